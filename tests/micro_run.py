@@ -150,7 +150,8 @@ def _run_forked(
     """Runs one process for each environment, all at once; with `terminal`, nothing is given or returned."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["preloaded"])
-    with patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]  # the same `transduce` as here
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths))):
         forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as name:
         folders, processes = [Path(name, str(number)) for number in range(len(environments))], []

@@ -178,7 +178,7 @@ def test_a_wrong_export_is_refused_and_leaves_nothing(fluent, tmp_path, command,
 def test_an_export_replaces_nothing(fluent, tmp_path, command):
     (tmp_path / "mine").write_text("mine")
     code, _, stderr = command("export", fluent, "--to", "ctranslate2", "--out", tmp_path)
-    assert (code, stderr) == (2, f"transduce: {tmp_path} is not empty: choose another folder for --out\n")
+    assert (code, stderr) == (2, f"transduce: {tmp_path} is not empty: choose another directory for --out\n")
     code, _, stderr = command(
         "export", fluent, "--to", "hugging-face", "--out", tmp_path / "out", "--precision", "int8"
     )

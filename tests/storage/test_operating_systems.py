@@ -180,10 +180,12 @@ import torch
 from transduce.runtime.peak_memory import peak_memory
 from transduce.corpus.worker_pool import _serve
 from transduce.runtime.device import count_cores
-from transduce.storage.regular_files import create_file
+from transduce.storage import operating_system
+from transduce.storage.atomic import LockedFile
 assert count_cores() >= 1
 assert math.isnan(peak_memory(torch.device("cpu")))
-create_file(Path(sys.argv[1], "new"))
+operating_system.WINDOWS = True
+LockedFile(Path(sys.argv[1], "new")).close()
 received = io.BytesIO()
 sys.stdin = io.TextIOWrapper(io.BytesIO(pickle.dumps(abs) + pickle.dumps(-3)))
 sys.stdout = io.TextIOWrapper(received)

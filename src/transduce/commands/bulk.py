@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from transduce.commands.console import say
 from transduce.commands.options import Engine, refuse_options
-from transduce.commands.output import check_name
+from transduce.commands.output import check_name, lock_output
 
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
@@ -46,6 +46,8 @@ def translate_in_bulk(
         texts = cut_texts(text, out, prefix, shard_lines or SHARD_LINES)
         for translated in texts:
             check_name(translated.out)
+        if not text.is_dir():
+            lock_output(out)
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say, pairs)
 

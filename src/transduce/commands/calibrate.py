@@ -13,7 +13,7 @@ from transduce.commands.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from transduce.commands.output import check_writable
+from transduce.commands.output import check_writable, lock_output
 
 if TYPE_CHECKING:
     from transduce.corpus import CorpusSpec
@@ -47,6 +47,7 @@ def calibrate(
         pictures.picture_format(draw)
     check_writable(draw, overwrite=overwrite, option="--draw")
     config = Model.read_config(run)
+    lock_output(run / CONFIDENCE)
     if config.linearisation is not None:
         raise ValueError(f"{run} parses and does not translate: confidence is for translations")
     corpus = named_test_set(run, test)

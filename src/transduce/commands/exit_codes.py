@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from transduce.commands.console import progress_on_terminal, say, show_log_records
+from transduce.commands.output import release_outputs
 from transduce.runtime.signals import Interrupted, OtherProcessError, raise_on_sigterm
 from transduce.storage.named_errors import name_in_errors
 
@@ -26,7 +27,7 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
             if sys.stdout is None:
                 raise OSError("standard output is closed; send it to a file, or to /dev/null")
             show_log_records()
-            with raise_on_sigterm(), progress_on_terminal():
+            with raise_on_sigterm(), progress_on_terminal(), release_outputs():
                 command(*arguments, **options)
             with name_in_errors("standard output"):
                 sys.stdout.flush()  # now, because at exit a closed pipe would be an error

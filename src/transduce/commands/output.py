@@ -10,19 +10,46 @@ from typing import TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import flush_to_disk
+from transduce.storage.atomic import LockedFile, unfinished_path
+from transduce.storage.locks import LockHeldError, output_lock
 from transduce.storage.named_errors import name_in_errors
-from transduce.storage.operating_system import replace
-from transduce.storage.regular_files import create_file
 from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
 
-__all__ = ["check_name", "check_no_partial", "check_writable", "open_output", "write_output"]
+__all__ = [
+    "check_name",
+    "check_no_partial",
+    "check_writable",
+    "lock_output",
+    "open_output",
+    "release_outputs",
+    "write_output",
+]
+
+_locks: list[contextlib.ExitStack] = []
+
+
+@contextlib.contextmanager
+def release_outputs() -> Iterator[None]:
+    """Holds the locks of `lock_output` until the end of the context, which is a command."""
+    with contextlib.ExitStack() as stack:
+        _locks.append(stack)
+        try:
+            yield
+        finally:
+            _locks.remove(stack)
+
+
+def lock_output(out: Path) -> None:
+    """Locks an output file until the command ends; raises LockHeldError if another command is writing it."""
+    if _locks:
+        _locks[-1].enter_context(output_lock(out))
 
 
 def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
-    """Makes the folder of `out`; raises ValueError, which names the `option`, where no file can be written there.
+    """Makes the folder of `out` and locks the file; raises ValueError if no file can be written there.
 
-    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
+    Also raises ValueError if `out` is a file with content, unless `overwrite`, and if another command is writing it.
+    The message names the `option`. Pipes and devices pass.
     """
     if out is None:
         return
@@ -35,12 +62,17 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
         raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
     if is_replaceable(out):
         check_name(out, option)
+    try:
+        lock_output(out)
+    except LockHeldError as error:
+        raise LockHeldError(f"{option} {error}") from None
 
 
 def check_name(out: Path, option: str = "--out") -> None:
     """Raises ValueError where the file system takes no name that is long enough for the temporary files of `out`."""
     try:
-        out.resolve().with_name(f".{out.name}.partial.writing").lstat()
+        # The longest name is that of the record of a bulk translation.
+        unfinished_path(out.resolve().with_name(f"{out.name}.json"), 99).lstat()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -74,21 +106,24 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
     if out is None:
         yield functools.partial(_write_and_flush, sys.stdout)
         return
-    path = _partial_path(out) if is_replaceable(out) else out
-    if path != out:
-        create_file(path)
+    if not is_replaceable(out):
+        with raise_on_signals(), out.open("w", encoding="utf-8", newline="\n") as stream:
+            yield functools.partial(_write_and_flush, stream)
+        return
     try:
-        with raise_on_signals(), path.open("w", encoding="utf-8", newline="\n") as file:
-            yield functools.partial(_write_and_flush, file)
+        partial = LockedFile(_partial_path(out))
+    except BlockingIOError:
+        raise LockHeldError(
+            f"{out}: another command is writing this file; wait for its end, or name another file"
+        ) from None
+    try:
+        with raise_on_signals(), partial.open_text() as stream:
+            yield functools.partial(_write_and_flush, stream)
+        copy_mode(out, partial.path)
+        partial.publish(out.resolve())
     except BaseException:
-        if path != out:
-            _keep_partial(path)
+        _keep_finished_lines(partial)
         raise
-    if path != out:
-        copy_mode(out, path)
-        flush_to_disk(path)
-        replace(path, out.resolve())
-        flush_to_disk(out.resolve().parent)
 
 
 def _write_and_flush(file: TextIO, text: str) -> None:
@@ -104,10 +139,11 @@ def _write_and_flush(file: TextIO, text: str) -> None:
         raise
 
 
-def _keep_partial(partial: Path) -> None:
+def _keep_finished_lines(partial: LockedFile) -> None:
     """Prints the path of a file of finished lines; removes the file if it has none."""
     with contextlib.suppress(OSError):
-        if partial.stat().st_size:
-            say(f"transduce: finished lines are kept in {partial}")
+        if partial.is_at_path() and partial.path.stat().st_size:
+            say(f"transduce: finished lines are kept in {partial.path}")
+            partial.close()
         else:
-            partial.unlink()
+            partial.discard()

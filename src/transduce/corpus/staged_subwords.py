@@ -13,7 +13,7 @@ from transduce.corpus.learning import check_tags, learn_subwords
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store_description import StoredFiles, describe_files, find_damage_of, subwords_files
 from transduce.corpus.token_store import Count
-from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary
@@ -61,7 +61,6 @@ def stage_subwords(
     files = [staging / name for name in subwords_files(shared=shared)]
     for path, side in zip(files, sides, strict=False):
         side.save(path)
-        flush_to_disk(path)
     staged = StagedSubwords(fingerprint, shared, pairs, describe_files(files))
     atomic_write_text(staging / STAGED, TypeAdapter(StagedSubwords).dump_json(staged).decode())
     return staged

@@ -42,7 +42,7 @@ from transduce.corpus.store_description import (
 )
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, TokenStore
-from transduce.storage.atomic import flush_to_disk
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary
 
@@ -246,10 +246,6 @@ def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> Non
     (directory / DESCRIPTION).unlink(missing_ok=True)
     for name in files:
         (staging / name).replace(directory / name)
-    aside = staging / DESCRIPTION
-    aside.write_text(content, encoding="utf-8", newline="\n")
-    flush_to_disk(aside)
     flush_to_disk(directory)
-    aside.replace(directory / DESCRIPTION)
-    flush_to_disk(directory)
+    atomic_write_text(directory / DESCRIPTION, content)
     staging.rmdir()

@@ -12,10 +12,11 @@ from transduce import __version__
 from transduce.exchange.banned_tokens import with_banned_tokens
 from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
 from transduce.exchange.representable import refusal
-from transduce.model_directory import RECIPE, Model, fingerprint
+from transduce.model_directory import RECIPE, Model, check_new_or_empty, fingerprint
 from transduce.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.locks import exclusive_lock
+from transduce.storage.regular_files import remove
 from transduce.text.token_vocabulary import tags_of
 from transduce.trainer.validation import read_parallel_text
 from transduce.translation.source_request import SourceRequest, choose_tags
@@ -67,7 +68,7 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     if precision not in FORMATS[target].precisions:
         raise ValueError(f"--precision {precision}: an export to {target} has {', '.join(FORMATS[target].precisions)}")
     out = out.resolve()
-    _check_empty(out)
+    check_new_or_empty(out)
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
     for key, reason in NOT_ELSEWHERE.items():
         if getattr(model.config.decoding, key) is not None:
@@ -80,7 +81,7 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     with exclusive_lock(staging, "export"):
         try:
             for path in staging.iterdir():  # of an export that was killed
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove(path)
             say(f"writing {target} in {precision}")
             module.write(model, staging, precision)
             parity = _compare(run, model, module, staging, sentences, say)
@@ -90,22 +91,17 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
                 )
             _write_parity(run, staging, target, precision, parity)
             _publish(staging, out)
-        finally:
+        except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
+            raise
     return parity
-
-
-def _check_empty(out: Path) -> None:
-    """Raises ValueError where `out` is something else than a new or an empty folder."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is not empty: choose another folder for --out")
 
 
 def _publish(staging: Path, out: Path) -> None:
     """Renames the written folder to `out`, once its files have reached the disk."""
     for path in (*staging.rglob("*"), staging):
         flush_to_disk(path)
-    _check_empty(out)
+    check_new_or_empty(out)
     if out.exists():
         out.rmdir()
     staging.rename(out)

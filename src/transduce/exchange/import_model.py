@@ -8,7 +8,7 @@ from transduce.exchange.import_marian import is_marian, read_marian
 from transduce.exchange.import_opus_mt import is_hugging_face, read_opus_mt
 from transduce.exchange.imported_model import ImportedModel
 from transduce.model import build_without_weights
-from transduce.model_directory import CARD, Config, Model, Weights, write_model
+from transduce.model_directory import CARD, Config, Model, Weights, check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
 
 __all__ = ["import_model"]
@@ -27,8 +27,7 @@ def import_model(
     holds no model of a known format, where a setting cannot be represented, and for missing or damaged files. Nothing
     is written then.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is not empty: choose another directory for --out")
+    check_new_or_empty(out)
     if not directory.is_dir():
         raise ValueError(f"{directory} is no folder; name one with a model of OPUS-MT, fairseq or Marian")
     imported = _read(directory, source_language, target_language)
@@ -45,7 +44,7 @@ def import_model(
     )
     is_shared = imported.source.as_json() == imported.target.as_json()  # which is one file then
     sides = imported.source, imported.source if is_shared else imported.target
-    write_model(out, config, imported.weights, sides, {CARD: _card(directory, imported, config)})
+    write_new_model(out, config, imported.weights, sides, {CARD: _card(directory, imported, config)})
     Model.read(out)  # raises where the model is not as it was written
     return config
 

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import os
 import zlib
 from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
@@ -104,6 +105,8 @@ def _download_from(mirror: str, archive: Archive, part: Path, say: Say) -> None:
         if fault := find_fault(part, archive):
             file.truncate(0)
             raise _MirrorError(f"the downloaded file {fault}")
+        if not os.path.samestat(os.fstat(file.fileno()), part.lstat()):
+            raise OSError(f"{part} was replaced by another program while it was downloaded; run the command again")
         flush_to_disk(part)
 
 

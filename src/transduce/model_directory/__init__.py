@@ -5,10 +5,12 @@ from transduce.model_directory.integrity import fingerprint, verify
 from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model, require_model
 from transduce.model_directory.model import Model, set_word_flags, weights_of
 from transduce.model_directory.writing import (
+    check_new_or_empty,
     recipe_was_edited,
     write_card_section,
     write_config,
     write_model,
+    write_new_model,
     write_recipe,
 )
 
@@ -22,6 +24,7 @@ __all__ = [
     "Model",
     "TrainedDirection",
     "Weights",
+    "check_new_or_empty",
     "fingerprint",
     "has_model",
     "recipe_was_edited",
@@ -32,5 +35,6 @@ __all__ = [
     "write_card_section",
     "write_config",
     "write_model",
+    "write_new_model",
     "write_recipe",
 ]

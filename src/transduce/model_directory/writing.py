@@ -23,13 +23,22 @@ from transduce.model_directory.manifest import (
     path_aside,
     read_manifest,
 )
-from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
+from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
+from transduce.storage.locks import exclusive_lock
 from transduce.storage.operating_system import replace
-from transduce.storage.regular_files import read_regular_file
+from transduce.storage.regular_files import read_regular_file, remove
 from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["recipe_was_edited", "write_card_section", "write_config", "write_model", "write_recipe"]
+__all__ = [
+    "check_new_or_empty",
+    "recipe_was_edited",
+    "write_card_section",
+    "write_config",
+    "write_model",
+    "write_new_model",
+    "write_recipe",
+]
 
 
 def write_model(
@@ -52,6 +61,28 @@ def write_model(
     written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _config_text(config)}
     written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}
     _commit(directory, written, {}, checksum_of(texts.get(CARD, "").encode()))
+
+
+def write_new_model(
+    directory: Path,
+    config: Config,
+    weights: Mapping[str, Tensor],
+    subwords: tuple[TokenVocabulary, TokenVocabulary],
+    texts: Mapping[str, str],
+) -> None:
+    """Writes a model as `write_model` into a directory that is new or empty.
+
+    Raises ValueError if it is neither, and while another process writes a model there.
+    """
+    with exclusive_lock(directory, "command"):
+        check_new_or_empty(directory)
+        write_model(directory, config, weights, subwords, texts)
+
+
+def check_new_or_empty(directory: Path) -> None:
+    """Raises ValueError unless `directory` is an empty directory or a new name."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ValueError(f"{directory} is not empty: choose another directory for --out")
 
 
 def write_config(directory: Path, config: Config) -> None:
@@ -101,19 +132,19 @@ def _config_text(config: Config) -> Callable[[Path], object]:
 
 def _text(text: str) -> Callable[[Path], object]:
     """Returns a function that writes `text` into a file."""
-    return lambda path: path.write_text(text, "utf-8", newline="\n")
+    return lambda path: atomic_write_text(path, text)
 
 
 def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], unchanged: Checksums, card: Any) -> None:
     """Replaces files and their manifest as one.
 
-    The new files are written beside the old ones. They count from the moment at which `NEXT` exists. Readers read them
-    beside their places; this writer or, where that fails, the next one moves them. The card may be edited, so that it
-    is not checked.
+    Each function in `written` writes a file atomically, beside the old one. The new files count from the moment at
+    which `NEXT` exists. Readers read them beside their places; this writer or, where that fails, the next one moves
+    them. The card may be edited, so that it is not checked.
     """
     try:
         for name, fill in written.items():
-            atomic_write(path_aside(directory, name), fill)
+            fill(path_aside(directory, name))
         fresh = checksums_of_files(path_aside(directory, name) for name in written)
         files = {**unchanged, **{name: fresh[path_aside(directory, name).name] for name in written if name != CARD}}
         manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
@@ -137,7 +168,7 @@ def _settle(directory: Path) -> None:
         replace(directory / NEXT, directory / MANIFEST)
         flush_to_disk(directory)
     for path in directory.glob(".*.next*"):
-        path.unlink()
+        remove(path)
 
 
 def _card_is_edited(directory: Path) -> bool:

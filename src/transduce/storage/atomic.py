@@ -1,64 +1,219 @@
-"""Atomic writes: a crash leaves the old content of a file or the new one."""
+"""Atomic writes: a crash leaves the old content of a file or the new one.
+
+Each temporary file of the project is a `LockedFile`. It is locked from its creation until it is closed, so that others
+can tell it from the leftover of a killed process, whose lock has ended with it:
+
+    writer A    creates .a.writing ──────── writes ──────── publishes it as a
+    writer B        finds A's lock, creates .a.2.writing ──────── writes ──────── publishes it as a, is killed, or ...
+    writer C                                    finds no lock, removes what is left, creates .a.writing
+
+A file system without locks cannot tell. There the newer writer takes the name, and `publish` raises OSError for the
+older one, because the path does not name its file any more.
+"""
 
 import contextlib
 import errno
+import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from transduce.storage.operating_system import flush, replace
-from transduce.storage.regular_files import create_file
+from transduce.storage import operating_system
+from transduce.storage.operating_system import flush, lock_if_supported, replace
+from transduce.storage.regular_files import remove
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["atomic_write", "atomic_write_text", "best_effort", "flush_to_disk", "unfinished_path", "write_tensors"]
+__all__ = [
+    "LockedFile",
+    "atomic_write",
+    "atomic_write_text",
+    "best_effort",
+    "flush_to_disk",
+    "unfinished_path",
+    "write_tensors",
+]
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
+# Windows has neither flag: there O_EXCL follows no link either, and no pipe has a name in a folder.
+NO_LINK, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
-def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
+
+class LockedFile:
+    """A new, empty file that this process has locked; only this file is ever published."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates the file in place of a leftover or a link, which is not followed.
+
+        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one.
+        """
+        self.path = path
+        while (descriptor := _create(path)) is None:
+            _remove_leftover(path)
+        self._descriptor: int | None = descriptor
+        self._identity: os.stat_result | None = os.fstat(descriptor)  # None once it is published
+
+    def open_text(self) -> TextIO:
+        """Opens this file, whatever the path names by now, to write text in UTF-8."""
+        descriptor = self._descriptor
+        assert descriptor is not None
+        return open(self.path, "w", encoding="utf-8", newline="\n", opener=lambda *_: os.dup(descriptor))
+
+    def is_at_path(self) -> bool:
+        """Returns whether the path names this file, and not a file that somebody has put there, or nothing."""
+        return self._identity is not None and _is_at(self._identity, self.path)
+
+    def publish(self, target: Path, *, flushed: bool = True) -> None:
+        """Renames the file to `target`, if `flushed` when its content has reached the disk, and closes it.
+
+        Raises OSError if the path does not name this file any more.
+        """
+        self.check()
+        if flushed:
+            flush_to_disk(self.path)
+            self.check()
+        if operating_system.WINDOWS:
+            self.close()  # Windows renames no open file; until here nobody else could rename it either
+        replace(self.path, target)
+        self._identity = None
+        self.close()
+        if flushed:
+            flush_to_disk(target.parent)
+
+    def check(self) -> None:
+        """Raises OSError if the path does not name this file any more."""
+        if not self.is_at_path():
+            raise OSError(
+                f"{self.path} was removed or replaced by another program before it was finished; run the command again"
+            )
+
+    def close(self) -> None:
+        """Closes the file, which unlocks it; whatever the path names stays."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """Closes the file and, unless it is published, removes it."""
+        is_ours = self.is_at_path()
+        if operating_system.WINDOWS:
+            self.close()  # Windows removes no open file
+        if is_ours:
+            self.path.unlink(missing_ok=True)
+        self.close()
+
+
+def _create(path: Path) -> int | None:
+    """Creates and locks a file, and returns its descriptor; returns None if the name is taken."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
+    except FileExistsError:
+        return None
+    with contextlib.suppress(BlockingIOError):  # before it was locked, somebody took it for a leftover
+        lock_if_supported(descriptor)
+        if _is_at(os.fstat(descriptor), path):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _remove_leftover(path: Path) -> None:
+    """Removes whatever has the name of a locked file; raises BlockingIOError if it may be locked."""
+    if operating_system.WINDOWS:
+        try:
+            path.unlink(missing_ok=True)
+        except PermissionError as error:  # it is open
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
+        return
+    try:
+        try:
+            descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS locks no file that is open to read only
+        except PermissionError:
+            descriptor = os.open(path, os.O_RDONLY | NO_LINK | NO_WAIT)
+    except FileNotFoundError:
+        return
+    except PermissionError as error:  # of another user, whose lock nobody else can see
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
+    except OSError:  # a link, or a folder, of which `unlink` raises another error
+        path.unlink(missing_ok=True)
+        return
+    try:
+        lock_if_supported(descriptor)
+        if _is_at(os.fstat(descriptor), path):
+            path.unlink(missing_ok=True)  # while it is locked, so that it is no newer file
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(identity: os.stat_result, path: Path) -> bool:
+    """Returns whether `path` names this file itself, and no link to it."""
+    try:
+        return os.path.samestat(identity, path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def temporary_file(path: Path) -> Iterator[LockedFile]:
+    """Yields a new file beside `path`, which is removed at the end unless it is published."""
+    for number in itertools.count(1):
+        with contextlib.suppress(BlockingIOError):
+            file = LockedFile(unfinished_path(path, number))
+            break
+    try:
+        yield file
+    finally:
+        file.discard()  # it would keep a full disk full
+
+
+def unfinished_path(path: Path, number: int = 1) -> Path:
+    """Returns the path of the temporary file from which `path` is written, of the n-th of writers at the same time."""
+    return path.with_name(f".{path.name}.writing" if number == 1 else f".{path.name}.{number}.writing")
+
+
+def atomic_write(path: Path, write: Callable[[Path], object], *, flushed: bool = True) -> None:
     """Replaces `path` atomically: calls `write` with a temporary path beside it, flushes that file and renames it.
 
-    Removes the temporary file where anything fails, and raises the error. A file or a link that has the temporary name
-    is removed first.
+    Removes the temporary file if anything fails, and raises the error. Of several writers the last one wins. Without
+    `flushed` a power cut may lose the file.
     """
-    temporary = unfinished_path(path)
-    create_file(temporary)
-    try:
-        write(temporary)
-        flush_to_disk(temporary)
-        replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)  # it would keep a full disk full
-        raise
-    flush_to_disk(path.parent)
+    with temporary_file(path) as file:
+        write(file.path)
+        file.publish(path, flushed=flushed)
 
 
-def unfinished_path(path: Path) -> Path:
-    """Returns the temporary path from which `atomic_write` renames a file to `path`."""
-    return path.with_name(f".{path.name}.writing")
-
-
-def atomic_write_text(path: Path, text: str) -> None:
+def atomic_write_text(path: Path, text: str, *, flushed: bool = True) -> None:
     """Writes a text file in UTF-8 atomically."""
-    atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8", newline="\n"))
+    atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8", newline="\n"), flushed=flushed)
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
-    """Writes tensors in the safetensors format, not atomically; raises OSError where the disk fails."""
+    """Writes tensors in the safetensors format atomically; raises OSError if the disk fails."""
     # Imported here because it imports torch, which takes seconds; most files hold no tensors.
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    create_file(path)
-    mode = path.stat().st_mode
-    try:
-        save_file(dict(tensors), path)
-        with best_effort():
-            path.chmod(mode)  # the library makes files that only their owner may read
-    except SafetensorError as error:
-        raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
+    with temporary_file(path) as file:
+        # The library has temporary files of its own. In a folder of this writer none is left by a killed process.
+        folder = file.path.with_name(f"{file.path.name}.tensors")
+        remove(folder)
+        folder.mkdir()
+        try:
+            written = folder / path.name
+            save_file(dict(tensors), written)
+            with best_effort():
+                written.chmod(file.path.stat().st_mode)  # the library makes files that only their owner may read
+            flush_to_disk(written)
+            file.check()
+            replace(written, path)
+        except SafetensorError as error:
+            raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
+        finally:
+            remove(folder)
+        flush_to_disk(path.parent)
 
 
 def flush_to_disk(path: Path) -> None:

@@ -1,24 +1,23 @@
-"""Locks on folders between the processes of one machine.
+"""Locks on folders and on names of output files, between the processes of one machine.
 
-A file system without locks is refused. Without the lock, two trainings could write one folder, and the damage would
-show hours later; the refusal comes before any work.
+A folder on a file system without locks is refused. Without the lock, two trainings could write one folder, and the
+damage would show hours later; the refusal comes before any work.
 """
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from transduce.storage.operating_system import lock
+from transduce.storage.atomic import LockedFile
+from transduce.storage.operating_system import NO_LOCKS, lock, lock_if_supported
+from transduce.storage.result_files import is_replaceable
 
-__all__ = ["LockHeldError", "exclusive_lock", "wait_for_lock"]
-
-UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+__all__ = ["LockHeldError", "exclusive_lock", "output_lock", "wait_for_lock"]
 
 
 class LockHeldError(ValueError):
-    """Another process holds the lock of a folder."""
+    """Another process holds the lock of a folder or of an output file."""
 
 
 @contextlib.contextmanager
@@ -29,17 +28,44 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     `work` says in the message what the other process does, such as "training". The operating system releases the lock
     of a process that dies. On a network file system other machines may not see the lock.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = _lock(folder, wait=False)
-    except BlockingIOError:
-        raise LockHeldError(
-            f"another {work} is at work in {folder}; wait for its end, or choose another folder"
-        ) from None
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = _lock(folder, wait=False)
+            break
+        except FileNotFoundError:
+            continue  # its last owner has just removed or renamed it
+        except BlockingIOError:
+            raise LockHeldError(
+                f"another {work} is at work in {folder}; wait for its end, or choose another folder"
+            ) from None
     try:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def output_lock(path: Path) -> Iterator[None]:
+    """Locks the name of an output file; raises LockHeldError if it is locked, by another process or by this one.
+
+    A file beside `path` holds the lock. Pipes and devices have no lock. A file system without locks is accepted: there
+    the writer that ends last replaces the output of the other.
+    """
+    target = path.resolve()
+    with contextlib.ExitStack() as stack:
+        try:
+            if is_replaceable(path):
+                stack.callback(LockedFile(target.with_name(f".{target.name}.writing.lock")).discard)
+            elif path.is_file():  # in a folder that is not writable, so that the file itself is written
+                descriptor = os.open(target, os.O_RDWR)
+                stack.callback(os.close, descriptor)
+                lock_if_supported(descriptor)
+        except BlockingIOError:
+            raise LockHeldError(
+                f"{path}: another command is writing this file; wait for its end, or name another file"
+            ) from None
+        yield
 
 
 @contextlib.contextmanager
@@ -60,7 +86,7 @@ def _lock(folder: Path, *, wait: bool) -> int:
     try:
         return lock(folder, wait=wait)
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in NO_LOCKS:
             raise
         raise ValueError(
             f"{folder}: this file system has no locks (flock: {error.strerror}), and two commands could write there at "

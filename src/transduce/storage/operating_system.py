@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["flush", "lock", "replace"]
+__all__ = ["NO_LOCKS", "flush", "lock", "lock_if_supported", "replace"]
 
 WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+"""Errors of a file system without locks."""
 
 HELD = (errno.EACCES, errno.EDEADLK)  # of an error of Windows: another process has the lock
 WAIT = 0.1  # seconds between two tries
@@ -42,14 +45,33 @@ def lock(folder: Path, *, wait: bool) -> int:
 
 
 def _lock_posix(folder: Path, *, wait: bool) -> int:
+    """Locks a folder that is still at its path: while this process waited, another may have put a new one there."""
     fcntl: Any = importlib.import_module("fcntl")
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException:
+    while True:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if os.path.samestat(os.fstat(descriptor), folder.stat()):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
-        raise
-    return descriptor
+
+
+def lock_if_supported(descriptor: int) -> None:
+    """Locks an open file until it is closed; raises BlockingIOError if it is locked.
+
+    Does nothing if the file system has no locks, and on Windows, where nobody removes or renames an open file.
+    """
+    if WINDOWS:
+        return
+    fcntl: Any = importlib.import_module("fcntl")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
 
 
 def flush(path: Path) -> None:

@@ -1,16 +1,12 @@
 """Regular files, and nothing else in their places: reading never waits for a pipe, writing never follows a link."""
 
-import os
 import shutil
 from pathlib import Path
 
-__all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file", "remove"]
+__all__ = ["MAX_JSON_BYTES", "read_regular_file", "remove"]
 
 MAX_JSON_BYTES = 2**24
 """Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
-
-# Windows has no O_NOFOLLOW; O_EXCL follows no link either.
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
@@ -21,16 +17,6 @@ def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
     if max_bytes is not None and (size := path.stat().st_size) > max_bytes:
         raise ValueError(f"{path} is damaged: it has {size:,} bytes where at most {max_bytes:,} are expected")
     return path.read_bytes()
-
-
-def create_file(path: Path) -> None:
-    """Creates an empty file of this process's own; a file or a link of that name is removed, and no link followed."""
-    try:
-        descriptor = os.open(path, CREATE, 0o666)
-    except FileExistsError:
-        path.unlink()
-        descriptor = os.open(path, CREATE, 0o666)
-    os.close(descriptor)
 
 
 def remove(path: Path) -> None:

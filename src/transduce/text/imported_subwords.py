@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from transduce.settings import Spec
+from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 
 __all__ = ["ImportedSubwords", "MissingLibraryError", "SubwordsContent", "UnicodeText"]
@@ -81,7 +82,7 @@ class ImportedSubwords(ABC, Generic[Content]):
 
     def save(self, path: Path) -> None:
         """Writes one JSON file."""
-        path.write_bytes(self.as_json().encode())
+        atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
         """Returns the content that `save` writes."""

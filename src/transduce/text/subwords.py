@@ -19,6 +19,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models
 
+from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.bpe_dropout import ByteSymbols, Merges
 from transduce.text.byte_level import (
@@ -107,7 +108,7 @@ class Subwords:
 
     def save(self, path: Path) -> None:
         """Writes one JSON file, from which Hugging Face's `tokenizers` gives the same ids."""
-        path.write_bytes(self.as_json().encode())
+        atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
         """Returns the content that `save` writes."""

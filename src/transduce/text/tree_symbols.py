@@ -10,6 +10,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models, pre_tokenizers
 
+from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 from transduce.text.linearisation import closes_phrase, opens_phrase
 
@@ -59,7 +60,7 @@ class TreeSymbols:
 
     def save(self, path: Path) -> None:
         """Writes one JSON file, from which Hugging Face's `tokenizers` gives the same ids."""
-        path.write_bytes(self.as_json().encode())
+        atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
         """Returns the content that `save` writes."""

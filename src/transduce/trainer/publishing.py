@@ -8,29 +8,25 @@ from torch import Tensor
 
 from transduce.corpus import PreparedCorpus, Report
 from transduce.model import Vocabulary
-from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
+from transduce.model_directory import (
+    CARD,
+    RECIPE,
+    Config,
+    Model,
+    Weights,
+    check_new_or_empty,
+    write_model,
+    write_new_model,
+)
 from transduce.recipe import Recipe, dump, read_resolved_recipe
 from transduce.recipe.fine_tuning import StartingPoint
 from transduce.settings import merged, validated
-from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.trained_languages import TrainedLanguages
 from transduce.trainer.validation import ValidationResult, ValidationScore
 from transduce.training import average_weights
 
-__all__ = ["ModelPublisher", "average", "publish"]
-
-
-def publish(
-    out: Path,
-    recipe: Recipe,
-    config: Config,
-    weights: Mapping[str, Tensor],
-    subwords: tuple[TokenVocabulary, TokenVocabulary],
-    card: str,
-) -> None:
-    """Writes the model directory `out`."""
-    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: card})
+__all__ = ["ModelPublisher", "average"]
 
 
 class ModelPublisher:
@@ -60,7 +56,7 @@ class ModelPublisher:
             weights=selected,
         )
         card = model_card(recipe, config, result.score if result else None, self._report)
-        publish(self._out, recipe, config, weights, self._subwords, card)
+        write_model(self._out, config, weights, self._subwords, {RECIPE: dump(recipe), CARD: card})
 
     def read(self) -> Weights:
         """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
@@ -82,8 +78,7 @@ def average(
     Warns of keys of the recipe that this version does not have. Raises ValueError where a checkpoint is missing, or
     where `out` is not empty.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is not empty: choose another directory for --out")
+    check_new_or_empty(out)
     model = Model.read(run)
     checkpoints = Checkpoints(run / "training")
     saved = checkpoints.steps()
@@ -101,7 +96,8 @@ def average(
         run / RECIPE, lambda sentence: say(f"warning: {run / RECIPE}: {sentence}; it is left out")
     )
     mean = average_weights(checkpoints.weights(step) for step in steps)
-    publish(out, recipe, config, mean, (model.source, model.target), model_card(recipe, config, None, None))
+    texts = {RECIPE: dump(recipe), CARD: model_card(recipe, config, None, None)}
+    write_new_model(out, config, mean, (model.source, model.target), texts)
     return averaged
 
 

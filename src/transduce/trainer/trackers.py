@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from transduce.settings import Spec, validated
-from transduce.storage.atomic import unfinished_path
+from transduce.storage.atomic import atomic_write_text
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
@@ -153,10 +153,8 @@ class BackgroundTracker:
     def _save(self, state: TrackerState) -> None:
         """Replaces the state file; it is not flushed, because a power cut may cost a tracker a value."""
         self._state = state
-        temporary = unfinished_path(self._file)
         with name_in_errors(self._file):
-            temporary.write_text(state.model_dump_json(), "utf-8", newline="\n")
-            temporary.replace(self._file)
+            atomic_write_text(self._file, state.model_dump_json(), flushed=False)
 
 
 def _is_finite_number(value: object) -> bool:
