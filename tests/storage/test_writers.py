@@ -1,6 +1,8 @@
 """All that writes files: two writers at once, a temporary file that is taken away, and what a killed process leaves."""
 
 import contextlib
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,16 +15,20 @@ import torch
 from micro_run import forked
 from transduce.bulk.finished_shards import FinishedShards
 from transduce.bulk.job import ShardResult
-from transduce.commands.output import open_output, write_output
+from transduce.commands import output
+from transduce.commands.output import check_writable, open_output, release_outputs, write_output
 from transduce.exchange import browser_runtime
 from transduce.measure.calibration import reliability_curve
 from transduce.model_directory import CARD, Model, verify, weights_of, write_config, write_model, write_new_model
 from transduce.pictures import draw_calibration, draw_tree
+from transduce.storage import locks
 from transduce.storage.atomic import atomic_write, atomic_write_text, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock
 from transduce.text.trees import parse_tree
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.trainer.csv_tracker import CsvTracker
+
+REFUSED = "it is already being written; wait for the other command to end, or name another file"
 
 
 def write_lines(text, out):
@@ -134,7 +140,10 @@ def test_two_writers_at_once(writer):
         write("first", out)
     assert out.read_bytes() == first
     assert files(out.parent) == [out.name]
-    assert refused in ([], [f"{out}: another command is writing this file; wait for its end, or name another file"])
+    assert refused in (
+        [],
+        [f"{out}: it is already being written; wait for the other command to end, or name another file"],
+    )
 
 
 @pytest.mark.parametrize("foreign", [None, b"foreign"], ids=["removed", "replaced"])
@@ -246,7 +255,7 @@ def test_the_second_command_is_refused(door, fluent, micro, tmp_path, command):
     with output_lock(out):
         code, printed, error = command(*(argument.format(**values) for argument in arguments))
     assert (code, printed) == (2, "")
-    assert f"{out}: another command is writing this file; wait for its end, or name another file\n" in error
+    assert f"{out}: it is already being written; wait for the other command to end, or name another file\n" in error
     assert (files(out.parent), list(tmp_path.iterdir())) == ([], [out.parent])
 
 
@@ -291,6 +300,73 @@ def test_a_new_model_is_written_by_one_process_into_an_empty_directory(trained, 
         write()
 
 
+def test_a_file_that_another_command_has_just_written_is_not_replaced(tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def lock_after_the_other_has_ended(out):
+        out.write_text("of the other")
+        yield
+
+    monkeypatch.setattr(output, "output_lock", lock_after_the_other_has_ended)
+    with release_outputs(), pytest.raises(ValueError, match=f"--out {tmp_path / 'out'}: the file exists already"):
+        check_writable(tmp_path / "out")
+
+
+def test_what_has_no_lock_and_what_shares_one(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with output_lock(path), output_lock(path):
+            pass
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    refused = pytest.raises(LockHeldError, match="link: it is already being written")
+    with output_lock(tmp_path / "target"), refused, output_lock(tmp_path / "link"):
+        pass
+    (tmp_path / "target").write_text("in a folder that is not writable")
+    monkeypatch.setattr(locks, "is_replaceable", lambda path: False)
+    with output_lock(tmp_path / "target"), pytest.raises(LockHeldError), output_lock(tmp_path / "link"):
+        pass
+    assert files(tmp_path) == ["link", "target"]
+    assert (tmp_path / "target").read_text() == "in a folder that is not writable"
+
+
+def test_without_locks_the_newer_writer_wins_and_the_older_one_fails(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    out = tmp_path / "out"
+    (tmp_path / ".out.writing.lock").write_text("of a killed process")
+    refused = pytest.raises(OSError, match=r"out\.partial was removed or replaced")
+    with output_lock(out), refused, open_output(out) as write:
+        write("older")
+        write_lines("newer", out)
+    assert out.read_text() == "newer"
+    assert files(tmp_path) == ["out"]
+
+
+def test_an_output_keeps_its_permissions(tmp_path):
+    (tmp_path / "out").write_text("before")
+    for mode in (0o600, 0o664):
+        (tmp_path / "out").chmod(mode)
+        write_lines("after", tmp_path / "out")
+        assert (tmp_path / "out").stat().st_mode & 0o777 == mode
+
+
+def test_a_folder_that_its_last_owner_has_renamed_is_made_again(tmp_path, monkeypatch):
+    flock, folder = fcntl.flock, tmp_path / "staging"
+    renamed = []
+
+    def rename_first(descriptor, operation):
+        if not renamed:
+            renamed.append(folder.rename(tmp_path / "published"))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", rename_first)
+    with exclusive_lock(folder, "export"):
+        assert folder.is_dir()
+        with pytest.raises(LockHeldError), exclusive_lock(folder, "export"):
+            pass
+
+
 def test_two_commands_with_one_output(fluent, micro, tmp_path):
     """The first reads a pipe and waits; the second begins and ends meanwhile. The file is what the first one wrote."""
     out = tmp_path / "out"
@@ -303,7 +379,7 @@ def test_two_commands_with_one_output(fluent, micro, tmp_path):
         for more in ([], ["--overwrite"]):
             ended = forked("translate", fluent, micro / "test.en", "--out", out, *more)
             assert (ended.code, ended.out) == (2, "")
-            assert ended.error.startswith(f"transduce: --out {out}: another command is writing this file; ")
+            assert ended.error.startswith(f"transduce: --out {out}: {REFUSED}")
         first.stdin.close()
         assert (first.wait(60), first.stderr.read()) == (0, b"")
     assert (out.read_text().count("\n"), list(tmp_path.iterdir())) == (1, [out])

@@ -58,14 +58,15 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
         raise ValueError(f"{option} {out}: that is a folder; name a file in it")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ValueError(f"{option} {out}: no permission to write there; choose another place")
-    if not overwrite and out.is_file() and out.stat().st_size:
-        raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
     if is_replaceable(out):
         check_name(out, option)
     try:
         lock_output(out)
     except LockHeldError as error:
         raise LockHeldError(f"{option} {error}") from None
+    # Once it is locked: before, another command may have written it.
+    if not overwrite and out.is_file() and out.stat().st_size:
+        raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
 
 
 def check_name(out: Path, option: str = "--out") -> None:
@@ -114,7 +115,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
         partial = LockedFile(_partial_path(out))
     except BlockingIOError:
         raise LockHeldError(
-            f"{out}: another command is writing this file; wait for its end, or name another file"
+            f"{out}: it is already being written; wait for the other command to end, or name another file"
         ) from None
     try:
         with raise_on_signals(), partial.open_text() as stream:

@@ -63,7 +63,7 @@ def output_lock(path: Path) -> Iterator[None]:
                 lock_if_supported(descriptor)
         except BlockingIOError:
             raise LockHeldError(
-                f"{path}: another command is writing this file; wait for its end, or name another file"
+                f"{path}: it is already being written; wait for the other command to end, or name another file"
             ) from None
         yield
 

@@ -1,5 +1,6 @@
 """Results in files that a user names, which may be files, links, pipes or devices."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def copy_mode(path: Path, replacement: Path) -> None:
-    """Gives `replacement` the permissions of `path`, where there is such a file and the file system can."""
+    """Gives `replacement` the permissions of `path`, if both files exist and the file system can."""
     if path.exists():
-        with best_effort():
+        with best_effort(), contextlib.suppress(FileNotFoundError):
             shutil.copymode(path, replacement)
