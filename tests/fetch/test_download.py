@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from transduce.fetch import Unavailable
+from transduce.fetch import download as fetch_download
 from transduce.fetch.catalogue import Archive
 from transduce.fetch.download import download
 
@@ -46,6 +47,21 @@ def test_an_archive_is_downloaded_once(world, download_archive, name):
     assert messages[0] == f"{name} from {world.server.url}/one/{name}"
     assert re.fullmatch(r"  100% of \S+ \w+, \S+ \w+ a second", messages[1])
     assert download_archive(name) == ([], [])
+
+
+@ALL
+def test_a_download_that_another_program_has_replaced_is_not_taken(world, name, monkeypatch):
+    part, request = world.out / f"{name}.part", fetch_download._request
+
+    def replace_after(*arguments):
+        request(*arguments)
+        part.rename(part.with_name("aside"))
+        part.write_bytes(world.archives[name])
+
+    monkeypatch.setattr(fetch_download, "_request", replace_after)
+    with pytest.raises(OSError, match=f"{part} was replaced by another program"):
+        download(name, world.catalogue.archives[name], world.out, lambda line: None)
+    assert not (world.out / name).exists()
 
 
 @CHECKED
