@@ -102,21 +102,14 @@ def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"",
 
 
 def forked_together(processes: int, *arguments: object, script: Path | None = None) -> Ended:
-    """The same, or a Python script, in several processes with the variables that `torchrun` sets.
+    """The same, or a Python script, in several processes with the variables that `--processes` sets.
 
     Returns the first code that is not 0, else 0, and the outputs one after the other.
     """
-    environments: list[dict[str, str]] = [{}]
-    if processes > 1:
-        from torch.distributed import TCPStore
+    from transduce.runtime.local_processes import process_variables
 
-        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-        environments = [
-            {**shared, "WORLD_SIZE": str(processes), "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            for rank in range(processes)
-        ]
-    codes, outs, errors = zip(*_run_forked(environments, script, arguments), strict=True)
+    with tempfile.TemporaryDirectory() as folder:
+        codes, outs, errors = zip(*_run_forked(process_variables(processes, folder), script, arguments), strict=True)
     return Ended(next(filter(None, codes), 0), "".join(outs), "".join(errors))
 
 

@@ -1,6 +1,7 @@
 """Actors of Ray: the same lines in the same order, also where an actor is killed."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import random
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from listening import process_tree, reachable_addresses
 from micro_run import WORDS, forked
 from transduce.bulk import ray_engine
 from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
@@ -24,8 +26,9 @@ METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 
 @pytest.fixture(scope="module")
 def ray():
-    """Ray, where it is installed; tests without this fixture do not need it."""
-    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'transduce[ray]'`")
+    """Skips tests where Ray is not installed; the engine imports it, after it has set what Ray then reads."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: `pip install 'transduce[ray]'`")
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +47,8 @@ def job(fluent):
 
 def actors():
     """Returns the child processes in which Ray translates."""
-    parents, names = {}, {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            names[int(path.name)] = (path / "cmdline").read_bytes()
-    descendants = {os.getpid()}
-    while children := {process for process, parent in parents.items() if parent in descendants} - descendants:
-        descendants |= children
-    return [process for process in descendants if names[process].startswith(b"ray::MapWorker")]
+    names = {process: Path(f"/proc/{process}/cmdline").read_bytes() for process in process_tree(os.getpid())}
+    return [process for process, name in names.items() if name.startswith(b"ray::MapWorker")]
 
 
 @pytest.mark.filterwarnings("ignore")  # whatever Ray's own imports warn of
@@ -62,6 +58,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
     def engine(job, shards):
         for result in translate_on_ray(job, shards, actors=2, say=messages.append):
             if not killed:
+                assert reachable_addresses(os.getpid()) == []
                 killed.extend(actors())
                 for process in killed:
                     os.kill(process, signal.SIGKILL)
@@ -75,7 +72,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
     assert "actors: 2, threads each: 1" in messages
     assert out.read_text() == forked("translate", fluent, text, "--beam=2", "--batch-tokens=1").out
     assert printed.getvalue() == ""
-    assert not ray.is_initialized()
+    assert not sys.modules["ray"].is_initialized()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -87,7 +84,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
     changing.write_bytes(text.read_bytes()[:-9] + b"changed.\n")
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
         list(translate_on_ray(job, texts[0].shards[-1:], actors=None, say=lambda line: None))
-    assert not ray.is_initialized()
+    assert not sys.modules["ray"].is_initialized()
 
 
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):

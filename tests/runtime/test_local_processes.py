@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ OTHER = [sys.executable, "-c", "import os, sys, time; open(sys.argv[1], 'w').wri
 def variables():
     """The variables that are set meanwhile, which must be gone afterwards."""
     yield
-    assert not {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "MASTER_PORT"} & {*os.environ}
+    assert not {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "TRANSDUCE_PROCESS_STORE"} & {*os.environ}
 
 
 def running(path):
@@ -112,6 +113,13 @@ def test_an_error_of_the_computation_stays_itself(variables, tmp_path):
         end_with(RuntimeError("diverged"), tmp_path / "number")
 
 
+def test_no_other_user_reads_the_addresses_and_nothing_stays(variables):
+    with local_processes(2, [sys.executable, "-c", ""]):
+        folder = Path(os.environ["TRANSDUCE_PROCESS_STORE"]).parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not folder.exists()
+
+
 def test_nothing_is_started_for_one_process(variables):
     with local_processes(1, ["/nonexistent"]):
         assert share_of_cores() is None
@@ -134,10 +142,13 @@ with module.local_processes(2, [sys.executable, "-c", "import sys; sys.exit(2)"]
 """
 
 
-def test_a_process_that_waits_for_one_that_failed_ends():
+def test_a_process_that_waits_for_one_that_failed_ends(tmp_path):
     """A process that fails before it has joined closes no connection by which the first would notice."""
-    ended = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=60)
+    temporary = {**os.environ, "TMPDIR": str(tmp_path)}
+    waiting = [sys.executable, "-c", WAITING]
+    ended = subprocess.run(waiting, capture_output=True, text=True, timeout=60, env=temporary)
     assert ended.returncode == 1
+    assert [*tmp_path.iterdir()] == []
     assert ended.stderr.count("transduce: process 1 of the training ended with code 2") == 1
 
 
@@ -176,16 +187,21 @@ with local_processes(2, [sys.executable, *sys.argv]):
 
 def test_a_process_ends_when_the_first_is_killed(tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
-    ended = subprocess.run([sys.executable, tmp_path / "killed.py", tmp_path / "number"], timeout=60)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    killed = [sys.executable, tmp_path / "killed.py", tmp_path / "number"]
+    ended = subprocess.run(killed, timeout=60, env={**os.environ, "TMPDIR": str(temporary)})
     assert ended.returncode == -signal.SIGKILL
     for _ in range(100):
         number = running(tmp_path / "number")
         try:
             os.kill(number, 0)
         except ProcessLookupError:
-            return
+            break
         status = Path(f"/proc/{number}/stat")  # of Linux, with Z for one that has ended and that nobody waited for
         if status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
+            break
         time.sleep(0.1)
-    raise AssertionError("the other process still runs")
+    else:
+        raise AssertionError("the other process still runs")
+    assert [*temporary.iterdir()] == []

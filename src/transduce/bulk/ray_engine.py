@@ -152,12 +152,15 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not is_verbose:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    address = os.environ.get("RAY_ADDRESS", "local")
+    if address == "local":
+        # Ray reads it when it is imported: on every system, as on macOS, its own cluster listens on loopback alone.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
         import ray.data
     except ImportError:
         raise ValueError("--engine ray needs Ray: `pip install 'transduce[ray]'`; or use --engine local") from None
-    address = os.environ.get("RAY_ADDRESS", "local")
     say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if is_verbose else logging.CRITICAL

@@ -27,8 +27,9 @@ RUNTIME = "runtime"  # the folder of onnxruntime-web
 
 READ_ME = f"""# A page that translates
 
-This folder is a web page. Any file server serves it. `python -m http.server` in this folder serves it on this machine,
-at http://localhost:8000. It cannot be opened as a file, because browsers run no modules and no WebAssembly from files.
+This folder is a web page. Any file server serves it. `python -m http.server --bind 127.0.0.1` in this folder
+serves it on this machine alone, at http://localhost:8000. It cannot be opened as a file, because browsers run no
+modules and no WebAssembly from files.
 The text that a reader types stays in the browser: the page requests nothing from other hosts.
 
 `onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page. `parity.json` compares the

@@ -1,9 +1,12 @@
-"""The processes of a training: one, or those of `torchrun`. All of them compute; rank 0 reads and writes the files.
+"""The processes of a training: one, or those of `--processes` or `torchrun`.
+
+All of them compute; rank 0 reads and writes the files.
 
 Rank 0 decides what depends on a clock, a signal or a file and broadcasts it, so that all processes take the same steps.
 """
 
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -15,6 +18,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from transduce.runtime.device import count_cores
+from transduce.runtime.local_processes import STORE
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.runtime.signals import OtherProcessError
 
@@ -24,6 +28,8 @@ Result = TypeVar("Result")
 
 PREPARE_TIMEOUT = timedelta(hours=12)  # rank 0 may prepare a corpus for hours while the other processes wait
 REPLY_TIMEOUT = timedelta(minutes=30)  # for everything else; a process that does not answer by then has died
+
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the network interface that no other machine reaches
 
 
 class ProcessGroup:
@@ -167,9 +173,11 @@ def share_of_cores() -> int | None:
 
 
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
-    """Joins the processes that `torchrun` has started; returns their group and the device of this process.
+    """Joins the processes of `--processes` or `torchrun`; returns their group and the device of this process.
 
-    Without `torchrun` the group has one process. Raises ValueError where a node has fewer GPUs than processes.
+    Without them the group has one process. Processes of one machine connect by the loopback interface, unless
+    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another one. Raises ValueError where a node has fewer GPUs than
+    processes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -182,8 +190,17 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
             )
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) and sys.platform in LOOPBACK:
+        # By default both listen at the address of the machine, where anyone can send them a pickle.
+        for library in ("GLOO", "NCCL"):
+            os.environ.setdefault(f"{library}_SOCKET_IFNAME", LOOPBACK[sys.platform])
+    if path := os.environ.get(STORE):
+        rank = int(os.environ["RANK"])
+        store = distributed.FileStore(path, size)  # type: ignore[attr-defined]  # torch does not list it
+        store.set_timeout(REPLY_TIMEOUT)
+    else:
+        store, rank, size = next(rendezvous("env://"))
     # torchrun keeps its store over restarts, with the addresses of the processes that have died: hence the prefix.
-    store, rank, size = next(rendezvous("env://"))
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(f"attempt-{restart_count()}", store),

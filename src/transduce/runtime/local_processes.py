@@ -2,18 +2,22 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from transduce.runtime.signals import Interrupted
 
-__all__ = ["local_processes"]
+__all__ = ["STORE", "local_processes", "process_variables"]
 
 PATIENCE = 10  # seconds that processes have to end after another has
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
+STORE = "TRANSDUCE_PROCESS_STORE"  # the file by which the processes exchange their addresses
 
 Processes = Sequence[subprocess.Popen[bytes]]
 
@@ -22,9 +26,10 @@ Processes = Sequence[subprocess.Popen[bytes]]
 def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     """Starts `command` in `count - 1` more processes and makes this one the first; ends them with the context.
 
-    The processes find each other as processes of `torchrun` do. A count of 1 starts no process. The started processes
-    end with the first one. Raises ValueError under `torchrun`, and RuntimeError where another process was killed. Ends
-    this process where it waits for a process that has failed.
+    The processes find each other by a file in a folder that no other user can open, because they unpickle what comes
+    from the addresses in it. A count of 1 starts no process. The started processes end with the first one. Raises
+    ValueError under `torchrun`, and RuntimeError where another process was killed. Ends this process where it waits for
+    a process that has failed.
     """
     if parent := os.environ.get(STARTED_HERE):
         threading.Thread(target=_end_with_parent, args=(int(parent),), daemon=True).start()
@@ -33,13 +38,10 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         return
     if SIZE in os.environ:
         raise ValueError("--processes: torchrun has started the processes; leave one of the two out")
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch does not list it
-
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    places = _places(count, store.port)
+    variables = process_variables(count, tempfile.mkdtemp(prefix="transduce-"))  # of mode 0700
     started = {**os.environ, STARTED_HERE: str(os.getpid())}
-    others = [subprocess.Popen(command, env=started | place) for place in places[1:]]
-    os.environ |= places[0]
+    others = [subprocess.Popen(command, env=started | own) for own in variables[1:]]
+    os.environ |= variables[0]
     ended = threading.Event()
     threading.Thread(target=_watch, args=(others, ended), daemon=True).start()
     try:
@@ -56,21 +58,27 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     finally:
         ended.set()
         _kill(others)
-        for name in places[0]:
+        _remove_store()
+        for name in variables[0]:
             del os.environ[name]
 
 
-def _places(count: int, port: int) -> list[dict[str, str]]:
-    """Returns the variables of each process, which `torchrun` would set."""
-    shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def process_variables(count: int, folder: str) -> list[dict[str, str]]:
+    """Returns the environment variables of each process; the store is a file in `folder`."""
+    shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), STORE: str(Path(folder, "store"))}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+
+
+def _remove_store() -> None:
+    """Removes the folder of the store."""
+    shutil.rmtree(Path(os.environ[STORE]).parent, ignore_errors=True)
 
 
 def _end_with_parent(parent: int) -> None:
     """Ends this process when its parent, the first process, has been killed: it would wait for it, for half an hour."""
     while os.getppid() == parent:
         time.sleep(0.5)
+    _remove_store()
     os._exit(1)
 
 
@@ -84,6 +92,7 @@ def _watch(others: Processes, ended: threading.Event) -> None:
             if ended.wait(PATIENCE):
                 return
             _kill(others)
+            _remove_store()
             print(f"transduce: {_message(*failure)}", file=sys.stderr, flush=True)
             os._exit(1)
 
