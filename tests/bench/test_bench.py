@@ -92,16 +92,7 @@ def test_the_median_excludes_the_warm_up(monkeypatch):
 
 def test_training_uses_multi30k_where_it_has_been_fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
-    assert commands_bench._recipe(None, None, None, [], CPU)[0].data.train[0] == Embedded(embedded="train")
+    assert commands_bench._recipe(None, None, None, [])[0].data.train[0] == Embedded(embedded="train")
     (tmp_path / "multi30k").mkdir()
-    corpus = commands_bench._recipe(None, None, None, [], CPU)[0].data.train[0]
+    corpus = commands_bench._recipe(None, None, None, [])[0].data.train[0]
     assert corpus == Files(source=str(tmp_path / "multi30k/train.en"), target=str(tmp_path / "multi30k/train.de"))
-
-
-@pytest.mark.parametrize(
-    ("device", "changes", "micro_batches"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)]
-)
-def test_a_step_is_one_micro_batch_on_a_gpu_by_default(device, changes, micro_batches):
-    changes = [f"training.micro_batches={change}" for change in changes]
-    recipe, name = commands_bench._recipe(None, "base", None, changes, torch.device(device))
-    assert (recipe.training.micro_batches, name) == (micro_batches, "base")

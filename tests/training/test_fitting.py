@@ -1,13 +1,24 @@
-"""The memory check before the first step, and compiling every shape."""
+"""The number of micro-batches on a GPU, the memory check before the first step, and compiling every shape."""
 
 import copy
 
 import pytest
 import torch
 
-from transduce.model import Transformer, Vocabulary
+from transduce.model import Transformer, Vocabulary, build_without_weights
+from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.cross_entropy import Smoothing
-from transduce.training import FlatAdam, Precision, TrainingObjective, check_memory, compile_shapes
+from transduce.recipe import from_values
+from transduce.training import (
+    FlatAdam,
+    Precision,
+    Training,
+    TrainingObjective,
+    check_memory,
+    compile_shapes,
+    micro_batches_on_gpu,
+)
+from transduce.training.objective import RDrop
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -93,3 +104,41 @@ def test_other_errors_are_raised_unchanged(objective):
     objective.max_positions, objective.error = 5, ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
         check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+
+
+GIB = 2**30
+
+
+def number_on_gpu(preset, memory, processes=1, *, vocabulary=37_000, length=100, precision="bfloat16", **settings):
+    recipe = from_values({"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}, [], place="here")
+    model = build_without_weights(recipe.model, Vocabulary(source=vocabulary, target=vocabulary))
+    return micro_batches_on_gpu(model, Training(**settings), precision, memory, length, processes)
+
+
+def test_a_gpu_takes_the_paper_s_step_in_one_pass():
+    assert number_on_gpu("base", 80 * GIB) == number_on_gpu("big", 80 * GIB) == 1
+    assert number_on_gpu("base", 80 * GIB, batch_tokens=400_000) > 1
+
+
+def test_a_step_is_cut_as_the_memory_requires():
+    numbers = [number_on_gpu("big", memory * GIB) for memory in (80, 24, 16, 8, 1)]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 6, "as on a CPU, however little memory there is"
+    assert number_on_gpu("big", 24 * GIB, precision="float32") > number_on_gpu("big", 24 * GIB)
+    assert number_on_gpu("big", 24 * GIB, regulariser=RDrop()) > number_on_gpu("big", 24 * GIB)
+    assert number_on_gpu("big", 16 * GIB, length=2000) > number_on_gpu("big", 16 * GIB)
+
+
+@pytest.mark.parametrize(("memory", "processes", "number"), [(80, 8, 8), (80, 3, 3), (1, 4, 8), (1, 6, 6)])
+def test_no_process_waits_for_another_s_micro_batch(memory, processes, number):
+    assert number_on_gpu("big", memory * GIB, processes) == number
+
+
+def test_baselines_keep_the_number_of_a_cpu():
+    model = build_without_weights(ByteNet(sets=2, d_model=64), Vocabulary(source=50, target=50))
+    assert micro_batches_on_gpu(model, Training(), "bfloat16", 80 * GIB, 100, 1) == 6
+
+
+def test_sharded_weights_leave_memory_for_the_micro_batches():
+    numbers = [number_on_gpu("big", 8 * GIB, 4, parallel=parallel) for parallel in ("replicated", "sharded")]
+    assert numbers[1] <= numbers[0]

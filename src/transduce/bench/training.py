@@ -34,6 +34,7 @@ class TimedSteps(NamedTuple):
     planned: list[PlannedStep]
     seconds: list[float]
     padding: float
+    micro_batches: int  # of each step
 
 
 def bench_training(
@@ -69,7 +70,7 @@ def bench_training(
         "share_of_peak": total_flops / sum(steps.seconds) / rate,
         "peak_memory": peak_memory(device),
         "padding": steps.padding,
-        "settings": _settings(recipe, name, precision, runs, vocabulary).as_dictionary(),
+        "settings": _settings(recipe, name, precision, runs, vocabulary, steps.micro_batches).as_dictionary(),
     }
 
 
@@ -110,7 +111,7 @@ def _time_steps(
         timer.mark()
         records.append(record)
     planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
-    return TimedSteps(records, planned, timer.seconds(), planner.padding)
+    return TimedSteps(records, planned, timer.seconds(), planner.padding, planner.micro_batches)
 
 
 def _speed(steps: TimedSteps) -> dict[str, Any]:
@@ -127,7 +128,9 @@ def _speed(steps: TimedSteps) -> dict[str, Any]:
     }
 
 
-def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary) -> BenchSettings:
+def _settings(
+    recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary, micro_batches: int
+) -> BenchSettings:
     """Returns the settings of the benchmark, which its report names."""
     corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
     return BenchSettings(
@@ -143,7 +146,7 @@ def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabu
             "vocabulary": vocabulary.target,
             "dropout": recipe.model.dropout,
             "label_smoothing": recipe.training.label_smoothing,
-            "micro_batches": recipe.training.micro_batches,
+            "micro_batches": micro_batches,
         },
     )
 

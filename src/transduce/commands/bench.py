@@ -23,8 +23,6 @@ from transduce.commands.options import (
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    import torch
-
     from transduce.recipe import Recipe
 
 
@@ -82,7 +80,7 @@ def bench(
         )
         from transduce.bench import bench_training
 
-        recipe, name = _recipe(run, preset, data, change, chosen)
+        recipe, name = _recipe(run, preset, data, change)
         figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
@@ -114,9 +112,7 @@ def _print(figures: dict[str, Any]) -> None:
     print(aligned_table([("setting", "value"), *((name, str(value)) for name, value in figures["settings"].items())]))
 
 
-def _recipe(
-    run: Path | None, preset: str | None, data: str | None, changes: list[str], device: "torch.device"
-) -> tuple["Recipe", str]:
+def _recipe(run: Path | None, preset: str | None, data: str | None, changes: list[str]) -> tuple["Recipe", str]:
     """Returns the recipe to train, of a run or a preset, and its name; `data` replaces its training corpus."""
     from transduce.model_directory import RECIPE, Model
     from transduce.recipe import from_values, read_resolved_recipe
@@ -134,8 +130,6 @@ def _recipe(
         values["data"].pop("test")
     else:
         values = {"data": {"train": _default_corpus()}, "model": {"preset": preset or "tiny"}}
-        if device.type == "cuda":  # a GPU holds a whole step, and idles between small micro-batches
-            values["training"] = {"micro_batches": 1}
     if data:
         values = {**values, "data": {**values["data"], "train": {"source": source, "target": target}}}
     name = str(run or preset or "tiny")

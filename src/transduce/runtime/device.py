@@ -20,6 +20,7 @@ __all__ = [
     "count_cores",
     "describe_environment",
     "flush_subnormals",
+    "gpu_memory",
     "has_fast_bfloat16",
     "keep_freed_memory",
     "processor_name",
@@ -36,6 +37,11 @@ MIN_LIMIT, THREADS_PER_CORE = 256, 4
 
 # Parameters of glibc's mallopt.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
+
+
+def gpu_memory(device: torch.device) -> int:
+    """Returns the bytes of memory that a GPU has, used or not."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def choose_device(name: str) -> torch.device:

@@ -11,18 +11,27 @@ from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import set_word_flags
 from transduce.recipe import Recipe
-from transduce.runtime.device import compile_on_gpu, describe_environment, has_fast_bfloat16
-from transduce.runtime.distributed import ProcessGroup
+from transduce.runtime.device import compile_on_gpu, describe_environment, gpu_memory, has_fast_bfloat16
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpointing import TrainingEnvironment
 from transduce.trainer.joint_validation import JointValidation
 from transduce.trainer.validation import Validation, named_validations, read_parallel_text
-from transduce.training import Adam, Optimiser, Training, TrainingObjective, flat_optimiser
+from transduce.training import (
+    Adam,
+    Optimiser,
+    Precision,
+    Training,
+    TrainingObjective,
+    flat_optimiser,
+    micro_batches_on_gpu,
+)
 
 __all__ = [
     "build_optimiser",
     "build_planner",
     "build_validation",
+    "check_micro_batches",
     "count_steps",
     "describe_start",
     "describe_training",
@@ -50,17 +59,39 @@ def build_optimiser(
 
 
 def build_planner(
-    prepared: PreparedCorpus, settings: Training, device: torch.device, model: TranslationModel
+    prepared: PreparedCorpus,
+    settings: Training,
+    device: torch.device,
+    model: TranslationModel,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Planner:
-    """Returns the planner of the batches; on a GPU lengths are multiples of 8, which compiled attention needs."""
+    """Returns the planner of the batches; all processes call it.
+
+    On a GPU lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
+    allows: it idles between small ones. On a CPU small ones stay in the cache.
+    """
+    micro_batches = settings.micro_batches
+    if micro_batches == "auto" and device.type == "cuda":
+        precision, length = Precision(settings.precision, device).name, prepared.train.max_length + 1
+        number = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
+        micro_batches = int(*group.all_reduce_max(number))  # that of the smallest GPU
     return Planner(
         prepared.train,
         batch_tokens=settings.batch_tokens,
-        micro_batches=settings.micro_batches,
+        micro_batches=micro_batches,
         seed=settings.seed,
         length_multiple=8 if device.type == "cuda" else 1,
         max_positions=model.max_positions,
     )
+
+
+def check_micro_batches(micro_batches: int, processes: int) -> None:
+    """Raises ValueError where a step has fewer micro-batches than there are processes."""
+    if micro_batches < processes:
+        raise ValueError(
+            f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
+            f"{processes}, or more, from the first start on"
+        )
 
 
 def build_validation(

@@ -22,6 +22,7 @@ from transduce.runtime.distributed import ProcessGroup, join_process_group, rest
 from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
+from transduce.trainer.build import check_micro_batches
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
 from transduce.trainer.run_directory import (
@@ -136,7 +137,11 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
         stack.enter_context(training_numerics(own_device, options.threads or share_of_cores()))
 
         def begin() -> None:
-            _check_micro_batches(recipe, group.size)
+            training = recipe.training
+            if training.micro_batches != "auto" or own_device.type == "cpu":
+                check_micro_batches(
+                    micro_batches_per_step(training.max_batch_tokens, training.micro_batches), group.size
+                )
             stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
             if options.restart and restart_count() == 0:
@@ -185,13 +190,3 @@ def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: obje
     """Leaves the process group, except after an error of this process, when waiting for the others would hang."""
     if kind is None or issubclass(kind, StoppedTogether | GeneratorExit):
         group.close()
-
-
-def _check_micro_batches(recipe: Recipe, processes: int) -> None:
-    """Raises ValueError where a step has fewer micro-batches than there are processes."""
-    micro_batches = micro_batches_per_step(recipe.training.max_batch_tokens, recipe.training.micro_batches)
-    if micro_batches < processes:
-        raise ValueError(
-            f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
-            f"{processes}, or more, from the first start on"
-        )

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, PreparedCorpus
+from transduce.corpus import EpochWriteError, PreparedCorpus, micro_batches_per_step
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
@@ -26,6 +26,7 @@ from transduce.trainer.build import (
     build_optimiser,
     build_planner,
     build_validation,
+    check_micro_batches,
     count_steps,
     describe_start,
     describe_training,
@@ -89,7 +90,7 @@ class Trainer:
         self.objective = TrainingObjective(self.model, smoothing, settings.regulariser).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
-        self.planner = build_planner(prepared, settings, device, self.model)
+        self.planner = build_planner(prepared, settings, device, self.model, group)
         self.horizon = HorizonPlanner(settings, self.planner)
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
@@ -124,14 +125,31 @@ class Trainer:
     def _begin(self, start_from: Model | None) -> TrainingState:
         """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
         state = self.checkpointer.resume(self.environment, self.say)
-        if state is not None:  # a recipe may have lost its validation meanwhile
+        if state is not None:
+            state = self._plan_as_recorded(state)
+            # A recipe may have lost its validation meanwhile.
             return state._replace(validation_pending=state.validation_pending and self._validates)
         if start_from is not None:
             # With rows for tokens that its vocabulary has gained.
             self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
         elif self.group.size > 1:  # a process whose random numbers differ would train another model
             self.optimiser.load_weights(self.optimiser.weights())
-        return TrainingState()
+        return TrainingState(micro_batches=self.planner.micro_batches)
+
+    def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
+        """Plans as many micro-batches a step as the run has had, whatever this device would take; returns the state.
+
+        Another number has other micro-batches and other dropout. Raises ValueError where it is below the number of
+        processes.
+        """
+        settings, device = self.settings, self.precision.device
+        recorded = state.micro_batches or micro_batches_per_step(settings.max_batch_tokens, settings.micro_batches)
+        if recorded != self.planner.micro_batches:
+            self.group.on_rank_zero(lambda: check_micro_batches(recorded, self.group.size))
+            settings = settings.model_copy(update={"micro_batches": recorded})
+            self.planner = build_planner(self.prepared, settings, device, self.model, self.group)
+            self.horizon = HorizonPlanner(self.settings, self.planner)
+        return state._replace(micro_batches=recorded)
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""

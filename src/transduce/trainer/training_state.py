@@ -36,6 +36,7 @@ class TrainingState(NamedTuple):
     log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
     horizon: Horizon | None = None
+    micro_batches: int | None = None  # of a step; None in checkpoints of versions whose "auto" was the same everywhere
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
         """Returns the state after one more step."""

@@ -6,7 +6,7 @@ Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (one step
 
 from transduce.training.averaging import average_weights
 from transduce.training.divergence import DivergedError, DivergenceDetector, SkippedSteps, count_rollback
-from transduce.training.fitting import check_memory, compile_shapes
+from transduce.training.fitting import check_memory, compile_shapes, micro_batches_on_gpu
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.muon import FlatMuon, flat_optimiser
 from transduce.training.objective import TrainingObjective
@@ -33,5 +33,6 @@ __all__ = [
     "compile_shapes",
     "count_rollback",
     "flat_optimiser",
+    "micro_batches_on_gpu",
     "training_steps",
 ]

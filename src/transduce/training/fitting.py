@@ -1,16 +1,51 @@
-"""Trial passes before the first step: whether the largest micro-batches fit into memory, and compiling every shape."""
+"""How many micro-batches a GPU needs, and trial passes before the first step.
+
+The number is estimated, so that it follows from the settings and the GPU alone. The trial passes find whether the
+largest micro-batches fit into memory, and compile every shape.
+"""
+
+import math
 
 import numpy as np
 import torch
 
-from transduce.corpus import MicroBatch, Planner
+from transduce.corpus import MicroBatch, Planner, micro_batches_per_step
+from transduce.model import Transformer, TranslationModel
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.training.loop import forward_backward
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
+from transduce.training.spec import Training
 
-__all__ = ["check_memory", "compile_shapes"]
+__all__ = ["check_memory", "compile_shapes", "micro_batches_on_gpu"]
+
+MEMORY_SHARE = 0.8  # of the GPU's memory that a step may take; validations and fragments take the rest
+PARAMETER_BYTES = 18  # float32 weight, gradient and two moments, and a copy in half precision
+# Numbers that a backward pass needs for each output of a product: the output, what norms, dropout and residuals keep of
+# it, and gradients. Base takes 1.6 on a GPU in bfloat16 (7.1 GiB in docs/benchmarks.md). Additive attention takes more.
+KEPT_NUMBERS = 3
+
+
+def micro_batches_on_gpu(
+    model: TranslationModel, settings: Training, precision: str, memory: int, length: int, processes: int
+) -> int:
+    """Returns the least micro-batches of a step that are estimated to fit into the memory of each process's GPU.
+
+    The number is a multiple of `processes` and, but for that, never above the number on a CPU. `memory` is in bytes,
+    `length` is that of the longest sentences in tokens. Baselines keep the number on a CPU, because some keep far more
+    numbers than their products have. Where the estimate is too low, `check_memory` finds it.
+    """
+    on_cpu = micro_batches_per_step(settings.max_batch_tokens, "auto")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    weights = PARAMETER_BYTES * parameters / (processes if settings.parallel == "sharded" else 1)
+    number_bytes = 4 if precision == "float32" else 2
+    passes = 1.0 if settings.regulariser is None else 1 + settings.regulariser.share
+    outputs = sum(model.spec.multiplications(length)) / model.spec.d_model  # of products, of a position of both sides
+    positions = (MEMORY_SHARE * memory - weights) / (passes * number_bytes * KEPT_NUMBERS * outputs)
+    is_estimated = positions > 0 and isinstance(model.spec, Transformer)
+    number = math.ceil(settings.max_batch_tokens / positions) if is_estimated else on_cpu
+    return math.ceil(min(number, on_cpu) / processes) * processes
 
 
 def check_memory(objective: TrainingObjective, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:

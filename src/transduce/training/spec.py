@@ -43,7 +43,7 @@ class Training(Spec):
     )
     micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
-        description="Micro-batches a step; more need less memory. auto: one for each 4,096 of `batch_tokens`.",
+        description="Micro-batches a step; more save memory. auto: one per 4,096 `batch_tokens`; on GPUs what fits.",
     )
     parallel: Literal["replicated", "sharded"] = Field(
         default="replicated", description="The whole model in every process, or sharded (FSDP2)."

@@ -1,0 +1,113 @@
+"""`training.micro_batches: auto` depends on the device; a run keeps the number that it was begun with."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from transduce.bench import bench_training, matrix_rate
+from transduce.bench import training as bench_module
+from transduce.commands import bench as bench_command
+from transduce.corpus import open_store
+from transduce.recipe import load
+from transduce.runtime.device import gpu_memory
+from transduce.trainer import build, trainer
+from transduce.trainer.train import TrainOptions, run_training
+from transduce.trainer.trainer import Trainer
+from transduce.trainer.training_state import TrainingState
+
+CPU = torch.device("cpu")
+GPU = torch.device("cuda")
+CHANGES = ["training.batch_tokens=8200", "training.micro_batches=auto"]
+GIB = 2**30
+
+
+def silent(line):
+    pass
+
+
+@pytest.fixture
+def simulate(monkeypatch):
+    """Has a CPU plan like a GPU with so many bytes of memory, or like itself again with None."""
+    build_planner = build.build_planner
+
+    def simulated(memory):
+        def planned(prepared, settings, device, *rest):
+            return build_planner(prepared, settings, GPU if memory is not None else device, *rest)
+
+        monkeypatch.setattr(build, "gpu_memory", lambda device: memory)
+        for module in (trainer, bench_module):
+            monkeypatch.setattr(module, "build_planner", planned)
+
+    return simulated
+
+
+def arrays(planner):
+    """Returns the tokens of the first six steps, by micro-batch."""
+    steps = itertools.islice(planner.steps(), 6)
+    return [[[tokens.tolist() for tokens in batch] for batch in step.micro_batches] for step in steps]
+
+
+@pytest.mark.parametrize(("memory", "micro_batches"), [(None, 2), (80 * GIB, 1), (2**20, 2)])
+def test_bench_measures_the_steps_that_a_run_takes(
+    simulate, micro, trained, tmp_path, monkeypatch, memory, micro_batches
+):
+    simulate(memory)
+    monkeypatch.setattr(matrix_rate, "MATRIX_SIZES", {"cpu": 64})
+    recipe = load(micro / "recipe.yaml", CHANGES)
+    prepared = open_store(trained / "training" / "store")
+    run = Trainer(recipe, tmp_path, prepared, CPU, silent)
+
+    planners = []
+    build_planner = bench_module.build_planner
+    monkeypatch.setattr(
+        bench_module, "build_planner", lambda *arguments: planners.append(build_planner(*arguments)) or planners[-1]
+    )
+    figures = bench_training(recipe, "micro", CPU, 1, silent)
+    assert planners[0].shapes == run.planner.shapes
+    assert arrays(planners[0]) == arrays(run.planner)
+    assert run.planner.micro_batches == figures["settings"]["details"]["micro_batches"] == micro_batches
+    assert all(np.prod(shape) <= 8200 // micro_batches for shape in run.planner.shapes)
+
+
+def test_bench_of_a_preset_leaves_the_number_to_the_planner():
+    recipe, _ = bench_command._recipe(None, "base", None, [])
+    assert recipe.training.micro_batches == "auto"
+    recipe, _ = bench_command._recipe(None, "base", None, ["training.micro_batches=3"])
+    assert recipe.training.micro_batches == 3
+
+
+@pytest.mark.parametrize(("begun", "resumed", "micro_batches"), [(80 * GIB, None, 1), (None, 80 * GIB, 2)])
+def test_a_run_keeps_its_number_on_another_device(simulate, micro, tmp_path, begun, resumed, micro_batches):
+    """Another number would be another training: the randomness of a micro-batch follows from its number."""
+    planned = []
+
+    def train(memory, steps):
+        simulate(memory)
+        changes = [*CHANGES, f"training.steps={steps}", "training.save_every=2", "training.validate_every=null"]
+        run_training(load(micro / "recipe.yaml", changes), tmp_path / "run", TrainOptions(device="cpu"), silent)
+        prepared = open_store(tmp_path / "run" / "training" / "store")
+        run = Trainer(load(micro / "recipe.yaml", changes), tmp_path / "run", prepared, CPU, silent)
+        state = run.checkpointer.resume(run.environment, silent)
+        planned.append((state.step, state.micro_batches))
+
+    train(begun, 2)
+    train(resumed, 4)
+    assert planned == [(2, micro_batches), (4, micro_batches)]
+
+
+def test_a_checkpoint_without_the_number_has_that_of_a_cpu(simulate, micro, trained, tmp_path):
+    simulate(80 * GIB)
+    run = Trainer(
+        load(micro / "recipe.yaml", CHANGES), tmp_path, open_store(trained / "training" / "store"), CPU, silent
+    )
+    assert run.planner.micro_batches == 1
+    assert run._plan_as_recorded(TrainingState()).micro_batches == 2
+    assert run.planner.micro_batches == 2
+    assert run.horizon._planner is run.planner
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_memory_of_a_gpu_is_asked():
+    assert gpu_memory(GPU) == torch.cuda.mem_get_info()[1]
