@@ -89,8 +89,9 @@ def test_a_run_keeps_its_number_on_another_device(simulate, micro, tmp_path, beg
         run_training(load(micro / "recipe.yaml", changes), tmp_path / "run", TrainOptions(device="cpu"), silent)
         prepared = open_store(tmp_path / "run" / "training" / "store")
         run = Trainer(load(micro / "recipe.yaml", changes), tmp_path / "run", prepared, CPU, silent)
-        state = run.checkpointer.resume(run.environment, silent)
-        planned.append((state.step, state.micro_batches))
+        state = run._begin(None)
+        assert state.micro_batches == run.planner.micro_batches
+        planned.append((state.step, run.planner.micro_batches))
 
     train(begun, 2)
     train(resumed, 4)
