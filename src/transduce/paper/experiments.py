@@ -128,7 +128,7 @@ def _read_results(path: Path, experiment: ExperimentDefinition) -> ExperimentRes
         ) from None
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     """Returns records and their values as JSON values; a named tuple is a mapping."""
     match value:
         case tuple() if hasattr(value, "_asdict"):

@@ -107,7 +107,7 @@ class YamlDocument(StringTable):
 
             count = 0
 
-            def compose_node(self, parent: Any, index: Any) -> Any:
+            def compose_node(self, parent: object, index: object) -> object:
                 self.count += 1
                 if self.count > MAX_YAML_VALUES:
                     raise _TooManyValuesError
