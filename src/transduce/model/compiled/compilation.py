@@ -14,10 +14,11 @@ MESSAGE = "compiling for this processor: half a minute, at the first use on a ma
 PATIENCE = 2.0  # seconds; loading compiled code takes less
 
 # Infinity and NaN do not occur. Only sums, which are functions of their own, may be reordered, so that they are
-# vectorised: with other code reordered, code just compiled and code from the cache differ in their last bits.
+# vectorised. They are inlined by force: otherwise code that was just compiled calls the sum as it was optimised alone,
+# and code from the cache the sum as it was optimised once more within its caller, in another order.
 _FINITE = {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}
 inlined = njit(fastmath=_FINITE, error_model="numpy", inline="always")
-summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True)
+summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True, forceinline=True)
 compiled = njit(fastmath=_FINITE, error_model="numpy", nogil=True)
 FIRST_INDEX = np.int64(0)  # as an argument; a literal 0 is another type, for which numba compiles a function again
 exact = njit(error_model="numpy", nogil=True)  # for numbers that may be infinite
