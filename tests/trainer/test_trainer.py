@@ -119,8 +119,8 @@ def test_only_better_scores_are_published(recipe, tmp_path, losses, monkeypatch)
     losses += [5.0, 6.0, 4.0, 4.0]
     published = []
     monkeypatch.setattr(
-        "transduce.trainer.publishing.publish",
-        lambda out, recipe, config, *rest: published.append(config.weights.steps),
+        "transduce.trainer.publishing.write_model",
+        lambda out, config, *rest: published.append(config.weights.steps),
     )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
     with pytest.raises(ValueError, match="no model directory"):
@@ -400,14 +400,14 @@ def test_a_run_does_not_resume_with_other_subwords(recipe, tmp_path):
 
 
 def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_path, monkeypatch):
-    publish, lines, times = transduce.trainer.publishing.publish, [], itertools.count(1)
+    publish, lines, times = transduce.trainer.publishing.write_model, [], itertools.count(1)
 
     def refused(*arguments):
         if next(times) == 1:
             raise OSError("no space left")
         publish(*arguments)
 
-    monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
+    monkeypatch.setattr("transduce.trainer.publishing.write_model", refused)
     run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=lines.append)
     failures = [line for line in lines if "could not" in line]
     assert failures == ["step 4: could not write the model: no space left; the earlier one stays"]
@@ -417,14 +417,14 @@ def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_pat
 def test_a_best_model_that_could_not_be_written_is_not_the_best(recipe, tmp_path, losses, monkeypatch):
     """The best validation is the first, whose weights are lost."""
     losses += [3.0, 5.0, 6.0, 7.0]
-    publish, times = transduce.trainer.publishing.publish, itertools.count(1)
+    publish, times = transduce.trainer.publishing.write_model, itertools.count(1)
 
     def refused(*arguments):
         if next(times) == 1:
             raise OSError("no space left")
         publish(*arguments)
 
-    monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
+    monkeypatch.setattr("transduce.trainer.publishing.write_model", refused)
     result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
     assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="best", steps=(6,))
 

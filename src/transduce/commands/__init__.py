@@ -68,7 +68,8 @@ VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.i
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
 """Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
 
-HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+# `color`: click removes escape sequences from its messages unless it may write them; they shall be shown as escapes.
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 def python_name(verb: str) -> str:
@@ -100,7 +101,7 @@ class _Commands(TyperGroup):
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
         info = CommandInfo(name=cmd_name, callback=with_exit_codes(function), help=VERBS[cmd_name])
-        info.context_settings = HELP_OPTIONS
+        info.context_settings = CONTEXT_SETTINGS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
@@ -121,7 +122,9 @@ def _callback(
         print(context.get_help())
 
 
-app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=HELP_OPTIONS)
+app = typer.Typer(
+    cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=CONTEXT_SETTINGS
+)
 app.callback(invoke_without_command=True)(_callback)
 
 
