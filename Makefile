@@ -24,8 +24,8 @@ demo: $(READY)
 compiled: $(READY)
 	$(BIN)/python -m transduce.search
 
-# For the inner loop: the tests that neither train nor start a process, within a minute.
-quick: $(READY)
+# For the inner loop: tests of the core that neither train nor start a process, within a minute.
+quick: compiled
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m quick -n 2 --quiet
 
 # Two processes of one thread each: the tests are many and small.

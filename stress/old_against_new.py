@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -112,10 +113,13 @@ def make_models(folder: Path) -> None:
     """Trains the models that are missing in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, recipe in MODELS.items():
-        if (folder / name / "model.safetensors").exists() or ("TRANSDUCE_DATA" in recipe and not DATA):
+        written = folder / f"{name}.yaml"
+        is_made = (folder / name / "model.safetensors").exists() and written.read_text() == recipe
+        if is_made or ("TRANSDUCE_DATA" in recipe and not DATA):
             continue
         print(f"training {name}", file=sys.stderr)
-        (folder / f"{name}.yaml").write_text(recipe)
+        shutil.rmtree(folder / name, ignore_errors=True)
+        written.write_text(recipe)
         transduce("train", folder / f"{name}.yaml", "--out", folder / name, "--threads", 2)
         shutil.rmtree(folder / name / "training")
 
@@ -289,16 +293,18 @@ def record_server(models: Path, out: Path) -> None:
         while not (urls := re.findall(r"http://[\d.:]+", line := server.stderr.readline())):
             if not line:
                 raise SystemExit("the server has ended")
-        for name, (path, body) in REQUESTS.items():
-            data = None if body is None else json.dumps(body).encode()
-            request = urllib.request.Request(urls[0] + path, data, {"Content-Type": "application/json"})
-            try:
-                with urllib.request.urlopen(request) as response:
-                    status, content = response.status, response.read()
-            except urllib.error.HTTPError as error:
-                status, content = error.code, error.read()
-            (out / "server" / f"{name}.txt").write_bytes(f"{status}\n".encode() + content + b"\n")
-        server.send_signal(signal.SIGTERM)
+        try:
+            for name, (path, body) in REQUESTS.items():
+                data = None if body is None else json.dumps(body).encode()
+                request = urllib.request.Request(urls[0] + path, data, {"Content-Type": "application/json"})
+                try:
+                    with urllib.request.urlopen(request) as response:
+                        status, content = response.status, response.read()
+                except urllib.error.HTTPError as error:
+                    status, content = error.code, error.read()
+                (out / "server" / f"{name}.txt").write_bytes(f"{status}\n".encode() + content + b"\n")
+        finally:
+            server.send_signal(signal.SIGTERM)
 
 
 def record_training(name: str, recipe: str, out: Path) -> None:
@@ -396,14 +402,19 @@ def main() -> None:
     folder: Path = arguments.folder.absolute()
     git = ["git", "-C", str(ROOT)]
     commit = subprocess.check_output([*git, "rev-parse", "--short", arguments.commit], text=True).strip()
-    old, new, tree = folder / commit, folder / "new", folder / "tree"
-    script = "stress/old_against_new.py"
+    script, tree, new = "stress/old_against_new.py", folder / "tree", folder / "new"
+    # A commit from before this script is recorded by this one, whose recipes may have changed since.
+    has_script = not subprocess.run(
+        [*git, "cat-file", "-e", f"{commit}:{script}"], stderr=subprocess.DEVNULL
+    ).returncode
+    version = "" if has_script else "-" + hashlib.sha256((ROOT / script).read_bytes()).hexdigest()[:8]
+    old = folder / f"{commit}{version}"
     if not old.exists():
         if tree.exists():  # of a comparison that was killed
             subprocess.run([*git, "worktree", "remove", "--force", tree], check=True)
         subprocess.run([*git, "worktree", "add", "--force", "--detach", tree, commit], check=True, capture_output=True)
         try:
-            if not (tree / script).exists():  # a commit from before this script
+            if not has_script:
                 (tree / script).parent.mkdir()
                 shutil.copy(ROOT / script, tree / script)
             run_script(tree, script, folder / "models", folder / "writing")

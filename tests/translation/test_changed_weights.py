@@ -123,6 +123,19 @@ def test_a_translator_follows_weights_that_move(fluent, move, precision) -> None
     del ballast
 
 
+def add_bias(model: nn.Module) -> None:
+    bias = torch.zeros(len(model.readout.weight))
+    bias[20:] = -9.0
+    model.readout.bias = nn.Parameter(bias)
+
+
+def hook_networks(model: nn.Module) -> None:
+    model.decoder[0].feed_forward.register_forward_hook(lambda module, inputs, output: -output)
+
+
+CHANGES |= {"added": add_bias, "hooks": hook_networks}
+
+
 @pytest.mark.filterwarnings("ignore")  # torch calls its quantising deprecated
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_translator_follows_weights_that_change(fluent, change) -> None:
@@ -145,6 +158,7 @@ def test_unchanged_weights_are_packed_once(fluent) -> None:
     translator.translate(LINES)
     assert translator.current_stepper()[0] is first
     translator.models[0].share_memory()
+    translator.translate(LINES)
     assert translator.current_stepper()[0] is not first or first is translator.models[0]
 
 
@@ -178,6 +192,33 @@ def test_a_pickled_translator_of_another_model_is_refused(fluent, monkeypatch) -
     translator._origin = pickle.loads(sent)
     with pytest.raises(ValueError, match="has changed since the translator was loaded"):
         pickle.loads(pickle.dumps(translator))
+
+
+def test_changed_weights_are_not_sent_and_moved_ones_are(fluent) -> None:
+    """Another process would translate with the weights of the directory, without a message."""
+    translator = Translator.load(fluent)
+    expected = translator.translate(LINES)
+    translator.models[0].share_memory()
+    assert pickle.loads(pickle.dumps(translator)).translate(LINES) == expected
+    halve(translator.models[0])
+    with pytest.raises(ValueError, match="the weights were changed after loading"):
+        pickle.dumps(translator)
+    copied = copy.deepcopy(translator)
+    assert copied.translate(LINES) == translator.translate(LINES) != expected
+    halve(copied.models[0])
+    assert copied.translate(LINES) != translator.translate(LINES)
+
+
+class Loud(Translator):
+    def translate(self, text, **options):
+        return str(super().translate(text, **options)).upper()
+
+
+def test_a_pickled_translator_keeps_its_class_and_a_stop_check_is_refused(fluent) -> None:
+    loud = Loud.load(fluent)
+    assert pickle.loads(pickle.dumps(loud)).translate("cat dog") == loud.translate("cat dog")
+    with pytest.raises(TypeError, match="stop check"):
+        pickle.dumps(loud.with_stop_check(lambda: None))
 
 
 def test_a_translator_without_directories_cannot_be_pickled(fluent) -> None:

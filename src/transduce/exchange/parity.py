@@ -157,9 +157,11 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     compared, texts = [lines[place] for place in kept], [each.text for each in ours]
     gaps = _gaps(translator.token_scores(compared, texts), engine.score(compared, texts), texts)
     bounds = [min(len(sources[place]) + 1 + method.decoding.extra_length, limit) for place in kept]
+    translated = engine.translate(compared, bounds)
+    _check_tokens(translator, compared, ours, translated)
     differences = [
         _difference(translator, line, each, theirs)
-        for line, each, theirs in zip(compared, ours, engine.translate(compared, bounds), strict=True)
+        for line, each, theirs in zip(compared, ours, translated, strict=True)
         if each.text != theirs.text
     ]
     left_out = len(lines) - len(kept)
@@ -176,15 +178,24 @@ def _gaps(
     return np.concatenate([abs(left[: len(right)] - right) for left, right in zip(ours, theirs, strict=True)])
 
 
-def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
-    """Returns how the greedy translations of `line` differ, and why where a reason is found.
-
-    Raises ParityError where the engine chose a token that no search of ours chooses.
-    """
+def _check_tokens(
+    translator: Translator, lines: Sequence[str], ours: Sequence[Translation], theirs: Sequence[EngineTranslation]
+) -> None:
+    """Raises ParityError for a token that no search of ours chooses, and for equal tokens that became another text."""
     banned = SearchRules.of(translator.symbols, translator.target).banned
-    if chosen := [token for token in theirs.tokens if token in banned]:
-        (subword,) = translator.target.readable_subwords(chosen[:1])
-        raise ParityError(f"the engine writes {subword} in its translation of {line!r}, which transduce never does")
+    for line, left, right in zip(lines, ours, theirs, strict=True):
+        if chosen := [token for token in right.tokens if token in banned]:
+            (subword,) = translator.target.readable_subwords(chosen[:1])
+            raise ParityError(f"the engine writes {subword} in its translation of {line!r}, which transduce never does")
+        if list(left.tokens) == right.tokens and left.text != right.text:
+            raise ParityError(
+                f"the engine makes another text of the same tokens: transduce writes {left.text!r}, the engine "
+                f"{right.text!r}"
+            )
+
+
+def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
+    """Returns how the greedy translations of `line` differ, and why where a reason is found."""
     if len(theirs.tokens) > translator.max_line_tokens:
         return TextDifference(line, ours.text, theirs.text, math.inf, None)
     (source,) = translator.encode_sources([line])

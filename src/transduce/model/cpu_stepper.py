@@ -4,11 +4,12 @@ A compiled stepper reads some weights at their addresses and has copies of the o
 when a weight of the model changes (`WeightsRecord`).
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from transduce.model.attention import Attention
 from transduce.model.attention_scores import Dot, ScaledDot
@@ -66,30 +67,33 @@ class WeightsRecord:
     """The tensors and parts of a model at one time, with the address and the version of each tensor.
 
     It notices a new storage (`share_memory`, `to`, `data =`, `load_state_dict(assign=True)`, what `multiprocessing`
-    does to a tensor that it sends), a write into a tensor (`load_state_dict`, a step of an optimiser) and a part that
-    another one has replaced (pruning, quantising). It cannot notice a write through `tensor.data`, for which torch
-    counts no version.
+    does to a tensor that it sends), a write into a tensor (`load_state_dict`, a step of an optimiser), a part or a
+    tensor that is added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through
+    `tensor.data`, for which torch counts no version.
     """
 
     def __init__(self, model: nn.Module) -> None:
         parts = list(model.modules())
-        self._parts = [(part._modules, name, child) for part in parts for name, child in part._modules.items()]
-        self._tensors = [
-            (tensors, name, tensor, tensor.data_ptr(), None if tensor.is_inference() else tensor._version)
-            for part in parts
-            for tensors in (part._parameters, part._buffers)
-            for name, tensor in tensors.items()
-            if tensor is not None
-        ]
+        self._children = [part._modules for part in parts if part._modules]
+        self._named = [named for part in parts for named in (part._parameters, part._buffers) if named]
+        self._hooks = [hooks for part in parts for hooks in (part._forward_pre_hooks, part._forward_hooks)]
+        self._objects = self._current_objects()
+        tensors = [each for each in self._objects if isinstance(each, Tensor)]
+        self._tensors = tensors
+        self._counted = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._addresses, self._versions = self._current_states()
 
     def is_current(self) -> bool:
-        """Returns whether nothing has changed; takes some tens of microseconds."""
-        for parts, name, child in self._parts:
-            if parts.get(name) is not child:
-                return False
-        for tensors, name, tensor, address, version in self._tensors:
-            if tensors.get(name) is not tensor or tensor.data_ptr() != address:
-                return False
-            if version is not None and tensor._version != version:
-                return False
-        return True
+        """Returns whether nothing has changed; takes about 30 µs for a model of 100 tensors."""
+        objects = self._current_objects()
+        are_same = len(objects) == len(self._objects) and all(map(operator.is_, objects, self._objects))
+        return are_same and self._current_states() == (self._addresses, self._versions)
+
+    def _current_objects(self) -> list[object]:
+        """Returns the parts and the tensors of all parts, and whether there are hooks."""
+        children = [child for named in self._children for child in named.values()]
+        return [*children, *[tensor for named in self._named for tensor in named.values()], any(self._hooks)]
+
+    def _current_states(self) -> tuple[list[int], list[int]]:
+        """Returns the addresses of all tensors, and the versions of those that have one."""
+        return [tensor.data_ptr() for tensor in self._tensors], [tensor._version for tensor in self._counted]

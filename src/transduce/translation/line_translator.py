@@ -107,14 +107,22 @@ class LineTranslator:
         copied.__dict__.update(self.__dict__)
         return copied
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Returns a translator with copies of the models."""
+        copied = copy.copy(self)
+        copied.models = copy.deepcopy(self.models, memo)
+        copied._steppers = ModelSteppers(copied.models, int8=self.precision == "int8")
+        return copied
+
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
-            f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its models"
+            f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its models: "
+            "make one there"
         )
 
     def current_stepper(self) -> tuple[Stepper, bool]:
-        """Returns the stepper for the weights of the models as they are now, and whether it is compiled."""
-        stepper, compiled = self._steppers.current()
+        """Returns the stepper for the weights at the last call of `_check_ready`, and whether it is compiled."""
+        stepper, compiled = self._steppers.current
         return (stepper if self._stop_check is None else StoppableStepper(stepper, self._stop_check)), compiled
 
     def translate_lines(
@@ -274,18 +282,20 @@ class LineTranslator:
         return encode_lines(lines, side, self.max_line_tokens, self._attention_heads, tags)
 
     def _check_ready(self) -> None:
-        """Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode.
+        """Follows changes of the weights; called before each search.
 
-        After a fork only float32 on a CPU with one thread needs no thread of the parent process.
+        Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode. After a fork
+        only float32 on a CPU with one thread needs no thread of the parent process.
         """
         can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
         if count_forks() > self._forks and not can_fork:
             raise RuntimeError(
-                "the model was loaded before this process was forked, and its threads do not survive a fork: pass the "
-                "translator to the process as an argument, or start processes by multiprocessing's spawn"
+                "the model was loaded before this process was forked, and its threads do not survive a fork: send the "
+                "translator through `Pool.map` or a queue, or start processes by multiprocessing's spawn"
             )
         if any(model.training for model in self.models):
             raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
+        self._steppers.follow_changes()
 
     @torch.inference_mode()
     def _search(

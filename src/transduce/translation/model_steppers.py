@@ -21,17 +21,15 @@ class ModelSteppers:
 
     def __init__(self, models: Sequence[TranslationModel], *, int8: bool) -> None:
         self._models, self._int8 = models, int8
-        self._made = self._make()
+        self.current, self._records = self._make()
 
-    def current(self) -> tuple[Stepper, bool]:
-        """Returns the stepper for the weights as they are now, and whether it is compiled."""
-        stepper, compiled, records = self._made
-        if not all(record.is_current() for record in records):
-            self._made = stepper, compiled, _ = self._make()
-        return stepper, compiled
+    def follow_changes(self) -> None:
+        """Makes the stepper again if the weights have changed since it was made."""
+        if not all(record.is_current() for record in self._records):
+            self.current, self._records = self._make()
 
-    def _make(self) -> tuple[Stepper, bool, list[WeightsRecord]]:
-        """Returns the stepper, whether it is compiled, and a record of each model whose weights it has packed."""
+    def _make(self) -> tuple[tuple[Stepper, bool], list[WeightsRecord]]:
+        """Returns the stepper and whether it is compiled, and a record of each model whose weights it has packed."""
         steppers = [cpu_stepper(model, int8=self._int8, report=_log.warning) for model in self._models]
         pairs = zip(self._models, steppers, strict=True)
         records = [WeightsRecord(model) for model, stepper in pairs if stepper is not model]
@@ -39,4 +37,4 @@ class ModelSteppers:
         compiled = all(map(is_compiled, steppers))
         if compiled:
             compile_search(stepper, self._models[0].spec.symbols, _log.warning)
-        return stepper, compiled, records
+        return (stepper, compiled), records

@@ -1,17 +1,18 @@
 """The translator: a model directory, or several as an ensemble, that translates, scores and explains text."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, NamedTuple, Self, Unpack, overload
+from typing import Any, NamedTuple, Self, Unpack, cast, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from transduce.model import Attention, TransformerModel
+from transduce.model.cpu_stepper import WeightsRecord
 from transduce.model_directory import Config, Model, fingerprint
 from transduce.runtime.device import choose_device
 from transduce.runtime.forks import count_forks
@@ -55,6 +56,7 @@ class Translator(LineTranslator):
     """
 
     _origin: _Origin | None = None
+    _loaded: tuple[WeightsRecord, ...] = ()  # of the models, as they were in the directories
 
     def __repr__(self) -> str:
         models = "1 model" if len(self.models) == 1 else f"{len(self.models)} models"
@@ -93,7 +95,11 @@ class Translator(LineTranslator):
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
         """Reads the models of directories, for no direction yet."""
+        paths = tuple(Path(directory).absolute() for directory in directories)
+        fingerprints = tuple(map(fingerprint, paths))
         models = [Model.read(Path(directory)) for directory in directories]
+        while fingerprints != (read := tuple(map(fingerprint, paths))):  # a run has published another model
+            fingerprints, models = read, [Model.read(Path(directory)) for directory in directories]
         first = models[0]
         for model, directory in zip(models[1:], directories[1:], strict=True):
             if model.config.vocabulary != first.config.vocabulary or not _same_subwords(first, model):
@@ -109,14 +115,30 @@ class Translator(LineTranslator):
         config = first.config
         translator = cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
         translator.configs = tuple(model.config for model in models)
-        paths = tuple(Path(directory).absolute() for directory in directories)
-        translator._origin = _Origin(paths, tuple(map(fingerprint, paths)), device, precision)
+        translator._origin = _Origin(paths, fingerprints, device, precision)
+        translator._loaded = tuple(map(WeightsRecord, modules))
         return translator
 
     def __reduce__(self) -> tuple[object, ...]:
+        """Raises ValueError if the weights were changed after loading, TypeError for what cannot be loaded again."""
         if self._origin is None:
             return super().__reduce__()
-        return _load_again, (self._origin, self.decoding, self.source_tags, self.target_language)
+        if self._stop_check is not None:
+            raise TypeError("a translator with a stop check cannot be pickled: add the check in the other process")
+        if not all(record.is_current() for record in self._loaded):
+            self._check_weights(_load_origin(type(self), self._origin))
+        return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
+
+    def _check_weights(self, loaded: "Translator") -> None:
+        """Raises ValueError unless the models have the weights of those just `loaded`, perhaps at other addresses."""
+        for ours, theirs in zip(self.models, loaded.models, strict=True):
+            left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
+            if left.keys() != right.keys() or not all(torch.equal(left[name], right[name]) for name in left):
+                raise ValueError(
+                    "the weights were changed after loading, and another process would load those of the directory: "
+                    "write the changed model into a directory of its own, and load that"
+                )
+        self._loaded = tuple(map(WeightsRecord, self.models))
 
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
         """Returns a translator with the same models for another request.
@@ -328,7 +350,11 @@ class Translator(LineTranslator):
 
 
 def _load_again(
-    origin: _Origin, decoding: Decoding, source_tags: tuple[int, ...], target_language: str | None
+    kind: type[Translator],
+    origin: _Origin,
+    decoding: Decoding,
+    source_tags: tuple[int, ...],
+    target_language: str | None,
 ) -> Translator:
     """Returns a pickled translator; raises ValueError where a directory has another model since it was loaded.
 
@@ -338,20 +364,21 @@ def _load_again(
     if count_forks():
         torch.set_num_threads(1)
     load = _load_once if parent_process() is not None else _load_origin
-    translator = load(origin).with_source_tags(source_tags, target_language)
+    translator = load(kind, origin).with_source_tags(source_tags, target_language)
     translator.decoding = decoding
     return translator
 
 
-def _load_origin(origin: _Origin) -> Translator:
+def _load_origin(kind: type[Translator], origin: _Origin) -> Translator:
     """Loads the models of a pickled translator."""
     for directory, loaded in zip(origin.directories, origin.fingerprints, strict=True):
         if fingerprint(directory) != loaded:
             raise ValueError(f"the model in {directory} has changed since the translator was loaded: load it again")
-    return Translator._read(origin.directories, origin.device, origin.precision)
+    return kind._read(origin.directories, origin.device, origin.precision)
 
 
-_load_once = lru_cache(maxsize=1)(_load_origin)
+# A pool may alternate between directions.
+_load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(maxsize=4)(_load_origin))
 
 
 def _same_subwords(first: Model, second: Model) -> bool:
