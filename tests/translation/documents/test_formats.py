@@ -1,6 +1,7 @@
 """What each format translates and keeps, its edge cases, and what is refused."""
 
 import io
+import json
 import zipfile
 from pathlib import PurePath
 
@@ -8,6 +9,7 @@ import pytest
 from fake_translator import reversing, same
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
+from transduce.translation.documents import string_tables
 from transduce.translation.documents.format_names import TextFormat
 from transduce.translation.documents.formats import format_by_content, format_by_name, read_document
 from transduce.translation.documents.languages import DocumentLanguages
@@ -253,6 +255,24 @@ def test_the_target_language_must_be_named() -> None:
         translated("xliff", XLIFF.format(more="", units=unit("one two")), languages=unknown)
     source = XLIFF.format(more=' target-language="de"', units=unit("one two"))
     assert "TWO ONE" in translated("xliff", source, languages=unknown)
+
+
+def test_the_bound_on_the_values_of_yaml_counts_no_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "".join(f"k{number}: one two\n" for number in range(4)).encode()
+    monkeypatch.setattr(string_tables, "MAX_YAML_VALUES", 9)  # one mapping, four keys, four values
+    document = read_document(source, TextFormat.YAML, LANGUAGES)
+    assert document.write([("Größe – 1",)] * 4).decode() == "".join(f"k{number}: Größe – 1\n" for number in range(4))
+    for more in (b"k4: one\n", b"---\none\n"):
+        with pytest.raises(ValueError, match="the YAML has more than 9 keys and values"):
+            read_document(source + more, TextFormat.YAML, LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    "value", ["0x_", "0b_", "2001-12-14t25:59:43", "2001-99-14T21:59:43Z", "2001-12-14t21:59:43+99:00", "é\x00", "<<"]
+)
+def test_a_translation_that_yaml_cannot_read_is_quoted(value: str) -> None:
+    document = read_document(b"a: one\n", TextFormat.YAML, LANGUAGES)
+    assert document.write([(value,)]).decode() == f"a: {json.dumps(value, ensure_ascii=False)}\n"
 
 
 @pytest.mark.parametrize(

@@ -114,11 +114,12 @@ class YamlDocument(StringTable):
                 return super().compose_node(parent, index)
 
         places: list[StringPlace] = []
-        yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = BoundedComposer
+        # A composer counts as long as its YAML object lives, and `_is_plain` loads each translation.
+        bounded, unbounded = YAML(typ="safe", pure=True), YAML(typ="safe", pure=True)
+        bounded.Composer = BoundedComposer
         try:
-            for root in yaml.compose_all(text):
-                places += _yaml_strings(root, text, yaml)
+            for root in bounded.compose_all(text):
+                places += _yaml_strings(root, text, unbounded)
         except _TooManyValuesError:
             raise ValueError(
                 f"the YAML has more than {MAX_YAML_VALUES:,} keys and values; split it into several files"
@@ -203,5 +204,5 @@ def _is_plain(value: str, yaml: "YAML") -> bool:
         return True
     try:
         return bool(yaml.load(value) == value)
-    except YAMLError:
+    except (YAMLError, ValueError):  # ValueError: a date with a 13th month, or a number without digits, such as 0x_
         return False
