@@ -140,10 +140,7 @@ def test_two_writers_at_once(writer):
         write("first", out)
     assert out.read_bytes() == first
     assert files(out.parent) == [out.name]
-    assert refused in (
-        [],
-        [f"{out}: it is already being written; wait for the other command to end, or name another file"],
-    )
+    assert refused in ([], [f"{out}: {REFUSED}"])
 
 
 @pytest.mark.parametrize("foreign", [None, b"foreign"], ids=["removed", "replaced"])
@@ -255,8 +252,28 @@ def test_the_second_command_is_refused(door, fluent, micro, tmp_path, command):
     with output_lock(out):
         code, printed, error = command(*(argument.format(**values) for argument in arguments))
     assert (code, printed) == (2, "")
-    assert f"{out}: it is already being written; wait for the other command to end, or name another file\n" in error
+    assert f"{out}: {REFUSED}\n" in error
     assert (files(out.parent), list(tmp_path.iterdir())) == ([], [out.parent])
+
+
+def test_a_command_that_names_a_file_twice_is_told_so(tmp_path, command):
+    """`report` is the only command with two options of output files."""
+    page, link = tmp_path / "a.html", tmp_path / "link"
+    link.symlink_to(page)
+    for existing in (False, True):
+        for out, markdown in ((page, page), (page, link), (link, page), (page, tmp_path / "." / "a.html")):
+            arguments = ["report", tmp_path / "run", "--out", out, "--markdown", markdown, "--overwrite"]
+            code, printed, error = command(*arguments)
+            assert (code, printed) == (2, "")
+            assert error == (f"transduce: --out and --markdown name the same file, {markdown}; name another file\n")
+        assert files(tmp_path) == [page.name, link.name] * existing
+        page.write_text("before")
+    assert page.read_text() == "before"
+    os.mkfifo(tmp_path / "pipe")
+    with release_outputs():
+        for path in (Path("/dev/null"), tmp_path / "pipe"):
+            check_writable(path)
+            check_writable(path, option="--markdown")
 
 
 def test_every_output_option_is_a_door():

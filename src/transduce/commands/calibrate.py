@@ -47,7 +47,7 @@ def calibrate(
         pictures.picture_format(draw)
     check_writable(draw, overwrite=overwrite, option="--draw")
     config = Model.read_config(run)
-    lock_output(run / CONFIDENCE)
+    lock_output(run / CONFIDENCE, "the calibration")
     if config.linearisation is not None:
         raise ValueError(f"{run} parses and does not translate: confidence is for translations")
     corpus = named_test_set(run, test)

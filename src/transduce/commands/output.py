@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import LockedFile, unfinished_path
-from transduce.storage.locks import LockHeldError, output_lock
+from transduce.storage.locks import LockHeldError, name_second_writer, output_lock
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
 
@@ -25,24 +25,44 @@ __all__ = [
     "write_output",
 ]
 
-_locks: list[contextlib.ExitStack] = []
+
+class LockedOutputs(NamedTuple):
+    """The outputs of one command: their locks, and the option that names each file."""
+
+    locks: contextlib.ExitStack
+    options: dict[Path, str]
+
+
+_commands: list[LockedOutputs] = []
 
 
 @contextlib.contextmanager
 def release_outputs() -> Iterator[None]:
     """Holds the locks of `lock_output` until the end of the context, which is a command."""
-    with contextlib.ExitStack() as stack:
-        _locks.append(stack)
+    with contextlib.ExitStack() as locks:
+        _commands.append(LockedOutputs(locks, {}))
         try:
             yield
         finally:
-            _locks.remove(stack)
+            _commands.pop()
 
 
-def lock_output(out: Path) -> None:
-    """Locks an output file until the command ends; raises LockHeldError if another command is writing it."""
-    if _locks:
-        _locks[-1].enter_context(output_lock(out))
+def lock_output(out: Path, option: str = "--out") -> None:
+    """Locks an output file until the command ends; raises LockHeldError if another command is writing it.
+
+    Raises ValueError if this command has locked the file for another option. Pipes and devices may be named twice.
+    """
+    if not _commands:
+        return
+    locks, options = _commands[-1]
+    target = out.resolve()
+    if target in options and (is_replaceable(out) or out.is_file()):
+        raise ValueError(f"{options[target]} and {option} name the same file, {out}; name another file")
+    try:
+        locks.enter_context(output_lock(out))
+    except LockHeldError as error:
+        raise LockHeldError(f"{option} {error}") from None
+    options[target] = option
 
 
 def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
@@ -60,10 +80,7 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
         raise ValueError(f"{option} {out}: no permission to write there; choose another place")
     if is_replaceable(out):
         check_name(out, option)
-    try:
-        lock_output(out)
-    except LockHeldError as error:
-        raise LockHeldError(f"{option} {error}") from None
+    lock_output(out, option)
     # Once it is locked: before, another command may have written it.
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
@@ -111,12 +128,8 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
         with raise_on_signals(), out.open("w", encoding="utf-8", newline="\n") as stream:
             yield functools.partial(_write_and_flush, stream)
         return
-    try:
+    with name_second_writer(out):
         partial = LockedFile(_partial_path(out))
-    except BlockingIOError:
-        raise LockHeldError(
-            f"{out}: it is already being written; wait for the other command to end, or name another file"
-        ) from None
     try:
         with raise_on_signals(), partial.open_text() as stream:
             yield functools.partial(_write_and_flush, stream)

@@ -13,7 +13,7 @@ from transduce.storage.atomic import LockedFile
 from transduce.storage.operating_system import NO_LOCKS, lock, lock_if_supported
 from transduce.storage.result_files import is_replaceable
 
-__all__ = ["LockHeldError", "exclusive_lock", "output_lock", "wait_for_lock"]
+__all__ = ["LockHeldError", "exclusive_lock", "name_second_writer", "output_lock", "wait_for_lock"]
 
 
 class LockHeldError(ValueError):
@@ -54,18 +54,25 @@ def output_lock(path: Path) -> Iterator[None]:
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
-        try:
+        with name_second_writer(path):
             if is_replaceable(path):
                 stack.callback(LockedFile(target.with_name(f".{target.name}.writing.lock")).discard)
             elif path.is_file():  # in a folder that is not writable, so that the file itself is written
                 descriptor = os.open(target, os.O_RDWR)
                 stack.callback(os.close, descriptor)
                 lock_if_supported(descriptor)
-        except BlockingIOError:
-            raise LockHeldError(
-                f"{path}: it is already being written; wait for the other command to end, or name another file"
-            ) from None
         yield
+
+
+@contextlib.contextmanager
+def name_second_writer(path: Path) -> Iterator[None]:
+    """Turns the BlockingIOError of a lock into a LockHeldError that names the output file `path`."""
+    try:
+        yield
+    except BlockingIOError:
+        raise LockHeldError(
+            f"{path}: it is already being written; wait for the other command to end, or name another file"
+        ) from None
 
 
 @contextlib.contextmanager
