@@ -256,6 +256,24 @@ def test_the_second_command_is_refused(door, fluent, micro, tmp_path, command):
     assert (files(out.parent), list(tmp_path.iterdir())) == ([], [out.parent])
 
 
+# The doors of `check_writable`; the others resume what a stopped command has left.
+CHECKED_DOORS = [door for door in DOORS if door not in ("augment", "translate, in bulk")]
+
+
+@pytest.mark.parametrize("door", CHECKED_DOORS)
+def test_the_lines_of_a_stopped_command_are_not_removed(door, fluent, micro, tmp_path, command):
+    arguments, name = DOORS[door]
+    (tmp_path / "folder").mkdir()
+    out = tmp_path / "folder" / name
+    partial = out.with_name(f"{name}.partial")
+    partial.write_text("finished")
+    values = {"fluent": fluent, "micro": micro, "text": micro / "test.en", "folder": out.parent, "out": out}
+    code, printed, error = command(*(argument.format(**values) for argument in arguments))
+    assert (code, printed) == (2, "")
+    assert f"{partial}: holds the lines of a stopped command; move it, or add --overwrite to replace it\n" in error
+    assert (files(out.parent), partial.read_text()) == ([partial.name], "finished")
+
+
 def test_a_command_that_names_a_file_twice_is_told_so(tmp_path, command):
     """`report` is the only command with two options of output files."""
     page, link = tmp_path / "a.html", tmp_path / "link"
@@ -282,7 +300,7 @@ def test_every_output_option_is_a_door():
 
     folder = Path(transduce.commands.__file__).parent
     callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")} - {"output"}
-    assert callers == {door.split()[0].strip(",") for door in DOORS} - {"augment"}
+    assert callers == {door.split()[0].strip(",") for door in CHECKED_DOORS}
     writers = {path.stem for path in folder.glob("*.py") if "open_output(" in path.read_text("utf-8")}
     assert writers - {"output"} == {"line_windows", "parse", "score", "split", "suggest"}
 

@@ -17,7 +17,6 @@ from transduce.storage.result_files import copy_mode, is_replaceable, replace_fi
 
 __all__ = [
     "check_name",
-    "check_no_partial",
     "check_writable",
     "lock_output",
     "open_output",
@@ -68,8 +67,8 @@ def lock_output(out: Path, option: str = "--out") -> None:
 def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
     """Makes the folder of `out` and locks the file; raises ValueError if no file can be written there.
 
-    Also raises ValueError if `out` is a file with content, unless `overwrite`, and if another command is writing it.
-    The message names the `option`. Pipes and devices pass.
+    Also raises ValueError if another command is writing `out` and, unless `overwrite`, if `out` is a file with content
+    or a stopped command has left lines in OUT.partial. The message names the `option`. Pipes and devices pass.
     """
     if out is None:
         return
@@ -84,6 +83,9 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
     # Once it is locked: before, another command may have written it.
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
+    partial = _partial_path(out)
+    if not overwrite and is_replaceable(out) and partial.exists() and partial.stat().st_size:
+        raise ValueError(f"{partial}: holds the lines of a stopped command; move it, or add --overwrite to replace it")
 
 
 def check_name(out: Path, option: str = "--out") -> None:
@@ -101,12 +103,6 @@ def check_name(out: Path, option: str = "--out") -> None:
 def write_output(text: str, out: Path) -> None:
     """Writes a text to `out`: atomically if it is a file, directly if it is a pipe or a device."""
     replace_file(out, lambda path: path.write_text(text, "utf-8", newline="\n"))
-
-
-def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
-    """Raises ValueError where a stopped command has left lines in OUT.partial, unless `overwrite`."""
-    if out is not None and not overwrite and (partial := _partial_path(out)).exists() and partial.stat().st_size:
-        raise ValueError(f"{partial}: holds the lines of a stopped command; move it, or add --overwrite to replace it")
 
 
 def _partial_path(out: Path) -> Path:

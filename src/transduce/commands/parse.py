@@ -18,7 +18,7 @@ from transduce.commands.options import (
     TagOption,
     ThreadsOption,
 )
-from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.commands.output import check_writable, open_output
 from transduce.commands.search_options import search_method_of_options
 from transduce.runtime.json_text import json_text
 
@@ -62,7 +62,6 @@ def parse(
         greedy=greedy,
     )._replace(constrained=not unconstrained)
     check_writable(out, overwrite=overwrite)
-    check_no_partial(out, overwrite=overwrite)
     split_words = str.split if tokenised else split_treebank_words()
     chosen = str(set_up_device(device, threads, precision.value))
     parser = Parser.load(*runs, device=chosen, precision=precision.value, tag=tag)

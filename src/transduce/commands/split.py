@@ -9,7 +9,7 @@ import typer
 
 from transduce.commands.inspect import corpus_of_files
 from transduce.commands.options import OverwriteOption
-from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.commands.output import check_writable, open_output
 
 if TYPE_CHECKING:
     from transduce.corpus import CorpusSpec, CorpusSplit
@@ -37,7 +37,6 @@ def split(
     names = {part: (out / f"{part}.source", out / f"{part}.target") for part in parts}
     for path in (path for pair in names.values() for path in pair):
         check_writable(path, overwrite=overwrite)
-        check_no_partial(path, overwrite=overwrite)
     groups = near_duplicate_groups(read_pairs(corpus))
     result = split_groups(groups, validation, test, seed)
     _write(corpus, result, names)

@@ -34,7 +34,7 @@ from transduce.commands.options import (
     TopPOption,
     refuse_options,
 )
-from transduce.commands.output import check_no_partial, check_writable
+from transduce.commands.output import check_writable
 from transduce.commands.search_options import search_method_of_options
 from transduce.translation.documents.format_names import TextFormat
 
@@ -133,7 +133,6 @@ def translate(
     if bulk_engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine local or ray")
         check_writable(out, overwrite=overwrite)
-        check_no_partial(out, overwrite=overwrite)
         source = open_source(text, kind, out, config, request, replace=retranslate)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
