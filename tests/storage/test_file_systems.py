@@ -17,8 +17,9 @@ from transduce.commands.output import open_output, write_output
 from transduce.corpus import verify_store
 from transduce.corpus.encoding import EncodingState
 from transduce.model_directory import Model, recipe_was_edited, verify, weights_of, write_model
+from transduce.storage import locks
 from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
-from transduce.storage.locks import exclusive_lock, wait_for_lock
+from transduce.storage.locks import exclusive_lock, output_lock, wait_for_lock
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Subwords
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
@@ -99,6 +100,54 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, code):
         with pytest.raises(ValueError, match=f"^{tmp_path}: this file system has no locks .* choose a folder on"), lock:
             pass
         assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def write_to_output(out):
+    with open_output(out) as write:
+        write("new")
+
+
+def enter(lock):
+    with lock:
+        pass
+
+
+# Everything that locks a file or a folder: what it does with a path.
+LOCKERS = {
+    "text": lambda path: atomic_write_text(path, "new"),
+    "tensors": lambda path: write_tensors({"a": torch.ones(3)}, path),
+    "result": lambda path: write_output("new", path),
+    "output": write_to_output,
+    "output lock": lambda path: enter(output_lock(path)),
+    "folder": lambda path: enter(exclusive_lock(path.parent, "training")),
+    "folder, waiting": lambda path: enter(wait_for_lock(path.parent)),
+}
+
+
+@pytest.mark.parametrize("locker", LOCKERS)
+def test_a_file_system_with_changing_inode_numbers_is_refused(locker, tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "samestat", lambda *_: False)
+    descriptors = len(list(Path("/dev/fd").iterdir()))
+    refused = pytest.raises(OSError, match=f"^{tmp_path}.*: this file system has changing inode numbers, .* choose a")
+    with limit_seconds(5), refused:
+        LOCKERS[locker](tmp_path / "a")
+    assert len(list(Path("/dev/fd").iterdir())) == descriptors
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_that_vanishes_again_and_again_is_an_error(tmp_path, monkeypatch):
+    refuse(monkeypatch, locks, "lock", errno.ENOENT)
+    with limit_seconds(5), pytest.raises(FileNotFoundError):
+        enter(exclusive_lock(tmp_path, "training"))
+
+
+def test_a_file_system_where_all_is_locked_ends_the_search_for_a_name(tmp_path, monkeypatch):
+    refuse(monkeypatch, fcntl, "flock", errno.EAGAIN)
+    with (
+        limit_seconds(5),
+        pytest.raises(OSError, match=f"^{tmp_path}/a: 99 temporary files beside it, from .a.writing"),
+    ):
+        atomic_write_text(tmp_path / "a", "new")
 
 
 def test_training_without_locks_ends_with_a_message(micro, tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ from typing import NamedTuple, TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import LockedFile, unfinished_path
+from transduce.storage.atomic import MAX_WRITERS, LockedFile, unfinished_path
 from transduce.storage.locks import LockHeldError, name_second_writer, output_lock
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
@@ -92,7 +92,7 @@ def check_name(out: Path, option: str = "--out") -> None:
     """Raises ValueError where the file system takes no name that is long enough for the temporary files of `out`."""
     try:
         # The longest name is that of the record of a bulk translation.
-        unfinished_path(out.resolve().with_name(f"{out.name}.json"), 99).lstat()
+        unfinished_path(out.resolve().with_name(f"{out.name}.json"), MAX_WRITERS).lstat()
     except FileNotFoundError:
         return
     except OSError as error:

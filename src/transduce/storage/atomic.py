@@ -13,20 +13,20 @@ older one, because the path does not name its file any more.
 
 import contextlib
 import errno
-import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from transduce.storage import operating_system
-from transduce.storage.operating_system import flush, lock_if_supported, replace
+from transduce.storage.operating_system import TRIES, flush, lock_if_supported, replace, unstable_identity
 from transduce.storage.regular_files import remove
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "MAX_WRITERS",
     "LockedFile",
     "atomic_write",
     "atomic_write_text",
@@ -35,6 +35,9 @@ __all__ = [
     "unfinished_path",
     "write_tensors",
 ]
+
+MAX_WRITERS = 99
+"""Processes that may write one file at once."""
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
@@ -48,11 +51,16 @@ class LockedFile:
     def __init__(self, path: Path) -> None:
         """Creates the file in place of a leftover or a link, which is not followed.
 
-        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one.
+        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one, and
+        OSError if the inode numbers of the file system change.
         """
         self.path = path
-        while (descriptor := _create(path)) is None:
+        for _ in range(TRIES):
+            if (descriptor := _create(path)) is not None:
+                break
             _remove_leftover(path)
+        else:
+            raise unstable_identity(path)
         self._descriptor: int | None = descriptor
         self._identity: os.stat_result | None = os.fstat(descriptor)  # None once it is published
 
@@ -159,10 +167,15 @@ def _is_at(identity: os.stat_result, path: Path) -> bool:
 @contextlib.contextmanager
 def temporary_file(path: Path) -> Iterator[LockedFile]:
     """Yields a new file beside `path`, which is removed at the end unless it is published."""
-    for number in itertools.count(1):
+    for number in range(1, MAX_WRITERS + 1):
         with contextlib.suppress(BlockingIOError):
             file = LockedFile(unfinished_path(path, number))
             break
+    else:
+        raise OSError(
+            f"{path}: {MAX_WRITERS} temporary files beside it, from {unfinished_path(path).name} to "
+            f"{unfinished_path(path, MAX_WRITERS).name}, are in use; wait for the other commands to end, or remove them"
+        )
     try:
         yield file
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transduce.storage.atomic import LockedFile
-from transduce.storage.operating_system import NO_LOCKS, lock, lock_if_supported
+from transduce.storage.operating_system import NO_LOCKS, TRIES, lock, lock_if_supported
 from transduce.storage.result_files import is_replaceable
 
 __all__ = ["LockHeldError", "exclusive_lock", "name_second_writer", "output_lock", "wait_for_lock"]
@@ -24,17 +24,18 @@ class LockHeldError(ValueError):
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     """Locks `folder`, which is created if necessary; raises LockHeldError where another process has locked it.
 
-    Raises ValueError where the file system has no locks.
+    Raises ValueError where the file system has no locks, and OSError where its inode numbers change.
     `work` says in the message what the other process does, such as "training". The operating system releases the lock
     of a process that dies. On a network file system other machines may not see the lock.
     """
-    while True:
+    for tries_left in range(TRIES, 0, -1):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = _lock(folder, wait=False)
             break
-        except FileNotFoundError:
-            continue  # its last owner has just removed or renamed it
+        except FileNotFoundError:  # its last owner has just removed or renamed it
+            if tries_left == 1:
+                raise
         except BlockingIOError:
             raise LockHeldError(
                 f"another {work} is at work in {folder}; wait for its end, or choose another folder"

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NO_LOCKS", "flush", "lock", "lock_if_supported", "replace"]
+__all__ = ["NO_LOCKS", "TRIES", "flush", "lock", "lock_if_supported", "replace", "unstable_identity"]
 
 WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
 
@@ -18,6 +18,9 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 HELD = (errno.EACCES, errno.EDEADLK)  # of an error of Windows: another process has the lock
 WAIT = 0.1  # seconds between two tries
 RENAME_TRIES = 50
+
+TRIES = 100
+"""Tries to lock what is still at its path: each one fails only if another process has just removed or renamed it."""
 
 
 def lock(folder: Path, *, wait: bool) -> int:
@@ -47,7 +50,7 @@ def lock(folder: Path, *, wait: bool) -> int:
 def _lock_posix(folder: Path, *, wait: bool) -> int:
     """Locks a folder that is still at its path: while this process waited, another may have put a new one there."""
     fcntl: Any = importlib.import_module("fcntl")
-    while True:
+    for _ in range(TRIES):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -57,6 +60,15 @@ def _lock_posix(folder: Path, *, wait: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+    raise unstable_identity(folder)
+
+
+def unstable_identity(path: Path) -> OSError:
+    """Returns the error of a file system, such as some of FUSE, where an open file has another number than its path."""
+    return OSError(
+        f"{path}: this file system has changing inode numbers, so that no lock can be checked; choose a folder on a "
+        "local disk, or mount the file system with inode numbers that stay"
+    )
 
 
 def lock_if_supported(descriptor: int) -> None:
