@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from transduce.commands import main
-from transduce.commands.output import open_output, write_output
+from transduce.commands.output import check_writable, open_output, release_outputs, write_output
 from transduce.corpus import verify_store
 from transduce.corpus.encoding import EncodingState
 from transduce.model_directory import Model, recipe_was_edited, verify, weights_of, write_model
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
-from transduce.storage.locks import exclusive_lock, output_lock, wait_for_lock
+from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock, wait_for_lock
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Subwords
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
@@ -122,6 +122,71 @@ LOCKERS = {
     "folder": lambda path: enter(exclusive_lock(path.parent, "training")),
     "folder, waiting": lambda path: enter(wait_for_lock(path.parent)),
 }
+
+
+@pytest.fixture
+def sticky(tmp_path, monkeypatch):
+    """A folder with the sticky bit, as /tmp has, and a function that puts the file of another user into it."""
+    foreign, opened, (unlink, replace, open_file) = set(), set(), (os.unlink, os.replace, os.open)
+
+    def plant(name, content="left", *, readable=True):
+        foreign.add(str(tmp_path / name))
+        opened.update([str(tmp_path / name)] * readable)
+        (tmp_path / name).write_text(content)
+
+    def check(path, code=errno.EPERM):
+        if str(path) in foreign:
+            raise PermissionError(code, os.strerror(code), str(path))
+
+    def checked_open(path, flags, *options, **named):
+        if not flags & os.O_EXCL and (flags & os.O_ACCMODE != os.O_RDONLY or str(path) not in opened):
+            check(path, errno.EACCES)
+        return open_file(path, flags, *options, **named)
+
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(os, "unlink", lambda path, **named: (check(path), unlink(path, **named))[1])
+    monkeypatch.setattr(os, "replace", lambda source, target: (check(target), replace(source, target))[1])
+    monkeypatch.setattr(os, "open", checked_open)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    return tmp_path, plant
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_another_user_has_left_in_a_sticky_folder_is_passed_over(sticky, readable):
+    folder, plant = sticky
+    for name in (".a.writing", ".a.2.writing", ".page.writing", ".tensors.writing"):
+        plant(name, readable=readable)
+    atomic_write_text(folder / "a", "new")
+    write_output("new", folder / "page")
+    write_tensors({"a": torch.ones(3)}, folder / "tensors")
+    assert (folder / "a").read_text() == (folder / "page").read_text() == "new"
+    left = [".a.2.writing", ".a.writing", ".page.writing", ".tensors.writing"]
+    assert sorted(path.name for path in folder.iterdir()) == [*left, "a", "page", "tensors"]
+    assert {(folder / name).read_text() for name in left} == {"left"}
+
+
+def test_the_lock_that_another_user_has_left_in_a_sticky_folder_is_locked(sticky):
+    folder, plant = sticky
+    plant(".a.writing.lock")
+    for _ in range(2):
+        with output_lock(folder / "a"):
+            with pytest.raises(LockHeldError, match="it is already being written"):
+                enter(output_lock(folder / "a"))
+            write_to_output(folder / "a")
+    assert sorted(path.name for path in folder.iterdir()) == [".a.writing.lock", "a"]
+
+
+@pytest.mark.parametrize("name", ["a", "a.partial", ".a.writing.lock"])
+def test_what_cannot_be_replaced_in_a_sticky_folder_is_named_before_the_work(sticky, name):
+    folder, plant = sticky
+    plant(name, readable=False)
+    message = f"{folder / name}: the file belongs to .*, and you may not remove it; .* or name another file"
+    with release_outputs(), pytest.raises((ValueError, PermissionError), match=message):
+        check_writable(folder / "a", overwrite=True)
+    assert (folder / name).read_text() == "left"
+    if name == "a.partial":
+        with pytest.raises(PermissionError, match=f"^{folder / name}: the file belongs to"):
+            write_to_output(folder / "a")
 
 
 @pytest.mark.parametrize("locker", LOCKERS)

@@ -10,10 +10,10 @@ from typing import NamedTuple, TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import MAX_WRITERS, LockedFile, unfinished_path
+from transduce.storage.atomic import MAX_WRITERS, LockedFile, NotRemovableError, unfinished_path
 from transduce.storage.locks import LockHeldError, name_second_writer, output_lock
 from transduce.storage.named_errors import name_in_errors
-from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
+from transduce.storage.result_files import copy_mode, is_replaceable, may_replace, replace_file
 
 __all__ = [
     "check_name",
@@ -49,7 +49,8 @@ def release_outputs() -> Iterator[None]:
 def lock_output(out: Path, option: str = "--out") -> None:
     """Locks an output file until the command ends; raises LockHeldError if another command is writing it.
 
-    Raises ValueError if this command has locked the file for another option. Pipes and devices may be named twice.
+    Raises ValueError if this command has locked the file for another option, and if this user may not replace it. Pipes
+    and devices may be named twice.
     """
     if not _commands:
         return
@@ -57,6 +58,9 @@ def lock_output(out: Path, option: str = "--out") -> None:
     target = out.resolve()
     if target in options and (is_replaceable(out) or out.is_file()):
         raise ValueError(f"{options[target]} and {option} name the same file, {out}; name another file")
+    for path in (target, _partial_path(out)) if is_replaceable(out) else ():
+        if path.exists() and not may_replace(path):  # else the error would come after the work
+            raise ValueError(f"{option} {NotRemovableError(path)}")
     try:
         locks.enter_context(output_lock(out))
     except LockHeldError as error:

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_WRITERS",
     "LockedFile",
+    "NotRemovableError",
     "atomic_write",
     "atomic_write_text",
     "best_effort",
     "flush_to_disk",
+    "open_locked",
     "unfinished_path",
     "write_tensors",
 ]
@@ -45,14 +47,28 @@ UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 NO_LINK, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
+class NotRemovableError(PermissionError):
+    """A file of another user that this one may not remove, such as in a folder with the sticky bit."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            owner = path.owner()
+        except (KeyError, OSError, NotImplementedError):  # without a name, a broken link, Windows
+            owner = "another user"
+        super().__init__(
+            f"{path}: the file belongs to {owner}, and you may not remove it; if no command of {owner} is writing it, "
+            f"let {owner} or an administrator remove it, or name another file"
+        )
+
+
 class LockedFile:
     """A new, empty file that this process has locked; only this file is ever published."""
 
     def __init__(self, path: Path) -> None:
         """Creates the file in place of a leftover or a link, which is not followed.
 
-        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one, and
-        OSError if the inode numbers of the file system change.
+        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one,
+        NotRemovableError if a leftover cannot be removed, and OSError if the inode numbers of the file system change.
         """
         self.path = path
         for _ in range(TRIES):
@@ -129,7 +145,10 @@ def _create(path: Path) -> int | None:
 
 
 def _remove_leftover(path: Path) -> None:
-    """Removes whatever has the name of a locked file; raises BlockingIOError if it may be locked."""
+    """Removes whatever has the name of a locked file.
+
+    Raises BlockingIOError if it is locked, and NotRemovableError if this user may not remove it or not even open it.
+    """
     if operating_system.WINDOWS:
         try:
             path.unlink(missing_ok=True)
@@ -138,22 +157,39 @@ def _remove_leftover(path: Path) -> None:
         return
     try:
         try:
-            descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS locks no file that is open to read only
-        except PermissionError:
-            descriptor = os.open(path, os.O_RDONLY | NO_LINK | NO_WAIT)
-    except FileNotFoundError:
-        return
-    except PermissionError as error:  # of another user, whose lock nobody else can see
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
-    except OSError:  # a link, or a folder, of which `unlink` raises another error
-        path.unlink(missing_ok=True)
-        return
+            descriptor = open_locked(path)
+        except FileNotFoundError:
+            return
+        except (BlockingIOError, PermissionError):
+            raise
+        except OSError:  # a link, or a folder, of which `unlink` raises another error
+            path.unlink(missing_ok=True)
+            return
+        try:
+            path.unlink(missing_ok=True)  # while it is locked, so that it is no newer file
+        finally:
+            os.close(descriptor)
+    except PermissionError:
+        raise NotRemovableError(path) from None
+
+
+def open_locked(path: Path) -> int:
+    """Opens and locks an existing file, and returns its descriptor; follows no link, and waits for no pipe.
+
+    Raises BlockingIOError if the file is locked, and FileNotFoundError if its last owner has just removed it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS locks no file that is open to read only
+    except PermissionError:
+        descriptor = os.open(path, os.O_RDONLY | NO_LINK | NO_WAIT)
     try:
         lock_if_supported(descriptor)
-        if _is_at(os.fstat(descriptor), path):
-            path.unlink(missing_ok=True)  # while it is locked, so that it is no newer file
-    finally:
+        if not _is_at(os.fstat(descriptor), path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _is_at(identity: os.stat_result, path: Path) -> bool:
@@ -168,7 +204,7 @@ def _is_at(identity: os.stat_result, path: Path) -> bool:
 def temporary_file(path: Path) -> Iterator[LockedFile]:
     """Yields a new file beside `path`, which is removed at the end unless it is published."""
     for number in range(1, MAX_WRITERS + 1):
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, NotRemovableError):
             file = LockedFile(unfinished_path(path, number))
             break
     else:

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from transduce.storage.atomic import LockedFile
-from transduce.storage.operating_system import NO_LOCKS, TRIES, lock, lock_if_supported
+from transduce.storage.atomic import LockedFile, NotRemovableError, open_locked
+from transduce.storage.operating_system import NO_LOCKS, TRIES, lock
 from transduce.storage.result_files import is_replaceable
 
 __all__ = ["LockHeldError", "exclusive_lock", "name_second_writer", "output_lock", "wait_for_lock"]
@@ -51,17 +51,25 @@ def output_lock(path: Path) -> Iterator[None]:
     """Locks the name of an output file; raises LockHeldError if it is locked, by another process or by this one.
 
     A file beside `path` holds the lock. Pipes and devices have no lock. A file system without locks is accepted: there
-    the writer that ends last replaces the output of the other.
+    the writer that ends last replaces the output of the other. Raises NotRemovableError if another user's file, which
+    cannot be opened, has the name of the lock.
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
         with name_second_writer(path):
             if is_replaceable(path):
-                stack.callback(LockedFile(target.with_name(f".{target.name}.writing.lock")).discard)
+                lock_path = target.with_name(f".{target.name}.writing.lock")
+                try:
+                    stack.callback(LockedFile(lock_path).discard)
+                except NotRemovableError as error:
+                    try:  # who may not remove what another user's killed command has left may still lock it
+                        stack.callback(os.close, open_locked(lock_path))
+                    except BlockingIOError:
+                        raise
+                    except OSError:  # not even opened, or a link
+                        raise error from None
             elif path.is_file():  # in a folder that is not writable, so that the file itself is written
-                descriptor = os.open(target, os.O_RDWR)
-                stack.callback(os.close, descriptor)
-                lock_if_supported(descriptor)
+                stack.callback(os.close, open_locked(target))
         yield
 
 

@@ -3,18 +3,25 @@
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from transduce.storage.atomic import atomic_write, best_effort
 from transduce.storage.named_errors import name_in_errors
 
-__all__ = ["copy_mode", "is_replaceable", "replace_file"]
+__all__ = ["copy_mode", "is_replaceable", "may_replace", "replace_file"]
 
 
 def is_replaceable(path: Path) -> bool:
     """Returns whether `path` is a file or a new name, and its folder is writable."""
     return os.access(path.resolve().parent, os.W_OK) and (path.is_file() or not path.exists())
+
+
+def may_replace(path: Path) -> bool:
+    """Returns whether this user may remove or replace an existing file: in a folder with the sticky bit few may."""
+    file, folder = path.lstat(), path.parent.stat()
+    return not folder.st_mode & stat.S_ISVTX or os.geteuid() in (0, file.st_uid, folder.st_uid)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
