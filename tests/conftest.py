@@ -38,18 +38,16 @@ install_import_hook(NAMES, "beartype.beartype")
 WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "training")}
 
 
-# The packages whose tests `make quick` runs, and what trains a model or starts a process: fixtures, names in a module.
-CORE = {"measure", "model", "recipe", "runtime", "search", "storage", "text", "training", "translation"}
+# What trains a model or starts a process: fixtures, and functions in the names of a module.
 TRAINED = {"micro", "trained", "fluent", "parser", "treebank", "command"}
 STARTING = {"subprocess", "multiprocessing", "transduce", "forked", "forked_together", "run_training", "serve"}
 
 
 def pytest_collection_modifyitems(items):
-    """Marks the tests of the core that neither train nor start a process."""
+    """Marks the tests that neither train nor start a process."""
     for item in items:
-        is_core = item.path.relative_to(Path(__file__).parent).parts[0] in CORE
         starts = not (TRAINED.isdisjoint(item.fixturenames) and STARTING.isdisjoint(vars(item.module)))
-        if is_core and not starts and not item.get_closest_marker("slow"):
+        if not starts and not item.get_closest_marker("slow"):
             item.add_marker("quick")
 
 
