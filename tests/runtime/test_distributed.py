@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from micro_run import forked_together
+from micro_run import forked, forked_together
 from transduce.runtime import distributed as together
 from transduce.runtime.distributed import PREPARE_TIMEOUT, REPLY_TIMEOUT, SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.signals import OtherProcessError
@@ -240,6 +240,26 @@ def test_too_few_micro_batches_are_reported_once(micro, tmp_path):
     ended = trained(2, micro / "recipe.yaml", tmp_path / "run", "training.micro_batches=1")
     assert ended.code != 0
     assert ended.error.count("a step has 1 micro-batches for 2 processes: set training.micro_batches: 2") == 1
+
+
+@pytest.mark.parametrize("number", ["auto", 1])
+def test_a_run_of_one_process_goes_on_with_two_as_the_message_says(micro, tmp_path, number):
+    """The recorded number stayed, whatever the recipe said, and the recipe could not change."""
+    out, command = tmp_path / "run", ["train", micro / "recipe.yaml", "--device=cpu", "--set=training.save_every=2"]
+    command += ["--out", out, "--set=training.validate_every=null", f"--set=training.micro_batches={number}"]
+    begun = forked(*command, "--set=training.steps=2")
+    assert begun.code == 0, begun.error
+    command.append("--set=training.steps=4")
+    refused = forked_together(2, *command)
+    assert refused.code == 2
+    remedy = (
+        "a step has 1 micro-batches for 2 processes: set training.micro_batches: 2 (or more) and add --accept-changes"
+    )
+    assert refused.error.count(remedy) == 1
+    ended = forked_together(2, *command, "--set=training.micro_batches=2", "--accept-changes")
+    assert ended.code == 0, ended.error
+    state = json.loads((out / "training" / "step-00000004" / "state.json").read_text())
+    assert state["micro_batches"] == 2
 
 
 def test_a_changed_recipe_is_reported_once(micro, runs, tmp_path):

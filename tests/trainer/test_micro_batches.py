@@ -1,6 +1,8 @@
 """`training.micro_batches: auto` depends on the device; a run keeps the number that it was begun with."""
 
 import itertools
+import json
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from transduce.trainer import build, trainer
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
 from transduce.trainer.training_state import TrainingState
+from transduce.training import fitting
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda")
@@ -96,6 +99,51 @@ def test_a_run_keeps_its_number_on_another_device(simulate, micro, tmp_path, beg
     train(begun, 2)
     train(resumed, 4)
     assert planned == [(2, micro_batches), (4, micro_batches)]
+
+
+@pytest.mark.parametrize("begun", ["auto", 1])
+def test_a_run_goes_on_with_less_memory_as_the_message_says(simulate, micro, tmp_path, monkeypatch, begun):
+    """The remedy of the message was refused: "was begun with another recipe"."""
+    simulate(80 * GIB)
+    out, lines, planned = tmp_path / "run", [], []
+    plan, fits = Trainer._plan_as_recorded, fitting._fits
+
+    def train(micro_batches, steps, *, accept_changes=False):
+        changes = [
+            *("training.batch_tokens=8200", f"training.micro_batches={micro_batches}", f"training.steps={steps}"),
+            *("training.save_every=2", "training.validate_every=null"),
+        ]
+        options = TrainOptions(device="cpu", accept_changes=accept_changes)
+        run_training(load(micro / "recipe.yaml", changes), out, options, lines.append)
+
+    def recorded(run, state):
+        planned.append((state.micro_batches, plan(run, state).micro_batches, run.planner.micro_batches))
+        assert run.horizon._planner is run.planner
+        return state._replace(micro_batches=planned[-1][1])
+
+    monkeypatch.setattr(Trainer, "_plan_as_recorded", recorded)
+    train(begun, 2)
+    monkeypatch.setattr(fitting, "_fits", lambda *parts: parts[2] * parts[3] <= 4100 and fits(*parts))
+    with pytest.raises(RuntimeError, match="do not fit into the memory of cpu") as refused:
+        train(begun, 4)
+    number = re.search(r": set training\.micro_batches: (\d+) and add --accept-changes ", str(refused.value))[1]
+    with pytest.raises(ValueError, match="with --accept-changes"):
+        train(number, 4)
+    train(number, 4, accept_changes=True)
+    assert f"the recipe changes: `training.micro_batches` was {json.dumps(begun)} and is 2; " in " ".join(lines)
+    train("auto", 6, accept_changes=True)
+    assert planned == [(1, 1, 1), (1, 2, 2), (2, 2, 2)]
+
+
+def test_a_first_start_with_too_little_memory_needs_no_consent(simulate, micro, tmp_path, monkeypatch):
+    simulate(80 * GIB)
+    monkeypatch.setattr(fitting, "_fits", lambda objective, precision, rows, length: rows * length <= 4100)
+    with pytest.raises(RuntimeError, match=r": set training\.micro_batches: 2 \(steps as large"):
+        run_training(load(micro / "recipe.yaml", CHANGES), tmp_path / "run", TrainOptions(device="cpu"), silent)
+    changes = ["training.micro_batches=2", "training.steps=1", "training.validate_every=null"]
+    monkeypatch.undo()
+    recipe = load(micro / "recipe.yaml", [*CHANGES, *changes])
+    assert run_training(recipe, tmp_path / "run", TrainOptions(device="cpu"), silent).step == 1
 
 
 def test_a_checkpoint_without_the_number_has_that_of_a_cpu(simulate, micro, trained, tmp_path):

@@ -31,7 +31,9 @@ def train(
     restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
     accept_changes: Annotated[
         bool,
-        typer.Option("--accept-changes", help="Go on with another training.clip, .precision or .schedule than before."),
+        typer.Option(
+            "--accept-changes", help="Go on with another training.clip, .precision, .schedule or .micro_batches."
+        ),
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Also write the metrics to OUT/training/metrics.csv.")] = False,
     wandb: Annotated[

@@ -72,14 +72,14 @@ it from the code.
 - YAML 1.2: `5e-3` is a number, `no` is a string, dates are strings, integers are not written as `1e5`.
 - A `kind` that is left out stays that of the preset or default: `subwords: {{size: 8000}}` is `bpe`.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
-- `null` switches a setting off. "required" means that the recipe or its preset must set the key.
+- `null` switches a setting off. "required": the recipe or its preset must set the key.
 - A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`. The
   schedules `linear`, `cosine` and `wsd` reach zero at the end that the first three set ([train
   longer](guides/train-longer.md)).
 - Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
   `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
   `data.test`, and in where the files of `data.train` lie; with `--accept-changes` also in `training.clip`,
-  `precision` and `schedule`.
+  `micro_batches`, `precision` and `schedule`.
 - With `transduce train --from RUN`, the settings of RUN take the place of the preset, and `data.keep_old: WEIGHT`
   mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and

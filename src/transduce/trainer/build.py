@@ -85,12 +85,13 @@ def build_planner(
     )
 
 
-def check_micro_batches(micro_batches: int, processes: int) -> None:
+def check_micro_batches(micro_batches: int, processes: int, *, is_resumed: bool) -> None:
     """Raises ValueError where a step has fewer micro-batches than there are processes."""
     if micro_batches < processes:
+        accepted = " and add --accept-changes" if is_resumed else ""
         raise ValueError(
             f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
-            f"{processes}, or more, from the first start on"
+            f"{processes} (or more){accepted}, or start fewer processes"
         )
 
 

@@ -26,8 +26,10 @@ CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
-# The same, and the remedies of a training that diverges, which may change where the user accepts it.
-CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | {"clip", "precision", "schedule"}}
+# The same, the remedies of a run that diverges, and that of one that goes on with less memory or more processes. They
+# change the steps to come, so that the user has to accept them.
+ACCEPTED = {"clip", "micro_batches", "precision", "schedule"}
+CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | ACCEPTED}
 
 FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
 

@@ -30,6 +30,7 @@ from transduce.trainer.run_directory import (
     check_can_go_on,
     check_is_run_or_empty,
     has_checkpoint,
+    has_saved,
     move_aside,
 )
 from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_trackers
@@ -105,7 +106,7 @@ def train(
     With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
     the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
     the recipe, unless `report` is False. `trackers` receive the metrics as the training goes on. With `accept_changes`
-    a training goes on with another `training.clip`, `.precision` or `.schedule` than it was begun with.
+    a run goes on with another `training.clip`, `.micro_batches`, `.precision` or `.schedule` than it was begun with.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -138,13 +139,15 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
 
         def begin() -> None:
             training = recipe.training
-            if training.micro_batches != "auto" or own_device.type == "cpu":
-                check_micro_batches(
-                    micro_batches_per_step(training.max_batch_tokens, training.micro_batches), group.size
-                )
+            restarts = options.restart and restart_count() == 0
+            is_resumed = has_saved(out) and not restarts
+            # Before the preparation, which takes long; a GPU and a checkpoint have a number of their own for "auto".
+            if training.micro_batches != "auto" or (own_device.type == "cpu" and not is_resumed):
+                number = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
+                check_micro_batches(number, group.size, is_resumed=is_resumed)
             stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
-            if options.restart and restart_count() == 0:
+            if restarts:
                 move_aside(out, say)
             started = record.model_dump_json(indent=2) if record else None
             if changes := begin_run(recipe, out, started, accept_changes=options.accept_changes):

@@ -41,6 +41,7 @@ from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.model_selection import ModelSelection
 from transduce.trainer.publishing import ModelPublisher
+from transduce.trainer.run_directory import has_saved
 from transduce.trainer.training_state import TrainingClock, TrainingState
 from transduce.trainer.validation import ValidationResult
 from transduce.training import (
@@ -139,17 +140,18 @@ class Trainer:
     def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
         """Plans as many micro-batches a step as the run has had, whatever this device would take; returns the state.
 
-        Another number has other micro-batches and other dropout. Raises ValueError where it is below the number of
-        processes.
+        Another number has other micro-batches and other dropout: only a number in the recipe, which `begin_run` has
+        accepted, takes the place of the recorded one. Raises ValueError where the processes are more than that.
         """
-        settings, device = self.settings, self.precision.device
-        recorded = state.micro_batches or micro_batches_per_step(settings.max_batch_tokens, settings.micro_batches)
-        if recorded != self.planner.micro_batches:
-            self.group.on_rank_zero(lambda: check_micro_batches(recorded, self.group.size))
-            settings = settings.model_copy(update={"micro_batches": recorded})
-            self.planner = build_planner(self.prepared, settings, device, self.model, self.group)
+        settings, number = self.settings, self.planner.micro_batches
+        if settings.micro_batches == "auto":
+            number = state.micro_batches or micro_batches_per_step(settings.max_batch_tokens, "auto")
+        self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
+        if number != self.planner.micro_batches:
+            settings = settings.model_copy(update={"micro_batches": number})
+            self.planner = build_planner(self.prepared, settings, self.precision.device, self.model, self.group)
             self.horizon = HorizonPlanner(self.settings, self.planner)
-        return state._replace(micro_batches=recorded)
+        return state._replace(micro_batches=number)
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
@@ -312,6 +314,7 @@ class Trainer:
 
     def _check_memory(self) -> None:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
-        check_memory(self.objective, self.optimiser, self.planner, self.precision)
+        is_resumed = has_saved(self.out)  # a model without a checkpoint too: `begin_run` compares the recipes
+        check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
         if self.validation is not None:
             self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))

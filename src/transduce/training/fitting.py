@@ -48,10 +48,18 @@ def micro_batches_on_gpu(
     return math.ceil(min(number, on_cpu) / processes) * processes
 
 
-def check_memory(objective: TrainingObjective, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
+def check_memory(
+    objective: TrainingObjective,
+    optimiser: Optimiser,
+    planner: Planner,
+    precision: Precision,
+    *,
+    is_resumed: bool = False,
+) -> None:
     """Raises RuntimeError where a largest micro-batch does not fit into memory, and names the setting that fits.
 
-    Computes gradients of dummy tokens and clears them; the training is unchanged.
+    A run that `is_resumed` takes the setting with --accept-changes. Computes gradients of dummy tokens and clears them;
+    the training is unchanged.
     """
     largest = {max(planner.shapes, key=lambda shape: shape[0] * shape[1] ** power) for power in (1, 2)}
     for rows, length in sorted(largest):
@@ -62,7 +70,9 @@ def check_memory(objective: TrainingObjective, optimiser: Optimiser, planner: Pl
             micro_batches = (
                 doubled if optimiser.lockstep else _micro_batches_that_fit(objective, planner, precision, length)
             )
-            remedy = f": set training.micro_batches: {micro_batches} (steps as large, made of smaller micro-batches)"
+            accepted = " and add --accept-changes" if is_resumed else ""
+            smaller = "(steps as large, made of smaller micro-batches)"
+            remedy = f": set training.micro_batches: {micro_batches}{accepted} {smaller}"
             if micro_batches is None:
                 remedy = f", and not one pair does: set data.longest below {length}, or take a smaller model"
             raise RuntimeError(f"{fault}{remedy}")
