@@ -1,16 +1,20 @@
 """`--processes` starts the processes of a training and ends them."""
 
+import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from micro_run import forked_together
+from transduce.runtime import local_processes as local_processes_module
 from transduce.runtime.distributed import share_of_cores
 from transduce.runtime.local_processes import local_processes
 from transduce.runtime.signals import Interrupted
@@ -118,6 +122,49 @@ def test_no_other_user_reads_the_addresses_and_nothing_stays(variables):
         folder = Path(os.environ["TRANSDUCE_PROCESS_STORE"]).parent
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert not folder.exists()
+
+
+def test_nothing_stays_where_a_process_cannot_be_started(variables, monkeypatch, tmp_path):
+    """The folder stayed, and the processes that had been started ran on."""
+    started, start = [], subprocess.Popen
+
+    def limited(command, **options):
+        if started:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(start(command, **options))
+        return started[0]
+
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    try:
+        with pytest.raises(BlockingIOError), local_processes(3, [*OTHER, str(tmp_path / "number")]):
+            pytest.fail("begins without the third process")
+        assert started[0].poll() == -signal.SIGKILL
+        assert [*temporary.iterdir()] == []
+    finally:
+        started[0].kill()
+        started[0].wait()
+
+
+def test_a_process_that_ends_while_it_is_being_ended_raises_nothing(variables, monkeypatch):
+    """The thread that watches the others looked for the folder in a variable that was gone by then."""
+    kill, killed, is_left, exited = local_processes_module._kill, *(threading.Event() for _ in range(3))
+
+    def kill_and_wait(processes):
+        kill(processes)
+        if threading.current_thread() is not threading.main_thread():
+            killed.set()
+            is_left.wait(60)
+
+    monkeypatch.setattr(local_processes_module, "PATIENCE", 0)
+    monkeypatch.setattr(local_processes_module, "_kill", kill_and_wait)
+    monkeypatch.setattr(os, "_exit", lambda code: exited.set())
+    with local_processes(2, [sys.executable, "-c", "exit(2)"]):
+        assert killed.wait(60)
+    is_left.set()
+    assert exited.wait(10)
 
 
 def test_nothing_is_started_for_one_process(variables):

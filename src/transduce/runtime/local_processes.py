@@ -32,19 +32,23 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     a process that has failed.
     """
     if parent := os.environ.get(STARTED_HERE):
-        threading.Thread(target=_end_with_parent, args=(int(parent),), daemon=True).start()
+        folder = str(Path(os.environ[STORE]).parent)
+        threading.Thread(target=_end_with_parent, args=(int(parent), folder), daemon=True).start()
     if count == 1 or parent:
         yield
         return
     if SIZE in os.environ:
         raise ValueError("--processes: torchrun has started the processes; leave one of the two out")
-    variables = process_variables(count, tempfile.mkdtemp(prefix="transduce-"))  # of mode 0700
-    started = {**os.environ, STARTED_HERE: str(os.getpid())}
-    others = [subprocess.Popen(command, env=started | own) for own in variables[1:]]
-    os.environ |= variables[0]
-    ended = threading.Event()
-    threading.Thread(target=_watch, args=(others, ended), daemon=True).start()
+    folder, ended = tempfile.mkdtemp(prefix="transduce-"), threading.Event()  # of mode 0700
+    others: list[subprocess.Popen[bytes]] = []
+    variables = process_variables(count, folder)
     try:
+        started = {**os.environ, STARTED_HERE: str(os.getpid())}
+        for own in variables[1:]:
+            other = subprocess.Popen(command, env=started | own)
+            others.append(other)  # at once: where the next one cannot be started, this one has to be ended
+        os.environ |= variables[0]
+        threading.Thread(target=_watch, args=(others, folder, ended), daemon=True).start()
         yield
         _wait_for(others)
     except Interrupted:
@@ -58,9 +62,9 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     finally:
         ended.set()
         _kill(others)
-        _remove_store()
+        shutil.rmtree(folder, ignore_errors=True)
         for name in variables[0]:
-            del os.environ[name]
+            os.environ.pop(name, None)
 
 
 def process_variables(count: int, folder: str) -> list[dict[str, str]]:
@@ -69,20 +73,15 @@ def process_variables(count: int, folder: str) -> list[dict[str, str]]:
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
-def _remove_store() -> None:
-    """Removes the folder of the store."""
-    shutil.rmtree(Path(os.environ[STORE]).parent, ignore_errors=True)
-
-
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int, folder: str) -> None:
     """Ends this process when its parent, the first process, has been killed: it would wait for it, for half an hour."""
     while os.getppid() == parent:
         time.sleep(0.5)
-    _remove_store()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 
-def _watch(others: Processes, ended: threading.Event) -> None:
+def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
     """Ends this process where another has failed and this one goes on: it would wait for the other, for half an hour.
 
     What is saved stays, as after any other end.
@@ -92,7 +91,7 @@ def _watch(others: Processes, ended: threading.Event) -> None:
             if ended.wait(PATIENCE):
                 return
             _kill(others)
-            _remove_store()
+            shutil.rmtree(folder, ignore_errors=True)
             print(f"transduce: {_message(*failure)}", file=sys.stderr, flush=True)
             os._exit(1)
 
