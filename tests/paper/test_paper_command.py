@@ -56,7 +56,7 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
     at, budgets, trainings = scale_named(name), {}, {}
     prepared = SimpleNamespace()
     monkeypatch.setattr(table2, "shared_store", lambda *arguments: prepared)
-    monkeypatch.setattr(table2, "operations_a_step", lambda recipe, prepared: 3.2e13)
+    monkeypatch.setattr(table2, "operations_a_step", lambda *arguments: 3.2e13)
     monkeypatch.setattr(table2, "read_trial", lambda *arguments: None)
 
     def run_trial(trial, work, steps, *rest):

@@ -4,8 +4,11 @@ import json
 from unittest.mock import Mock
 
 import pytest
+import torch
 from paper_fixtures import TRANSFORMER
 
+from transduce.model import Vocabulary, build_without_weights
+from transduce.model.flops import flops
 from transduce.model_directory import Weights
 from transduce.paper.confidence_interval import confidence_interval
 from transduce.paper.printed.cells import describe_trainings
@@ -22,6 +25,7 @@ from transduce.paper.trials import (
 from transduce.recipe import from_values
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
+from transduce.trainer import build
 from transduce.trainer.train import TrainOptions
 from transduce.trainer.trainer import TrainResult
 from transduce.training import DivergedError
@@ -258,19 +262,27 @@ def test_trials_share_one_store(trial, tmp_path):
     assert json.loads((tmp_path / "found.jsonl").read_text())["trial"] == "row"
 
 
-def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path, monkeypatch, device):
+    """A GPU takes other steps than a CPU."""
+    monkeypatch.setattr(build, "gpu_memory", lambda device: 80 * 2**30)
     prepared = shared_store(trial.recipe, tmp_path, lambda line: None)
-    from transduce.model import Vocabulary
-    from transduce.model.flops import flops
 
     store, pairs = prepared.train, 300
     words = [int(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths)]
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     read, written = flops(trial.recipe.model, vocabulary, round(words[1] / pairs))
     steps = -(-sum(words) // 2 // 512)  # at least so many
-    result = operations_a_step(trial.recipe, prepared)
+    result = operations_a_step(trial.recipe, prepared, torch.device(device))
     assert result <= 3 * (read * words[0] + written * words[1]) / steps
     assert result >= 3 * (read * words[0] + written * words[1]) / (2 * steps)
+    model = build_without_weights(trial.recipe.model, vocabulary)
+    taken = {
+        name: build.build_planner(prepared, trial.recipe.training, torch.device(name), model).steps_per_epoch
+        for name in ("cpu", "cuda")
+    }
+    assert taken["cpu"] != taken["cuda"]
+    assert result == pytest.approx(3 * (read * words[0] + written * words[1]) / taken[device])
 
 
 def test_the_confidence_interval_of_a_mean():

@@ -104,10 +104,13 @@ def run_table2(
 
 
 def _steps(scale: Scale, system: System, prepared: PreparedCorpus) -> int:
-    """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none."""
+    """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none.
+
+    The arithmetic is that of a CPU's steps, so that every device finds the results of the others.
+    """
     if scale.operations is None:
         return int(PRESETS[system.preset]["training"]["steps"])
-    return max(1, round(scale.operations / operations_a_step(_recipe(scale, system), prepared)))
+    return max(1, round(scale.operations / operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))))
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:

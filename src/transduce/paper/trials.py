@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.matrix_rate import matrix_rate
-from transduce.corpus import CorpusSpec, Planner, PreparedCorpus, open_store, prepare
-from transduce.model import Vocabulary
+from transduce.corpus import CorpusSpec, PreparedCorpus, open_store, prepare
+from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.model_directory import RECIPE, Model, fingerprint
@@ -27,6 +27,7 @@ from transduce.runtime.device import choose_device, count_cores, describe_enviro
 from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
+from transduce.trainer.build import build_planner
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import TrainResult
@@ -166,15 +167,16 @@ def shared_store(recipe: Recipe, work: Path, say: Say) -> PreparedCorpus:
         return prepare(recipe.data, recipe.subwords, store, threads=count_cores(), say=say, in_use=in_use)
 
 
-def operations_a_step(recipe: Recipe, prepared: PreparedCorpus) -> float:
-    """Returns the floating-point operations of a mean step of training: three times those of a forward pass."""
-    training, store = recipe.training, prepared.train
-    planner = Planner(
-        store, batch_tokens=training.max_batch_tokens, micro_batches=training.micro_batches, seed=training.seed
-    )
+def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.device) -> float:
+    """Returns the floating-point operations of a mean step of training: three times those of a forward pass.
+
+    The steps are those that a run takes on `device`.
+    """
+    store = prepared.train
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    planner = build_planner(prepared, recipe.training, device, build_without_weights(recipe.model, vocabulary))
     encoding, decoding = flops(recipe.model, vocabulary, round(target / pairs))
     return 3 * (encoding * source + decoding * target) / planner.steps_per_epoch
 
@@ -275,7 +277,7 @@ def _measure(
         tokens=outcome.tokens,
         seconds=outcome.seconds,
         parameters=sum(parameter.numel() for parameter in module.parameters()),
-        operations=outcome.step * operations_a_step(recipe, open_store(out / "training" / "store")),
+        operations=outcome.step * operations_a_step(recipe, open_store(out / "training" / "store"), device),
         perplexity=validation.perplexity,
         accuracy=validation.accuracy,
         **score._asdict(),
