@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,29 @@ def test_processes_of_torchrun_on_one_machine_exchange_pickles_on_loopback_alone
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "transduce"]
     arguments = ["train", str(micro / "recipe.yaml"), "--out", str(tmp_path / "run"), "--device=cpu", *changes]
     with started([*torchrun, *arguments], "step 4/", tmp_path) as process:
+        assert listening_addresses(process), "the processes do not listen, or the test does not see it"
+        assert {*reachable_addresses(process)} <= {"::"}
+
+
+RANKS = """
+import os, subprocess, sys
+shared = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": sys.argv[1], "MASTER_PORT": sys.argv[2]}
+command = [sys.executable, "-m", "transduce", *sys.argv[3:]]
+for process in [subprocess.Popen(command, env={**shared, "RANK": rank}) for rank in "01"]:
+    process.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_processes_of_srun_or_mpirun_on_one_machine_exchange_pickles_on_loopback_alone(micro, tmp_path, address):
+    """They have no LOCAL_WORLD_SIZE. Only the store of the first process listens at every address, at its own port."""
+    changes = ["--set=training.steps=2000", "--set=training.validate_every=null", "--set=training.save_every=2000"]
+    arguments = ["train", str(micro / "recipe.yaml"), "--out", str(tmp_path / "run"), "--device=cpu", "--threads=1"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-c", RANKS, address, port, *arguments, *changes]
+    with started(command, "step 4/", tmp_path) as process:
         assert listening_addresses(process), "the processes do not listen, or the test does not see it"
         assert {*reachable_addresses(process)} <= {"::"}
 

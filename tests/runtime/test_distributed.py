@@ -94,6 +94,30 @@ def test_weights_that_differ_between_processes_are_an_error(monkeypatch, other):
         ProcessGroup(0, 2).check_equal([torch.ones(3)], "the weights differ after step 3")
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_here"),
+    [
+        ({"MASTER_ADDR": "127.0.0.1"}, True),
+        ({"MASTER_ADDR": "127.0.1.1"}, True),
+        ({"MASTER_ADDR": "::1"}, True),
+        ({"MASTER_ADDR": "localhost"}, True),
+        ({"MASTER_ADDR": "node-1"}, False),
+        ({"MASTER_ADDR": "10.0.0.1"}, False),
+        ({"MASTER_ADDR": "10.0.0.1", "LOCAL_WORLD_SIZE": "1"}, False),
+        ({"MASTER_ADDR": "node-1", "LOCAL_WORLD_SIZE": "2"}, True),
+        ({"MASTER_ADDR": "127.0.0.1", "LOCAL_WORLD_SIZE": "1"}, False),
+        ({"LOCAL_WORLD_SIZE": "2"}, True),
+        ({}, False),
+    ],
+)
+def test_processes_of_one_machine_are_recognised(monkeypatch, variables, is_here):
+    for name in ("MASTER_ADDR", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert together._is_one_machine(2) is is_here
+
+
 CHANGES = ["training.batch_tokens=2048", "training.micro_batches=4"]
 
 

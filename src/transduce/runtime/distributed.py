@@ -5,6 +5,7 @@ All of them compute; rank 0 reads and writes the files.
 Rank 0 decides what depends on a clock, a signal or a file and broadcasts it, so that all processes take the same steps.
 """
 
+import ipaddress
 import os
 import sys
 import zlib
@@ -172,6 +173,20 @@ def share_of_cores() -> int | None:
     return max(1, count_cores() // processes)
 
 
+def _is_one_machine(size: int) -> bool:
+    """Returns whether all processes run here: `--processes` and `torchrun` count them.
+
+    `srun` and `mpirun` do not, but only processes of this machine reach a loopback address.
+    """
+    if local_size := os.environ.get("LOCAL_WORLD_SIZE"):
+        return local_size == str(size)
+    address = os.environ.get("MASTER_ADDR", "")
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
     """Joins the processes of `--processes` or `torchrun`; returns their group and the device of this process.
 
@@ -190,7 +205,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
             )
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
-    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) and sys.platform in LOOPBACK:
+    if _is_one_machine(size) and sys.platform in LOOPBACK:
         # By default both listen at the address of the machine, where anyone can send them a pickle.
         for library in ("GLOO", "NCCL"):
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", LOOPBACK[sys.platform])
