@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -92,6 +93,30 @@ def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     [whole] = cut_texts(text, tmp_path / "out", None, 100)
     with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
         next(translate_on_ray(job, whole.shards, actors=None, say=print))
+
+
+def test_a_cluster_that_would_listen_to_other_machines_is_refused(job, text, tmp_path, monkeypatch):
+    """Ray reads the variable when it is imported: set afterwards, it has no effect."""
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", raising=False)
+    [whole] = cut_texts(text, tmp_path / "out", None, 100)
+    with pytest.raises(ValueError, match="RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before the import, or RAY_ADDRESS"):
+        next(translate_on_ray(job, whole.shards, actors=None, say=print))
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ, "the next call would begin"
+
+
+def test_the_cluster_of_the_program_is_left_alone(job, text, tmp_path, monkeypatch):
+    """Ray refused to connect twice, and the cluster of the program was shut down."""
+    ray, data, shutdowns = ModuleType("ray"), ModuleType("ray.data"), []
+    ray.data, ray.is_initialized, ray.shutdown = data, lambda: True, lambda: shutdowns.append(1)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", data)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    [whole] = cut_texts(text, tmp_path / "out", None, 100)
+    with pytest.raises(ValueError, match=r"connected to Ray already: call ray.shutdown\(\) before"):
+        next(translate_on_ray(job, whole.shards, actors=None, say=print))
+    assert shutdowns == []
 
 
 def nodes(*machines):

@@ -22,6 +22,7 @@ QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it nev
 ATTEMPTS = 3  # at a shard, each by another actor
 
 STANDARD_ERROR = 2
+LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # at 0
 
 
 class ActorPlan(NamedTuple):
@@ -41,8 +42,9 @@ def translate_on_ray(
 ) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
 
-    Each actor reads the models and the texts, so that several machines need a shared folder. Raises ValueError where
-    Ray is missing or has too few resources, and RuntimeError for a shard that cannot be translated.
+    Each actor reads the models and the texts, so that several machines need a shared folder. Raises RuntimeError for a
+    shard that cannot be translated, and ValueError where Ray is missing, has too few resources, is connected already,
+    or was imported earlier so that a Ray of its own would listen to other machines.
     """
     with _connected(say) as ray:
         plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
@@ -155,12 +157,19 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
     address = os.environ.get("RAY_ADDRESS", "local")
     if address == "local":
         # Ray reads it when it is imported: on every system, as on macOS, its own cluster listens on loopback alone.
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        if sys.modules.get("ray") and LOOPBACK_ALONE not in os.environ:
+            raise ValueError(
+                "--engine ray: this program imported Ray earlier, whose own cluster would listen to other machines: "
+                f"set the environment variable {LOOPBACK_ALONE}=0 before the import, or RAY_ADDRESS to a cluster"
+            )
+        os.environ.setdefault(LOOPBACK_ALONE, "0")
     try:
         import ray
         import ray.data
     except ImportError:
         raise ValueError("--engine ray needs Ray: `pip install 'transduce[ray]'`; or use --engine local") from None
+    if ray.is_initialized():  # its shutdown at the end would end the program's own cluster too
+        raise ValueError("--engine ray: this program is connected to Ray already: call ray.shutdown() before")
     say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if is_verbose else logging.CRITICAL
