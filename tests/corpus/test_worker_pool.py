@@ -2,6 +2,7 @@
 
 import operator
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -42,6 +43,13 @@ def test_all_workers_work_and_none_is_left() -> None:
     assert len(workers) == 2
     assert os.getpid() not in workers
     assert children() == before
+
+
+def test_a_function_that_cannot_be_pickled_starts_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker had been started before, and nobody ended it."""
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: pytest.fail("starts a worker"))
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        list(map_in_order(lambda item: item, range(3), 2))
 
 
 def test_one_item_is_read_ahead() -> None:

@@ -63,6 +63,7 @@ class _Worker(Generic[Item, Result]):
     """An interpreter that applies `function` to the items that it receives."""
 
     def __init__(self, function: Callable[[Item], Result]) -> None:
+        self._unsent = pickle.dumps(function)  # first: its error would leave the process
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import _serve; _serve()"],
             stdin=subprocess.PIPE,
@@ -72,7 +73,6 @@ class _Worker(Generic[Item, Result]):
             process_group=0,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-        self._unsent = pickle.dumps(function)
 
     def __call__(self, item: Item) -> Result:
         assert self._process.stdin is not None
