@@ -26,7 +26,7 @@ compiled: $(READY)
 	$(BIN)/python -m transduce.search
 
 # For the inner loop: tests of the core that neither train nor start a process, within a minute.
-quick: compiled
+quick: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(CORE) -m quick -n 2 --quiet --ignore tests/model/test_baselines.py
 
 # Two processes of one thread each: the tests are many and small.
