@@ -410,8 +410,8 @@ def main() -> None:
     version = "" if has_script else "-" + hashlib.sha256((ROOT / script).read_bytes()).hexdigest()[:8]
     old = folder / f"{commit}{version}"
     if not old.exists():
-        if tree.exists():  # of a comparison that was killed
-            subprocess.run([*git, "worktree", "remove", "--force", tree], check=True)
+        shutil.rmtree(tree, ignore_errors=True)  # of a comparison that was killed
+        subprocess.run([*git, "worktree", "prune"], check=True)
         subprocess.run([*git, "worktree", "add", "--force", "--detach", tree, commit], check=True, capture_output=True)
         try:
             if not has_script:
