@@ -209,6 +209,18 @@ def test_changed_weights_are_not_sent_and_moved_ones_are(fluent) -> None:
     assert copied.translate(LINES) != translator.translate(LINES)
 
 
+def test_the_copy_of_a_translator_has_weights_of_its_own_to_check(fluent) -> None:
+    """The copy was once taken for unchanged as long as the original was."""
+    copied = copy.deepcopy(Translator.load(fluent))
+    assert pickle.loads(pickle.dumps(copied)).translate(LINES) == copied.translate(LINES)
+    halve(copied.models[0])
+    with pytest.raises(ValueError, match="the weights were changed after loading"):
+        pickle.dumps(copied)
+    copied.models[0].to(torch.float64)
+    with pytest.raises(ValueError, match="the weights were changed after loading"):
+        pickle.dumps(copied)
+
+
 class Loud(Translator):
     def translate(self, text, **options):
         return str(super().translate(text, **options)).upper()

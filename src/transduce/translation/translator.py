@@ -56,7 +56,7 @@ class Translator(LineTranslator):
     """
 
     _origin: _Origin | None = None
-    _loaded: tuple[WeightsRecord, ...] = ()  # of the models, as they were in the directories
+    _loaded: tuple[WeightsRecord, ...] = ()  # of the models, as they were in the directories; empty: not known
 
     def __repr__(self) -> str:
         models = "1 model" if len(self.models) == 1 else f"{len(self.models)} models"
@@ -119,13 +119,18 @@ class Translator(LineTranslator):
         translator._loaded = tuple(map(WeightsRecord, modules))
         return translator
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        copied = super().__deepcopy__(memo)
+        copied._loaded = ()  # the records are of the original's models
+        return copied
+
     def __reduce__(self) -> tuple[object, ...]:
         """Raises ValueError if the weights were changed after loading, TypeError for what cannot be loaded again."""
         if self._origin is None:
             return super().__reduce__()
         if self._stop_check is not None:
             raise TypeError("a translator with a stop check cannot be pickled: add the check in the other process")
-        if not all(record.is_current() for record in self._loaded):
+        if not self._loaded or not all(record.is_current() for record in self._loaded):
             self._check_weights(_load_origin(type(self), self._origin))
         return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
 
@@ -133,7 +138,11 @@ class Translator(LineTranslator):
         """Raises ValueError unless the models have the weights of those just `loaded`, perhaps at other addresses."""
         for ours, theirs in zip(self.models, loaded.models, strict=True):
             left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
-            if left.keys() != right.keys() or not all(torch.equal(left[name], right[name]) for name in left):
+            are_equal = left.keys() == right.keys() and all(
+                left[name].dtype == right[name].dtype and torch.equal(left[name].cpu(), right[name].cpu())
+                for name in left
+            )
+            if not are_equal:
                 raise ValueError(
                     "the weights were changed after loading, and another process would load those of the directory: "
                     "write the changed model into a directory of its own, and load that"
