@@ -272,7 +272,7 @@ def preload() -> None:
     """Imports here what the commands import, so that a forked process begins at once."""
     for name in ("torch._dynamo", "tensorboard.summary.writer.record_writer", "transduce.commands.train"):
         importlib.import_module(name)
-    for name in ("trainer.train", "bulk.translate_shards", "translation.translator", "pictures"):
+    for name in ("trainer.train", "bulk.translate_shards", "translation.translator", "pages"):
         importlib.import_module(f"transduce.{name}")
 
 

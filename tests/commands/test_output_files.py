@@ -15,7 +15,7 @@ from micro_run import forked
 from transduce.commands import main
 from transduce.commands.output import write_output
 from transduce.embedded import FILES
-from transduce.pictures import draw_attention
+from transduce.pages import draw_attention
 from transduce.recipe import load
 from transduce.runtime.device import set_threads, training_numerics
 from transduce.trainer import train as train_module

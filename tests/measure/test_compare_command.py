@@ -34,10 +34,10 @@ def test_json_has_the_whole_comparison_and_the_texts_of_sentences() -> None:
     printed = json.loads(run("--source", "src", "--train", "train", "--language", "en", "--json", "one", "two"))
     expected = compare_systems((FIRST, SECOND), REFERENCE, train=["a b", "a"], language="en", bootstrap=20)
     assert printed["systems"] == ["one", "two"]
-    assert printed["by_length"] == json.loads(json.dumps([each._asdict() for each in expected.by_length]))
-    assert printed["by_frequency"] == json.loads(json.dumps([each._asdict() for each in expected.by_frequency]))
+    assert printed["by_length"] == json.loads(json.dumps([each._asdict() for each in expected.systems.by_length]))
+    assert printed["by_frequency"] == json.loads(json.dumps([each._asdict() for each in expected.systems.by_frequency]))
     assert printed["ngrams"]["b"] == json.loads(json.dumps([each._asdict() for each in expected.ngrams[1]]))
-    (difference,) = expected.scores["chrf"].differences
+    (difference,) = expected.systems.scores["chrf"].differences
     assert printed["scores"]["chrf"]["b"]["score"] == difference.score.score
     assert printed["scores"]["chrf"]["delta"] == difference.delta
     assert printed["length_ratios"] == pytest.approx(

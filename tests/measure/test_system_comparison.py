@@ -44,14 +44,14 @@ def occurrences(words: list[str], ngram: list[str]) -> int:
 
 def test_scores_are_those_of_the_paired_test() -> None:
     comparison = compare_systems((FIRST, SECOND), REFERENCE, bootstrap=30)
-    assert comparison.scores == compare([FIRST, SECOND], [REFERENCE], ["bleu", "chrf"], bootstrap=30)
+    assert comparison.systems.scores == compare([FIRST, SECOND], [REFERENCE], ["bleu", "chrf"], bootstrap=30)
     words = [sum(len(line.split()) for line in text) for text in (FIRST, SECOND, REFERENCE)]
-    assert (*comparison.words, comparison.reference_words) == tuple(words)
-    assert comparison.length_ratios == (words[0] / words[2], words[1] / words[2])
+    assert (*comparison.systems.words, comparison.systems.reference_words) == tuple(words)
+    assert comparison.systems.length_ratios == (words[0] / words[2], words[1] / words[2])
 
 
 def test_each_bucket_of_lengths_has_the_scores_of_its_sentences() -> None:
-    buckets = compare_systems((FIRST, SECOND), REFERENCE, bootstrap=2).by_length
+    buckets = compare_systems((FIRST, SECOND), REFERENCE, bootstrap=2).systems.by_length
     assert [(each.low, each.high) for each in buckets] == [
         *((low, low + 9) for low in range(0, 60, 10)),
         (60, None),
@@ -69,7 +69,7 @@ def test_each_bucket_of_lengths_has_the_scores_of_its_sentences() -> None:
 
 @pytest.mark.parametrize("train", [None, ["ant bee ant", "ant ant ant cat", *["dog"] * 12, *["eel"] * 150]])
 def test_f1_by_frequency_counts_words_sentence_by_sentence(train: list[str] | None) -> None:
-    buckets = compare_systems((FIRST, SECOND), REFERENCE, train=train, bootstrap=2).by_frequency
+    buckets = compare_systems((FIRST, SECOND), REFERENCE, train=train, bootstrap=2).systems.by_frequency
     counted = " ".join(REFERENCE if train is None else train).split()
     assert {each.low for each in buckets} <= {0, 1, 2, 5, 10, 100, 1000}
     for low, high, words, f1 in buckets:
@@ -130,16 +130,16 @@ def test_no_list_is_longer_than_top() -> None:
 def test_equal_outputs_differ_in_nothing() -> None:
     comparison = compare_systems((FIRST, FIRST), REFERENCE, bootstrap=5)
     assert comparison.ngrams == comparison.sentences == ((), ())
-    assert [each.differences[0].p for each in comparison.scores.values()] == [1, 1]
+    assert [each.differences[0].p for each in comparison.systems.scores.values()] == [1, 1]
 
 
 def test_words_of_chinese_are_characters() -> None:
     comparison = compare_systems((["我有一只猫"], ["我有猫"]), ["我有一只猫"], language="zh", bootstrap=2)
-    assert (comparison.words, comparison.reference_words) == ((5, 3), 5)
-    assert "tok:zh" in comparison.scores["bleu"].baseline.signature
+    assert (comparison.systems.words, comparison.systems.reference_words) == ((5, 3), 5)
+    assert "tok:zh" in comparison.systems.scores["bleu"].baseline.signature
 
 
 def test_a_reference_without_words_has_no_ratio() -> None:
     comparison = compare_systems(([""], ["a"]), [""], bootstrap=2)
-    assert all(ratio != ratio for ratio in comparison.length_ratios)
-    assert comparison.by_frequency == ()
+    assert all(ratio != ratio for ratio in comparison.systems.length_ratios)
+    assert comparison.systems.by_frequency == ()

@@ -20,7 +20,7 @@ from transduce.commands.output import check_writable, open_output, release_outpu
 from transduce.exchange import browser_runtime
 from transduce.measure.calibration import reliability_curve
 from transduce.model_directory import CARD, Model, verify, weights_of, write_config, write_model, write_new_model
-from transduce.pictures import draw_calibration, draw_tree
+from transduce.pages import draw_calibration, draw_tree
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write, atomic_write_text, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock

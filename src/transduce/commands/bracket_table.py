@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transduce.measure import BracketScore
 
-__all__ = ["bracket_table", "format_brackets"]
-
 # The rows of the table: the title, the name in JSON, and the digits after the point.
 ROWS = (
     ("F1", "score", 2),

@@ -35,7 +35,7 @@ def calibrate(
     precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
-    from transduce import pictures
+    from transduce import pages
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.trainer.validation import named_test_set, read_parallel_text
@@ -44,7 +44,7 @@ def calibrate(
     from transduce.translation.translator import Translator
 
     if draw is not None:
-        pictures.picture_format(draw)
+        pages.picture_format(draw)
     check_writable(draw, overwrite=overwrite, option="--draw")
     config = Model.read_config(run)
     lock_output(run / CONFIDENCE, "the calibration")
@@ -61,7 +61,7 @@ def calibrate(
     calibration.write(run)
     say(f"{run / CONFIDENCE} is fitted to {calibration.sentences:,} sentences")
     if draw is not None:
-        pictures.draw_calibration(reliability.before, reliability.after, draw)
+        pages.draw_calibration(reliability.before, reliability.after, draw)
         say(f"{draw} shows confidence and chrF")
     print(f"calibration error  before {reliability.before.error:.3f}  after {reliability.after.error:.3f}")
 

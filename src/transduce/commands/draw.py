@@ -1,18 +1,13 @@
 """`transduce draw`: draws the attention of every layer and head, or the tree of a sentence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import FromOption, OverwriteOption, TagOption, ToOption, refuse_options
 from transduce.commands.output import check_writable
-
-if TYPE_CHECKING:
-    from transduce.translation.translator import Translator
-
-__all__ = ["draw"]
 
 
 def draw(
@@ -30,33 +25,26 @@ def draw(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
-    from transduce import pictures
+    from transduce import pages
     from transduce.translation.translator import Translator
 
     # Checked before the model is read.
-    pictures.picture_format(out)
+    pages.picture_format(out)
     check_writable(out, overwrite=overwrite)
     if tree:
         refuse_options({"--to": to, "--from": source_language}, "is not for --tree")
         _draw_tree(run, sentence, target, tag, out)
     else:
         translator = Translator.load(run, to=to, source_language=source_language, tag=tag)
-        _draw_attention(translator, sentence, target, out)
+        explanation = translator.explain(sentence, target=target)
+        pages.draw_attention(explanation, out)
+        say(f"{explanation.source_text} → {explanation.target_text}")
     print(out)
-
-
-def _draw_attention(translator: "Translator", sentence: str, target: str | None, out: Path) -> None:
-    """Draws the attention of a model while it translates `sentence`, or while it reads the translation `target`."""
-    from transduce import pictures
-
-    explanation = translator.explain(sentence, target=target)
-    pictures.draw_attention(explanation, out)
-    say(f"{explanation.source_text} → {explanation.target_text}")
 
 
 def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, out: Path) -> None:
     """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
-    from transduce import pictures
+    from transduce import pages
     from transduce.text.trees import clean_tree, parse_tree, words_of
     from transduce.translation.parser import Parser
     from transduce.translation.treebank_words import split_treebank_words
@@ -70,5 +58,5 @@ def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, out:
     if not words:
         raise ValueError("there is no word to parse: give a sentence")
     ((parse, *_),) = Parser.load(run, tag=tag).parse([words])
-    pictures.draw_tree(parse.tree, out, other=gold_tree)
+    pages.draw_tree(parse.tree, out, other=gold_tree)
     say(str(parse))

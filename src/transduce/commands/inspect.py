@@ -13,8 +13,6 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.corpus import CorpusInspection, CorpusSpec
 
-__all__ = ["corpus_of_files", "inspect"]
-
 SHOWN_CHARACTERS = 160
 NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
 
@@ -45,7 +43,7 @@ def inspect(
         results.append(inspect_corpus(corpus, list(Check), languages, read_held_out(sets), examples))
     notes = [] if identify else [NO_LANGUAGES]
     if html is not None:
-        from transduce.pictures import render_inspection_page
+        from transduce.pages import render_inspection_page
 
         write_output(render_inspection_page(results, notes), html)
         say(str(html))

@@ -12,8 +12,6 @@ from transduce.commands.output import check_writable, write_output
 if TYPE_CHECKING:
     from transduce.corpus import CorpusSpec
 
-__all__ = ["report"]
-
 
 def report(
     run: Annotated[list[Path], typer.Argument(help="Model directories; the others are compared with the first.")],
@@ -29,7 +27,8 @@ def report(
     threads: ThreadsOption = None,
 ) -> None:
     """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
-    from transduce.report import measure_runs, report_page, report_text
+    from transduce.pages.report_page import report_page, report_text
+    from transduce.pages.run_measurement import measure_runs
     from transduce.runtime.device import set_up_device
 
     check_writable(out, overwrite=overwrite)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from transduce import pictures
+from transduce import pages
 from transduce.corpus import EmbeddedTrees, read_treebank
 from transduce.measure import BracketScore, bracket_scores
 from transduce.recipe import from_values
@@ -65,7 +65,7 @@ def demo_parsing(
     tree, picture = gold["test"][0], out / "tree.html"
     sentence = " ".join(words_of(tree))
     ((parse, *_),) = parser.parse([words_of(tree)])
-    pictures.draw_tree(parse.tree, picture, other=tree)
+    pages.draw_tree(parse.tree, picture, other=tree)
     say(f"picture of a tree: {picture}")
     say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
     say(f'\n    echo "{sentence}" | transduce parse --tokenised {out}\n')

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from transduce import pictures
+from transduce import pages
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import Score, scores
@@ -68,7 +68,7 @@ def demo_translation(out: Path, minutes: float, options: TrainOptions, say: Say)
         say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
-    pictures.draw_attention(translator.explain(sentence), picture)
+    pages.draw_attention(translator.explain(sentence), picture)
     say(f"picture of the attention: {picture}")
     say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
     say(f'\n    echo "{sentence}" | transduce translate {out}\n')

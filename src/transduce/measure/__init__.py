@@ -15,15 +15,14 @@ from transduce.measure.comet import COMET_MODELS, Comet, compare_by_comet, load_
 from transduce.measure.metrics import METRICS, metric_named, words_of_bleu
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
 from transduce.measure.system_comparison import (
-    LengthBucket,
+    NgramDifference,
     OutputComparison,
     SentenceDifference,
+    SystemScores,
     compare_systems,
-    score_by_length,
+    score_systems,
     sentence_differences,
-    sentence_scores,
 )
-from transduce.measure.word_matches import FrequencyBucket, NgramDifference, score_by_frequency
 
 __all__ = [
     "COLLINS",
@@ -39,13 +38,12 @@ __all__ = [
     "Comet",
     "Comparison",
     "Difference",
-    "FrequencyBucket",
     "GoldTrees",
-    "LengthBucket",
     "NgramDifference",
     "OutputComparison",
     "Score",
     "SentenceDifference",
+    "SystemScores",
     "bracket_scores",
     "compare",
     "compare_brackets",
@@ -57,10 +55,8 @@ __all__ = [
     "parse_parameters",
     "read_gold_trees",
     "read_output_trees",
-    "score_by_frequency",
-    "score_by_length",
+    "score_systems",
     "scores",
     "sentence_differences",
-    "sentence_scores",
     "words_of_bleu",
 ]

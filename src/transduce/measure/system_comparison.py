@@ -1,34 +1,30 @@
-"""Two systems on one test set: where they differ, by length, by word frequency, in n-grams and in single sentences.
+"""Systems on one test set: how good they are by length and by word frequency, and where two of them differ.
 
 The analyses are those of compare-mt (Neubig et al. 2019, "compare-mt: A Tool for Holistic Comparison of Language
 Generation Systems"). Words are what the tokeniser of BLEU makes of a line.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from transduce.measure.metrics import metric_named, words_of_bleu
 from transduce.measure.scores import Comparison, compare
-from transduce.measure.word_matches import (
-    FrequencyBucket,
-    NgramDifference,
-    ngram_differences,
-    score_by_frequency,
-)
 
-__all__ = [
-    "LengthBucket",
-    "OutputComparison",
-    "SentenceDifference",
-    "compare_systems",
-    "score_by_length",
-    "sentence_differences",
-    "sentence_scores",
-]
-
-LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket
 METRICS = ("bleu", "chrf")
+LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket; the last one has no upper bound
+FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least frequency of each bucket
+ORDER = 4  # words of the longest n-gram
+SMOOTHING = 1.0  # is added to matched and to missed n-grams, so that an n-gram of one sentence does not lead the list
+
+Words = Sequence[Sequence[str]]  # [sentences, words]
+
+
+def _range_text(low: int, high: int | None) -> str:
+    """Returns the numbers from `low` to `high`, as "10 to 19"."""
+    if high is None:
+        return f"{low:,} or more"
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 class LengthBucket(NamedTuple):
@@ -40,6 +36,42 @@ class LengthBucket(NamedTuple):
     bleu: tuple[float, ...]
     chrf: tuple[float, ...]
 
+    @property
+    def range(self) -> str:
+        """The range in words, as "10 to 19"."""
+        return _range_text(self.low, self.high)
+
+
+class FrequencyBucket(NamedTuple):
+    """The words whose frequency is in a range, and how well each system finds them in the reference.
+
+    A word of an output matches where the reference of the same sentence has it, at most as often as there. `f1` is in
+    per cent, of each system.
+    """
+
+    low: int
+    high: int | None  # inclusive; None without an upper bound
+    words: int  # of the reference, in running text
+    f1: tuple[float, ...]
+
+    @property
+    def range(self) -> str:
+        """The range in words, as "10 to 19"."""
+        return _range_text(self.low, self.high)
+
+
+class NgramDifference(NamedTuple):
+    """An n-gram of the reference that one system matches more often than the other.
+
+    `odds` is the ratio of the odds of a match, the better system's by the other's: (m + 1) / (n - m + 1) for m matches
+    of n n-grams of the reference.
+    """
+
+    ngram: str
+    in_reference: int
+    matches: tuple[int, int]  # of each system, in its order
+    odds: float
+
 
 class SentenceDifference(NamedTuple):
     """A sentence, counted from 1, and the chrF of both outputs of it."""
@@ -48,22 +80,28 @@ class SentenceDifference(NamedTuple):
     chrf: tuple[float, float]
 
 
-class OutputComparison(NamedTuple):
-    """How two systems, A and B, differ. Pairs are in the order of the systems; scores are from 0 to 100."""
+class SystemScores(NamedTuple):
+    """How good the outputs of one or several systems are, in their order; scores are from 0 to 100."""
 
-    scores: dict[str, Comparison]  # by metric; A is the baseline
-    words: tuple[int, int]  # of the outputs
+    scores: dict[str, Comparison]  # by metric; the first system is the baseline
+    words: tuple[int, ...]  # of the outputs
     reference_words: int
     by_length: tuple[LengthBucket, ...]
     by_frequency: tuple[FrequencyBucket, ...]
-    ngrams: tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]  # that A matches more often; that B does
-    sentences: tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]  # where A is better; where B is
+    sentence_chrf: tuple[tuple[float, ...], ...]  # [systems, sentences]
 
     @property
-    def length_ratios(self) -> tuple[float, float]:
+    def length_ratios(self) -> tuple[float, ...]:
         """Words of each output by words of the reference; not a number where the reference has none."""
-        first, second = (count / self.reference_words if self.reference_words else float("nan") for count in self.words)
-        return first, second
+        return tuple(count / self.reference_words if self.reference_words else float("nan") for count in self.words)
+
+
+class OutputComparison(NamedTuple):
+    """How two systems, A and B, differ."""
+
+    systems: SystemScores  # A is the baseline
+    ngrams: tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]  # that A matches more often; that B does
+    sentences: tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]  # where A is better; where B is
 
 
 def compare_systems(
@@ -77,68 +115,146 @@ def compare_systems(
 ) -> OutputComparison:
     """Compares the outputs of two systems, a line a sentence.
 
-    Words are counted in `train`, text of the language of the outputs, or in the reference where it is None. `top` is
-    the most n-grams and sentences of each direction. Raises ValueError as `scores` does.
+    The other parameters are those of `score_systems`; `top` is the most n-grams and sentences of each direction.
+    Raises ValueError as `scores` does.
+    """
+    scored = score_systems(systems, reference, train=train, language=language, bootstrap=bootstrap)
+    outputs = words_of_bleu(systems[0], language=language), words_of_bleu(systems[1], language=language)
+    ngrams = _ngram_differences(outputs, words_of_bleu(reference, language=language), top)
+    return OutputComparison(scored, ngrams, sentence_differences(*scored.sentence_chrf, top=top))
+
+
+def score_systems(
+    systems: Sequence[Sequence[str]],
+    reference: Sequence[str],
+    *,
+    train: Sequence[str] | None = None,
+    language: str | None = None,
+    bootstrap: int = 1000,
+) -> SystemScores:
+    """Scores the outputs of systems, a line a sentence: as a whole, by length, by word frequency, and each sentence.
+
+    Words are counted in `train`, text of the language of the outputs, or in the reference where it is None. Raises
+    ValueError as `scores` does.
     """
     scores = compare(systems, [reference], METRICS, language=language, bootstrap=bootstrap)
-    outputs = words_of_bleu(systems[0], language=language), words_of_bleu(systems[1], language=language)
+    outputs = [words_of_bleu(system, language=language) for system in systems]
     expected = words_of_bleu(reference, language=language)
     counted = expected if train is None else words_of_bleu(train, language=language)
-    frequency = Counter(word for words in counted for word in words)
-    return OutputComparison(
+    chrf = metric_named("chrf", language=None).scorer
+    return SystemScores(
         scores=scores,
-        words=(sum(map(len, outputs[0])), sum(map(len, outputs[1]))),
+        words=tuple(sum(map(len, words)) for words in outputs),
         reference_words=sum(map(len, expected)),
-        by_length=score_by_length(systems, reference, list(map(len, expected)), language),
-        by_frequency=score_by_frequency(outputs, expected, frequency),
-        ngrams=ngram_differences(outputs, expected, top=top),
-        sentences=sentence_differences(
-            (sentence_scores(systems[0], reference), sentence_scores(systems[1], reference)), top=top
+        by_length=_score_by_length(systems, reference, list(map(len, expected)), language),
+        by_frequency=_score_by_frequency(outputs, expected, Counter(word for words in counted for word in words)),
+        sentence_chrf=tuple(
+            tuple(chrf.sentence_score(line, [target]).score for line, target in zip(system, reference, strict=True))
+            for system in systems
         ),
     )
 
 
-def score_by_length(
+def _score_by_length(
     systems: Sequence[Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
 ) -> tuple[LengthBucket, ...]:
     """Returns the buckets that have sentences; `lengths` are the words of the reference."""
     buckets = []
-    for low, high in zip(LENGTHS, [*(bound - 1 for bound in LENGTHS[1:]), None], strict=True):
+    for low, high in _ranges(LENGTHS):
         chosen = [place for place, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
-        if chosen:
-            bleu, chrf = (_scores_of(name, systems, reference, chosen, language) for name in METRICS)
-            buckets.append(LengthBucket(low, high, len(chosen), bleu, chrf))
+        if not chosen:
+            continue
+        expected = [[reference[place] for place in chosen]]
+        parts = [[system[place] for place in chosen] for system in systems]
+        scorers = (metric_named(name, language=language).scorer for name in METRICS)
+        bleu, chrf = (tuple(scorer.corpus_score(part, expected).score for part in parts) for scorer in scorers)
+        buckets.append(LengthBucket(low, high, len(chosen), bleu, chrf))
     return tuple(buckets)
 
 
-def _scores_of(
-    name: str,
-    systems: Sequence[Sequence[str]],
-    reference: Sequence[str],
-    chosen: Sequence[int],
-    language: str | None,
-) -> tuple[float, ...]:
-    """Returns the score of each system on the chosen sentences by the metric `name`."""
-    scorer = metric_named(name, language=language).scorer
-    expected = [[reference[place] for place in chosen]]
-    return tuple(scorer.corpus_score([system[place] for place in chosen], expected).score for system in systems)
+def _ranges(bounds: Sequence[int]) -> Iterator[tuple[int, int | None]]:
+    """Yields the least and the greatest number of each bucket; the last bucket has no greatest one."""
+    yield from zip(bounds, [*(bound - 1 for bound in bounds[1:]), None], strict=True)
 
 
-def sentence_scores(output: Sequence[str], reference: Sequence[str]) -> list[float]:
-    """Returns the chrF of each sentence."""
-    scorer = metric_named("chrf", language=None).scorer
-    return [scorer.sentence_score(line, [target]).score for line, target in zip(output, reference, strict=True)]
+def _score_by_frequency(
+    systems: Sequence[Words], reference: Words, frequency: Mapping[str, int]
+) -> tuple[FrequencyBucket, ...]:
+    """Returns the buckets that hold words of the reference; `frequency` counts the words of a training text."""
+    in_reference = _counts_by_bucket(Counter(word for words in reference for word in words), frequency)
+    in_outputs, matched = [], []
+    for system in systems:
+        in_outputs.append(_counts_by_bucket(Counter(word for words in system for word in words), frequency))
+        matched.append(_counts_by_bucket(_matches(system, reference, order=1), frequency))
+    buckets = []
+    for low, high in _ranges(FREQUENCIES):
+        if in_reference[low]:
+            f1 = (
+                200 * common[low] / (output[low] + in_reference[low])
+                for common, output in zip(matched, in_outputs, strict=True)
+            )
+            buckets.append(FrequencyBucket(low, high, in_reference[low], tuple(f1)))
+    return tuple(buckets)
+
+
+def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -> Counter[int]:
+    """Returns the sum of the counts of the words in each bucket, which its least frequency names."""
+    totals: Counter[int] = Counter()
+    for word, count in counts.items():
+        totals[max(low for low in FREQUENCIES if low <= frequency.get(word, 0))] += count
+    return totals
+
+
+def _ngram_differences(
+    systems: tuple[Words, Words], reference: Words, top: int
+) -> tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]:
+    """Returns the n-grams of one to four words that the first system matches more often, and those of the second.
+
+    Each list has at most `top` n-grams, the highest odds ratio first.
+    """
+    in_reference = Counter(ngram for words in reference for ngram in _ngrams(words, ORDER))
+    first, second = (_matches(system, reference, order=ORDER) for system in systems)
+    differences: tuple[list[NgramDifference], list[NgramDifference]] = ([], [])
+    for ngram in first.keys() | second.keys():
+        matches = first[ngram], second[ngram]
+        if matches[0] != matches[1]:
+            odds = _odds_ratio(max(matches), min(matches), in_reference[ngram])
+            difference = NgramDifference(ngram, in_reference[ngram], matches, odds)
+            differences[matches[1] > matches[0]].append(difference)
+    won, lost = (sorted(side, key=lambda each: (-each.odds, each.ngram))[:top] for side in differences)
+    return tuple(won), tuple(lost)
+
+
+def _odds_ratio(more: int, fewer: int, total: int) -> float:
+    """Returns the smoothed odds ratio of `more` and `fewer` matches among `total` n-grams."""
+    missed_by_better, missed_by_other = total - more, total - fewer
+    return (more + SMOOTHING) * (missed_by_other + SMOOTHING) / ((missed_by_better + SMOOTHING) * (fewer + SMOOTHING))
+
+
+def _matches(system: Words, reference: Words, *, order: int) -> Counter[str]:
+    """Returns how often each n-gram up to `order` of an output is in the reference, clipped sentence by sentence."""
+    total: Counter[str] = Counter()
+    for output, expected in zip(system, reference, strict=True):
+        total.update(Counter(_ngrams(output, order)) & Counter(_ngrams(expected, order)))
+    return total
+
+
+def _ngrams(words: Sequence[str], order: int) -> Iterator[str]:
+    """Yields the n-grams of 1 to `order` words, with a space between the words."""
+    for size in range(1, order + 1):
+        for start in range(len(words) - size + 1):
+            yield " ".join(words[start : start + size])
 
 
 def sentence_differences(
-    scores: tuple[Sequence[float], Sequence[float]], *, top: int
+    first: Sequence[float], second: Sequence[float], *, top: int
 ) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
     """Returns the sentences where the first system is better by chrF, and those of the second, most different first.
 
-    `scores` are the `sentence_scores` of both systems.
+    The parameters are the chrF of each sentence.
     """
     differences: tuple[list[SentenceDifference], list[SentenceDifference]] = ([], [])
-    for line, chrf in enumerate(zip(*scores, strict=True), start=1):
+    for line, chrf in enumerate(zip(first, second, strict=True), start=1):
         if chrf[0] != chrf[1]:
             differences[chrf[1] > chrf[0]].append(SentenceDifference(line, chrf))
     better, worse = (

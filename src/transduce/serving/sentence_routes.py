@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from transduce.pictures import render_attention_page
+from transduce.pages import render_attention_page
 from transduce.serving.contract import (
     AttentionRequest,
     DirectionAbilities,

@@ -1,0 +1,272 @@
+"""The figure in PNG or SVG: two layers as lines between subwords, then every layer and head as a heat map.
+
+All panels are on one pair of axes whose unit is the typographic point, with y pointing down.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from transduce.pages.attention_drawing import AttentionMap
+from transduce.pages.figure_style import save_figure
+from transduce.pages.rendering import EDGE, INK, MUTED
+from transduce.pages.tree_layout import shorten
+
+DPI = 180.0
+MARGIN = 28.0
+HEADING_HEIGHT = 64.0  # of both sentences
+PANEL_GAP = 34.0
+TITLE_HEIGHT = 52.0  # of a panel's title and the numbers of the heads
+FONT_SIZE = 9.0  # of the subwords that lines join
+LINE_LENGTH = 170.0  # of an upright line
+MAX_CHARACTERS = 20  # of a subword that are drawn
+MIN_WEIGHT = 0.03  # a weaker line would be invisible
+MAP_GAP = 2  # cells between heat maps
+MAPS_WIDTH = 1150.0  # of all heads of a layer, where the cells can be small enough
+
+
+def write_attention_figure(
+    attentions: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: Literal["png", "svg"]
+) -> None:
+    """Writes the figure of the attentions of a source and a target text."""
+    subwords = (subword for each in attentions for side in (each.queries, each.keys) for subword in side)
+    save_figure(lambda: _build_figure(attentions, texts), "".join((*texts, *subwords)), path, kind, DPI)
+
+
+def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
+    """Returns the figure: heading, lines as in the paper's figures 3 to 5, all heat maps, scale."""
+    encoder, decoder, cross = attentions
+    cell = _cell_size(attentions)
+    # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
+    panels: list[LinePanel | HeatMapPanel] = [
+        LinePanel(encoder, max(0, len(encoder.layers) - 2)),
+        LinePanel(cross, len(cross.layers) - 1),
+        *(HeatMapPanel(attention, cell) for attention in (encoder, cross, decoder)),
+    ]
+    width = max(480.0, *(panel.width for panel in panels)) + 2 * MARGIN
+    height = HEADING_HEIGHT + sum(panel.height + PANEL_GAP for panel in panels) + 40.0 + 2 * MARGIN
+    figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
+    axes.set_axis_off()
+    _write_heading(axes, texts, width)
+    top = MARGIN + HEADING_HEIGHT
+    for panel in panels:
+        panel.draw(axes, top, width)
+        top += panel.height + PANEL_GAP
+    _draw_scale(axes, top)
+    return figure
+
+
+def _cell_size(attentions: Sequence[AttentionMap]) -> float:
+    """Returns the side of a cell: small enough for all heads in a row, large enough for a subword beside it."""
+    panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
+    return min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in panels)))
+
+
+class LinePanel(NamedTuple):
+    """One layer as lines between two rows of subwords, one colour a head (the paper's figures 3 to 5)."""
+
+    attention: AttentionMap
+    layer: int
+
+    @property
+    def width(self) -> float:
+        """The least width at which subwords do not touch."""
+        return 1.5 * FONT_SIZE * max(len(self.attention.queries), len(self.attention.keys))
+
+    @property
+    def height(self) -> float:
+        """The height of title, subwords and lines."""
+        queries, keys = (_text_length(side, FONT_SIZE) for side in (self.attention.queries, self.attention.keys))
+        return TITLE_HEIGHT + queries + LINE_LENGTH + keys
+
+    def draw(self, axes: Axes, top: float, width: float) -> None:
+        """Draws the panel from `top` down."""
+        attention, weights = self.attention, self.attention.layers[self.layer]
+        title = f"{attention.title}, layer {self.layer + 1} of {len(attention.layers)}"
+        _write_title(axes, top, title, attention.description)
+        heads = MARGIN + 9 + 20 * np.arange(len(weights))
+        _draw_heads(axes, attention.colours, top + 41, heads)
+        legend = "from above to below; a fuller colour is a greater weight"
+        _write(axes, heads[-1] + 20, top + 41, legend, size=9, color=MUTED, va="center_baseline")
+        span = min(44.0 * max(weights.shape[1:]), width - 2 * MARGIN)
+        upper = top + TITLE_HEIGHT + _text_length(attention.queries, FONT_SIZE) + 6
+        self._draw_lines(axes, span, upper)
+        for subwords, edge, side in (
+            (attention.queries, upper - 4, "bottom"),
+            (attention.keys, upper + LINE_LENGTH + 4, "top"),
+        ):
+            _write_upright(axes, subwords, _centres(subwords, span), edge, size=FONT_SIZE, va=side)
+
+    def _draw_lines(self, axes: Axes, span: float, upper: float) -> None:
+        attention, weights = self.attention, self.attention.layers[self.layer]
+        head, query, key = np.nonzero(weights >= MIN_WEIGHT)
+        opacity = weights[head, query, key]
+        # The lines of the heads lie side by side, so that lines between the same subwords are all visible.
+        shift = 0.6 * span / max(weights.shape[1:]) * ((head + 0.5) / len(weights) - 0.5)
+        starts = np.stack([_centres(attention.queries, span)[query] + shift, np.full(len(head), upper)], axis=-1)
+        ends = np.stack([_centres(attention.keys, span)[key] + shift, np.full(len(head), upper + LINE_LENGTH)], axis=-1)
+        colours = np.array([to_rgb(colour) for colour in attention.colours])
+        rgba = np.concatenate([colours[head], opacity[:, None]], axis=-1)
+        order = np.argsort(opacity, kind="stable")
+        segments = np.stack([starts, ends], axis=1)[order]
+        axes.add_collection(LineCollection(list(segments), colors=list(rgba[order]), linewidths=1.4), autolim=False)
+
+
+class HeatMapPanel(NamedTuple):
+    """Every layer and head of an attention as a heat map: a row a layer, a column a head."""
+
+    attention: AttentionMap
+    cell: float
+
+    @property
+    def heads(self) -> int:
+        """The number of columns: the most heads of a layer."""
+        return max(len(weights) for weights in self.attention.layers)
+
+    @property
+    def margin(self) -> float:
+        """The width of a layer's number and its subwords, on the left."""
+        return 24 + _text_length(self.attention.queries, self.font_size)
+
+    @property
+    def font_size(self) -> float:
+        """The font size of the subwords."""
+        return 0.86 * self.cell
+
+    @property
+    def step(self) -> tuple[float, float]:
+        """The distance from one map to the next, across and down."""
+        return self.cell * (len(self.attention.keys) + MAP_GAP), self.cell * (len(self.attention.queries) + MAP_GAP)
+
+    @property
+    def width(self) -> float:
+        """The width of the subwords on the left and of the maps."""
+        return self.margin + self.heads * self.step[0]
+
+    @property
+    def height(self) -> float:
+        """The height of title, maps, and subwords below."""
+        keys = _text_length(self.attention.keys, self.font_size)
+        return TITLE_HEIGHT + len(self.attention.layers) * self.step[1] + keys
+
+    def draw(self, axes: Axes, top: float, width: float) -> None:
+        """Draws the panel from `top` down; the size of the maps does not depend on `width`."""
+        across, down = self.step
+        left, upper = MARGIN + self.margin, top + TITLE_HEIGHT
+        _write_title(axes, top, f"{self.attention.title}, every layer and head", self.attention.description)
+        centres = left + across * (np.arange(self.heads) + 0.5) - self.cell
+        _draw_heads(axes, self.attention.colours, upper - 10, centres)
+        mosaic = self._mosaic()
+        extent = (left, left + self.cell * mosaic.shape[1], upper + self.cell * mosaic.shape[0], upper)
+        axes.imshow(mosaic, extent=extent, aspect="auto", interpolation="none", zorder=1)
+        for number, weights in enumerate(self.attention.layers):
+            for head in range(len(weights)):
+                corner = (left + head * across, upper + number * down)
+                size = (across - MAP_GAP * self.cell, down - MAP_GAP * self.cell)
+                axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=EDGE, linewidth=0.6, zorder=2))
+        self._write_subwords(axes, left, upper)
+
+    def _mosaic(self) -> np.ndarray:
+        """Returns all maps as one RGBA image, a pixel a cell: the head's colour with opacity √weight."""
+        rows, columns = len(self.attention.queries) + MAP_GAP, len(self.attention.keys) + MAP_GAP
+        mosaic = np.zeros((rows * len(self.attention.layers), columns * self.heads, 4))
+        colours = [to_rgb(colour) for colour in self.attention.colours]
+        for number, weights in enumerate(self.attention.layers):
+            for head, weight in enumerate(weights):
+                first_row, first_column = number * rows, head * columns
+                tile = mosaic[first_row : first_row + rows - MAP_GAP, first_column : first_column + columns - MAP_GAP]
+                tile[..., :3] = colours[head]
+                tile[..., 3] = np.sqrt(np.clip(weight, 0.0, 1.0))
+        return mosaic[:-MAP_GAP, :-MAP_GAP]
+
+    def _write_subwords(self, axes: Axes, left: float, upper: float) -> None:
+        """Writes the queries beside every layer, and the keys below the last."""
+        across, down = self.step
+        for number in range(len(self.attention.layers)):
+            start = upper + number * down
+            middle = start + (down - MAP_GAP * self.cell) / 2
+            layer = f"layer {number + 1}"
+            _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
+            for place, subword in enumerate(self.attention.queries):
+                height = start + (place + 0.5) * self.cell
+                _write(
+                    axes,
+                    left - 3,
+                    height,
+                    shorten(subword, MAX_CHARACTERS),
+                    size=self.font_size,
+                    va="center_baseline",
+                    ha="right",
+                )
+        foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
+        for head in range(self.heads):
+            centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
+            _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
+
+
+def _write_heading(axes: Axes, texts: tuple[str, str], width: float) -> None:
+    """Writes both sentences at the top of the figure."""
+    for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
+        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
+        height = MARGIN + 10 + 22 * place
+        _write(axes, MARGIN, height, name, size=11, color=MUTED, va="center_baseline")
+        _write(axes, MARGIN + 56, height, text, size=size, va="center_baseline")
+
+
+def _write_title(axes: Axes, top: float, title: str, description: str) -> None:
+    """Writes the title of a panel and the description below it."""
+    _write(axes, MARGIN, top, title, size=12, weight="bold", va="top")
+    _write(axes, MARGIN, top + 19, description, size=9, color=MUTED, va="top")
+
+
+def _draw_heads(axes: Axes, colours: Sequence[str], height: float, centres: np.ndarray) -> None:
+    """Draws the numbers of the heads in squares of their colours, a square at each of `centres`."""
+    for number, (colour, centre) in enumerate(zip(colours, centres, strict=False), start=1):
+        axes.add_patch(Rectangle((centre - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
+        _write(axes, centre, height, str(number), size=8, va="center_baseline", ha="center")
+
+
+def _draw_scale(axes: Axes, top: float) -> None:
+    """Draws the scale of the heat maps."""
+    _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
+    for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
+        left = MARGIN + 130 + 40 * place
+        colour = (*to_rgb(MUTED), np.sqrt(weight))
+        axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+        ink = "white" if weight > 0.4 else INK
+        _write(axes, left + 20, top + 11, f"{weight:g}", size=9, color=ink, va="center_baseline", ha="center")
+
+
+def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """Writes `text`; `$` is a dollar sign, and does not begin mathematics."""
+    axes.text(x, y, text, **{"color": INK, "parse_math": False, **style})
+
+
+def _write_upright(axes: Axes, subwords: Sequence[str], centres: np.ndarray, height: float, **style: Any) -> None:
+    """Writes each subword from bottom to top, at its place of `centres`."""
+    for centre, subword in zip(centres, subwords, strict=True):
+        _write(axes, centre, height, shorten(subword, MAX_CHARACTERS), rotation=90, ha="center", **style)
+
+
+def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
+    """Returns the centres of the subwords of a row that are spread over `span`."""
+    return MARGIN + (np.arange(len(subwords)) + 0.5) * span / len(subwords)
+
+
+def _text_length(subwords: Sequence[str], size: float) -> float:
+    """Returns the length of the longest subword at font size `size`, both in points."""
+    return 8 + 0.62 * size * max(_display_width(shorten(subword, MAX_CHARACTERS)) for subword in subwords)
+
+
+def _display_width(text: str) -> int:
+    """Returns the width of `text` in characters; wide East Asian characters count twice."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

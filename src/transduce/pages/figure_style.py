@@ -1,0 +1,136 @@
+"""The style of figures: installed fonts that together have every character of the texts, and repeatable bytes."""
+
+import logging
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import font_manager, ft2font
+from matplotlib.figure import Figure
+
+MAX_PIXELS = 40e6  # of a PNG; only sentences of about a hundred subwords reach it
+MAX_SIDE = 60_000  # pixels; Matplotlib's limit is 2^16
+
+_log = logging.getLogger(__name__)
+
+# Matplotlib brings the first. The others are tried before all other installed fonts.
+FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Symbola")
+BOXES = "Last Resort"  # the font whose glyphs are boxes
+# What the names of characters of Chinese, Japanese and Korean begin with.
+EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
+EMOJI = range(0x1F000, 0x1FB00)
+SHOWN = 5  # characters that a warning names
+
+
+def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Literal["png", "svg"], dpi: float) -> None:
+    """Writes the figure that `build` returns, in fonts that have the characters of `text`; SVG keeps text as text.
+
+    Equal figures give equal bytes. Logs a warning where a PNG cannot show `text` as it should: a reader of SVG has
+    fonts and writing order of its own.
+    """
+    fonts, missing = choose_fonts(text)
+    if kind == "png":
+        warn_of_missing(missing)
+        warn_of_order(text)
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "transduce", "font.family": fonts}
+    # Without date and version, equal figures give equal bytes.
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    # Matplotlib logs that a font has no bold face: titles alone are bold, and DejaVu Sans has them.
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with mpl.rc_context(style), warnings.catch_warnings():
+            for message in ("Glyph .* missing from", "Matplotlib currently does not support"):
+                warnings.filterwarnings("ignore", message=message, category=UserWarning)
+            figure = build()
+            width, height = figure.get_size_inches()
+            figure.savefig(path, format=kind, dpi=resolution(width, height, dpi), metadata=metadata)
+    finally:
+        logger.setLevel(level)
+
+
+def resolution(width: float, height: float, dpi: float) -> float:
+    """Returns the dots an inch of a figure, whose sides are in inches: fewer where the picture would be too large."""
+    return min(dpi, MAX_SIDE / max(width, height), float(np.sqrt(MAX_PIXELS / (width * height))))
+
+
+def choose_fonts(text: str) -> tuple[list[str], set[str]]:
+    """Returns the names of fonts, in the order in which a glyph of `text` is looked for, and the characters of none.
+
+    Finds fonts too that were installed after Matplotlib listed the fonts.
+    """
+    missing = {character for character in text if unicodedata.category(character)[0] not in "CZ"}
+    names = [FONTS[0]]
+    for name, path in _installed():
+        if not missing:
+            break
+        if covered := _characters_in(path, missing):
+            missing -= covered
+            names.append(name)
+    return list(dict.fromkeys(names)), missing
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    """Yields name and path of each upright font, preferred fonts first, then fonts that Matplotlib has not listed."""
+    listed = {entry.fname: entry.name for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
+    ranked = sorted(listed.items(), key=lambda pair: (_rank(pair[1]), pair[1], pair[0]))
+    yield from ((name, path) for path, name in ranked if not name.startswith(BOXES))
+    all_listed = {entry.fname for entry in font_manager.fontManager.ttflist}
+    for path in sorted(set(font_manager.findSystemFonts()) - all_listed):
+        count = len(font_manager.fontManager.ttflist)
+        try:
+            font_manager.fontManager.addfont(path)
+        except (OSError, RuntimeError, ValueError):  # a damaged file, or a format that Matplotlib does not read
+            continue
+        yield from ((entry.name, path) for entry in font_manager.fontManager.ttflist[count : count + 1])
+
+
+def _rank(name: str) -> int:
+    return FONTS.index(name) if name in FONTS else len(FONTS)
+
+
+def _characters_in(path: str, characters: set[str]) -> set[str]:
+    """Returns the characters for which the font at `path` has a glyph; none where it cannot be read."""
+    try:
+        font = ft2font.FT2Font(path)
+    except (OSError, RuntimeError, ValueError):
+        return set()
+    return {character for character in characters if font.get_char_index(ord(character))}
+
+
+def warn_of_missing(missing: set[str]) -> None:
+    """Logs which characters are drawn as boxes, and the package of a font that has them, if there are any."""
+    if not missing:
+        return
+    ordered = sorted(missing)
+    more = f" and {len(ordered) - SHOWN:,} more" if len(ordered) > SHOWN else ""
+    _log.warning(
+        "warning: no installed font has %s%s, which the picture shows as boxes; install a font that has them, such as "
+        "Debian's %s, or draw into .html",
+        " ".join(ordered[:SHOWN]),
+        more,
+        ", ".join(sorted(set(map(_package, ordered)))),
+    )
+
+
+def _package(character: str) -> str:
+    """Returns Debian's package of a font that has the character; Matplotlib reads no font of coloured emoji."""
+    if unicodedata.name(character, "").startswith(EAST_ASIAN):
+        return "fonts-noto-cjk"
+    return "fonts-symbola" if ord(character) in EMOJI else "fonts-noto-core"
+
+
+def warn_of_order(text: str) -> None:
+    """Logs a warning where `text` has letters from right to left and this Matplotlib writes them from left to right."""
+    has_layout = hasattr(ft2font, "__libraqm_version__")  # from 3.11 on
+    if not has_layout and any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
+        _log.warning(
+            "warning: Matplotlib %s writes letters from left to right in a PNG, and these go from right to left; "
+            "install Matplotlib 3.11 or newer, or draw into .svg or .html",
+            mpl.__version__,
+        )

@@ -1,0 +1,107 @@
+"""Templates into pages, and pages and figures into files: all HTML is in `templates`, all CSS in `assets/style.css`.
+
+Every value that a template writes is escaped, and its control characters become visible (see `visible`). A variable
+that a template names and Python does not give is an error.
+"""
+
+import json
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from transduce.pages import charts
+from transduce.storage.result_files import replace_file
+
+PictureFormat = Literal["html", "png", "svg"]
+
+INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"  # of figures in files, which have a white ground
+
+METRICS = {"bleu": "BLEU", "chrf": "chrF"}  # and how pages name them
+
+# Unicode has pictures of the control characters. XML forbids most control characters, and two non-characters, which
+# become the replacement character.
+CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
+
+
+def render(template: str, **values: object) -> str:
+    """Returns a template of `templates` with its values filled in."""
+    return _environment.get_template(template).render(values)
+
+
+def write_picture(
+    path: Path,
+    texts: dict[PictureFormat, Callable[[], str]],
+    write_figure: Callable[[Path, Literal["png", "svg"]], None],
+) -> None:
+    """Writes a picture in the format that the suffix of `path` names: one of `texts`, or else a figure of Matplotlib.
+
+    A file is replaced atomically. Raises ValueError for another suffix, OSError where the file cannot be written.
+    """
+    kind = picture_format(path)
+
+    def write(target: Path) -> None:
+        if kind in texts:
+            target.write_text(texts[kind](), encoding="utf-8", newline="\n")
+        else:
+            assert kind != "html"
+            write_figure(target, kind)
+
+    replace_file(path, write)
+
+
+def picture_format(path: Path) -> PictureFormat:
+    """Returns the format that the suffix of `path` names; raises ValueError for another suffix."""
+    formats: dict[str, PictureFormat] = {".html": "html", ".png": "png", ".svg": "svg"}
+    if path.suffix.lower() not in formats:
+        raise ValueError(f"cannot draw into `{path}`: the file's name must end in .html, .png or .svg")
+    return formats[path.suffix.lower()]
+
+
+def show_control_characters(text: str) -> str:
+    """Replaces control characters by their pictures."""
+    return text.translate(CONTROL_PICTURES)
+
+
+def visible(value: object) -> object:
+    """Returns a text with pictures of control characters, and of bytes that are not UTF-8, as names of files may have.
+
+    HTML that a template or Python has made, and numbers, stay as they are.
+    """
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return show_control_characters(value).encode("utf-8", "replace").decode()
+    return value
+
+
+def _asset(name: str) -> Markup:
+    """Returns a style sheet or a script of `assets`, which is this project's own and needs no escapes."""
+    return Markup((resources.files(__package__) / "assets" / name).read_text(encoding="utf-8"))
+
+
+def _script_json(record: object) -> Markup:
+    """Returns a record as JSON that cannot end the script element around it."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+_environment = Environment(
+    loader=PackageLoader(__package__),
+    autoescape=lambda name: name is None or not name.endswith(".md.jinja"),
+    undefined=StrictUndefined,
+    finalize=visible,
+    extensions=["jinja2.ext.do"],
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_environment.globals.update(asset=_asset, charts=charts, METRICS=METRICS, INK=INK, MUTED=MUTED)
+_environment.filters.update(
+    count=lambda number: f"{number:,}",
+    tick=lambda number: f"{number:,.10g}",
+    fixed=lambda number, digits=1: f"{number:.{digits}f}",
+    signed=lambda number, digits=2: f"{number:+.{digits}f}".replace("-", "−"),
+    script_json=_script_json,
+)

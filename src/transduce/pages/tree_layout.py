@@ -1,0 +1,180 @@
+"""Where the labels, lines and words of a parse tree stand in its picture.
+
+Every node has columns of its own, which no other node outside of it enters: labels do not overlap, lines do not cross.
+Lengths are typographic points in PNG and pixels in SVG; x points right, y points down.
+"""
+
+import unicodedata
+from typing import NamedTuple
+
+from transduce.pages.rendering import show_control_characters
+from transduce.text.trees import Tree, preterminals, unescape_word
+
+MAX_WORDS = 1000  # of the longest sentence that is drawn
+MARGIN = 24.0
+WORD_SIZE, LABEL_SIZE = 14.0, 12.0  # of the fonts
+ROW_HEIGHT = 20.0  # of a label with its box, and of a word
+COLUMN_GAP = 12.0  # between neighbouring words or labels
+LINE_HEIGHT = 20.0  # between a row of labels and the next
+BASELINE = 0.36  # below the middle of a text, as a share of the font's size
+BOX_PADDING = 4.0  # left and right of a label
+NOTE_HEIGHT = 20.0  # of a line below the tree
+NOTE_LEFT = 24.0  # edge of these lines
+SWATCH = 22.0  # width of the legend's box
+LINE, MARK = "#9a9ca5", "#b3261e"  # colours of the lines, and of the phrases that a reference tree does not have
+MAX_CHARACTERS = 60  # of a word that are drawn
+
+NARROW, BROAD = frozenset("'ijlIJ,. /:;\\|f-t()[]!r\""), frozenset("mwMW%@")
+
+
+class PlacedNode(NamedTuple):
+    """A phrase or a part of speech in its place."""
+
+    label: str
+    x: float  # centre
+    y: float  # middle
+    width: float  # estimate, of the label alone
+    parent: int | None  # number of the phrase around it
+    first: int  # number of its first word, from 0
+    last: int
+    is_phrase: bool  # False of a part of speech
+    line: tuple[tuple[float, float], ...]  # points from the phrase around it; of the root none
+
+    @property
+    def span(self) -> tuple[str, int, int]:
+        """What must be equal in equal phrases: the label, the first word and the last."""
+        return self.label, self.first, self.last
+
+
+class PlacedWord(NamedTuple):
+    """A word in its place, as text has it."""
+
+    text: str
+    x: float  # centre
+    y: float  # middle
+    width: float  # estimate
+
+    @property
+    def drawn(self) -> str:
+        """The text, shortened where it is very long."""
+        return shorten(self.text, MAX_CHARACTERS)
+
+
+class TreeLayout(NamedTuple):
+    """The picture of a tree: its words, and its nodes from left to right, each phrase before its parts."""
+
+    nodes: tuple[PlacedNode, ...]
+    words: tuple[PlacedWord, ...]
+    width: float
+    height: float
+
+    def text_of(self, node: PlacedNode) -> str:
+        """Returns the words of a node, with spaces between them."""
+        return " ".join(word.text for word in self.words[node.first : node.last + 1])
+
+
+class _Block(NamedTuple):
+    """The columns that a node takes; the blocks of its parts stand side by side in them."""
+
+    label: str
+    words: tuple[str, ...]
+    level: int  # 0 of a part of speech; a phrase stands a level above its highest part
+    width: float
+    x: float  # centre of the label, from the left edge
+    parts: tuple["_Block", ...]
+    left: float  # left edge of the first part, from the left edge
+
+
+def lay_out(tree: Tree) -> TreeLayout:
+    """Returns the picture of a cleaned tree.
+
+    Raises ValueError where the tree has no words or more than `MAX_WORDS`, or where it is not clean.
+    """
+    words = len(preterminals(tree))
+    if words > MAX_WORDS:
+        raise ValueError(f"the tree has {words} words, and a picture has at most {MAX_WORDS}: draw a shorter sentence")
+    root = _block(tree)
+    nodes: list[PlacedNode] = []
+    _place(root, root.level, MARGIN, None, 0, nodes)
+    words_y = _middle(root.level) + ROW_HEIGHT
+    centres = [node.x for node in nodes if not node.is_phrase]
+    placed = tuple(
+        PlacedWord(word, x, words_y, text_width(shorten(word, MAX_CHARACTERS), WORD_SIZE))
+        for word, x in zip(root.words, centres, strict=True)
+    )
+    return TreeLayout(tuple(nodes), placed, root.width + 2 * MARGIN, words_y + ROW_HEIGHT / 2 + MARGIN)
+
+
+def text_width(text: str, size: float) -> float:
+    """Returns the length of `text` at font size `size`: an estimate, too long rather than too short."""
+    return size * sum(_character_width(character) for character in text)
+
+
+def shorten(text: str, characters: int) -> str:
+    """Returns `text` with at most `characters`, the last of which is "…" where some are left out."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
+def _character_width(character: str) -> float:
+    """Returns the width of a character as a share of the font's size; fitted to DejaVu Sans, a broad font."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0.0  # marks lie on the letter before them
+    if unicodedata.east_asian_width(character) in "WF" or character in BROAD:
+        return 1.05
+    if character in NARROW:
+        return 0.42
+    if character >= "\u0370":  # Greek, Cyrillic and all scripts after them, dashes, arrows
+        return 0.95
+    return 0.82 if character.isupper() or character in "#+<=>^~&" else 0.66
+
+
+def _block(tree: Tree) -> _Block:
+    """Returns the columns of a node, which are wide enough for its label, its word and all of its parts."""
+    label = show_control_characters(tree.label)
+    label_width = text_width(label, LABEL_SIZE) + COLUMN_GAP
+    parts = tuple(_block(child) for child in tree.children if isinstance(child, Tree))
+    if not parts:
+        if len(tree.children) != 1:
+            count = len(tree.children)
+            raise ValueError(f"the part of speech {tree.label} has {count} words; draw what `clean_tree` returns")
+        word = show_control_characters(unescape_word(str(tree.children[0])))
+        width = max(label_width, text_width(shorten(word, MAX_CHARACTERS), WORD_SIZE) + COLUMN_GAP)
+        return _Block(label, (word,), 0, width, width / 2, (), 0.0)
+    parts_width = sum(part.width for part in parts)
+    # In the middle between the first part and the last.
+    x = (parts[0].x + parts_width - parts[-1].width + parts[-1].x) / 2
+    left = max(0.0, label_width / 2 - x)
+    x += left
+    width = max(left + parts_width, x + label_width / 2)
+    words = tuple(word for part in parts for word in part.words)
+    return _Block(label, words, 1 + max(part.level for part in parts), width, x, parts, left)
+
+
+def _place(block: _Block, top: int, left: float, parent: int | None, first: int, nodes: list[PlacedNode]) -> None:
+    """Appends a node and all its parts in their places, with the line from the phrase around each.
+
+    `top` is the level of the root, `left` the node's left edge, `first` its first word.
+    """
+    number, half = len(nodes), ROW_HEIGHT / 2
+    x, y = left + block.x, _middle(top - block.level)
+    line: tuple[tuple[float, float], ...] = ()
+    if parent is not None:
+        above = nodes[parent]
+        start = above.y + half
+        # Across right below the phrase, where other labels and lines are not; then down in columns of its own. Slanted
+        # lines to the many parts of a wide phrase would lie on each other.
+        bar = start + LINE_HEIGHT / 2
+        line = ((above.x, start), (above.x, bar), (x, bar), (x, y - half))
+    last = first + len(block.words) - 1
+    width = text_width(block.label, LABEL_SIZE)
+    nodes.append(PlacedNode(block.label, x, y, width, parent, first, last, bool(block.parts), line))
+    left += block.left
+    for part in block.parts:
+        _place(part, top, left, number, first, nodes)
+        left += part.width
+        first += len(part.words)
+
+
+def _middle(row: int) -> float:
+    """Returns the middle of a row of labels; row 0 is the root's."""
+    return MARGIN + ROW_HEIGHT / 2 + row * (ROW_HEIGHT + LINE_HEIGHT)
