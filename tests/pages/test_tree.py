@@ -3,8 +3,6 @@
 import html
 import os
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +11,7 @@ import matplotlib.image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_attention_page import CHROMIUM, browse
 
 from transduce.pages import draw_tree
 from transduce.pages.figure_style import resolution
@@ -21,7 +20,6 @@ from transduce.pages.tree_layout import COLUMN_GAP, MAX_WORDS, PlacedNode, TreeL
 from transduce.text.trees import Tree, clean_tree, format_tree, parse_tree, read_trees, words_of
 
 DATA = Path(os.environ.get("TRANSDUCE_DATA", "/nonexistent"))
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SVG = "{http://www.w3.org/2000/svg}"
 
 TREE = parse_tree("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (NP (NNS cats)) (PP (IN in) (NP (NNP Rome))))) (. .))")
@@ -336,13 +334,8 @@ def test_pointer_and_keyboard_show_the_words_of_a_phrase(tmp_path: Path) -> None
     path = tmp_path / "tree.html"
     draw_tree(TREE, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", READER), encoding="utf-8")
-    flags = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --enable-logging=stderr"
-    )
-    command = [str(CHROMIUM), *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()]
-    completed = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=True)
-    assert "CONSOLE" not in completed.stderr, completed.stderr
-    output = re.findall("<output>(.*?)</output>", completed.stdout)[0].split("; ")
+    document = browse(path, "", tmp_path / "profile")
+    output = re.findall("<output>(.*?)</output>", document)[0].split("; ")
     shown = [text.rsplit(" ", 1) for text in output[:-1]]
     hint = "Point at a phrase to see its words. The arrow keys move from phrase to phrase."
     verb_phrase = "VPsaw cats in Rome"
