@@ -87,7 +87,7 @@ def try_change(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     value = rng.choice((json.dumps(rng.choice(VALUES)).encode(), rng.choice(WORDS)))
     change = os.fsdecode(mutate_bytes(key.encode() + b"=" + value, rng, list(WORDS)).replace(b"\0", b""))
     (folder / "recipe.yaml").write_bytes(write_tsv_recipe(corpus, folder, corpus.texts[2]))
-    run_command(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out", f"--set={change}")
+    run_command(folder, "train", folder / "recipe.yaml", "--prepare", "--out", folder / "out", f"--set={change}")
 
 
 def write_tsv_recipe(corpus: Corpus, folder: Path, text: bytes) -> bytes:
@@ -113,7 +113,7 @@ def try_corpus(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         checks = {str(check): rng.choice(("keep", "drop", "drop", "refuse")) for check in rng.sample(list(Check), 3)}
         recipe = recipe.replace(b"data: {", f"data: {{checks: {json.dumps(checks)}, ".encode())
     (folder / "recipe.yaml").write_bytes(recipe)
-    code, _, _ = run_command(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out")
+    code, _, _ = run_command(folder, "train", folder / "recipe.yaml", "--prepare", "--out", folder / "out")
     if code == 0:
         check_store(spec, folder / "out" / "training" / "store")
 
@@ -209,7 +209,9 @@ def try_model(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         case _:
             path.write_bytes(mutate_bytes(content, rng, [content]))
     is_intact = path.is_file() and path.read_bytes() == content
-    for command in (["verify", run], ["translate", run], ["info", run])[: 2 if path.name != "config.json" else 3]:
+    for command in (["info", run, "--verify"], ["translate", run], ["info", run])[
+        : 2 if path.name != "config.json" else 3
+    ]:
         code, _, messages = run_command(folder, *command, stdin=b"a cat\n")
         if code == 0 and not is_intact and not (path.name == MANIFEST and has_same_files(path.read_bytes(), content)):
             raise FindingError(f"{command[0]} accepts a damaged {path.name}")
@@ -245,7 +247,7 @@ def try_contents(rng: random.Random, corpus: Corpus, folder: Path) -> None:
 def try_store(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Damages a prepared store: `prepare` must make the same store again."""
     (folder / "recipe.yaml").write_bytes(write_tsv_recipe(corpus, folder, corpus.texts[2]))
-    command = ("prepare", folder / "recipe.yaml", "--out", folder / "out")
+    command = ("train", folder / "recipe.yaml", "--prepare", "--out", folder / "out")
     run_command(folder, *command)
     store = folder / "out" / "training" / "store"
     before = store_contents(store)

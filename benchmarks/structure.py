@@ -165,7 +165,7 @@ def damage_recipe(inputs: Inputs, rng: random.Random) -> Try:
     command, arguments = rng.choice(
         (
             ("info", ["info", path, *rng.choice(([], ["--json"]))]),
-            ("prepare", ["prepare", path, "--out", inputs.folder / "out"]),
+            ("prepare", ["train", path, "--prepare", "--out", inputs.folder / "out"]),
             ("train on", ["train", path, "--out", inputs.damaged, f"--set=training.steps={STEPS + 1}"]),
         )
     )
@@ -184,7 +184,7 @@ def damage_memory(inputs: Inputs, rng: random.Random) -> Try:
     recipe = inputs.folder / "recipe.yaml"
     recipe.write_text(inputs.recipe.read_text().replace("{tsv: pairs.tsv}", f"{{tmx: {path}}}").replace("320", "265"))
     shutil.copy(inputs.recipe.parent / "validation.tsv", inputs.folder)
-    return Try(f"memory: {change}", "prepare", ["prepare", recipe, "--out", inputs.folder / "out"])
+    return Try(f"memory: {change}", "prepare", ["train", recipe, "--prepare", "--out", inputs.folder / "out"])
 
 
 Damage = Callable[[Inputs, random.Random], Try]
@@ -217,13 +217,13 @@ def choose_command(names: Sequence[str], inputs: Inputs, rng: random.Random) -> 
     files = ["--source", f"{validation}.en", "--target", f"{validation}.de"]
     train = ["train", inputs.recipe, "--out", run]
     options: list[object] = {
-        "verify": [["verify", run]],
+        "verify": [["info", run, "--verify"]],
         "info": [["info", run], ["info", run, "--json"]],
         "translate": [["translate", run, option] for option in ("--beam=3", "--greedy", "--json", "--alignments")],
         "score": [["score", run, *files]],
         "evaluate": [["evaluate", run, "--test", "spare", option] for option in ("--json", "--margin=3")],
         "average": [["average", run, "--out", inputs.folder / "out", "--last", rng.choice((1, 3))]],
-        "prepare": [["prepare", inputs.recipe, "--out", run]],
+        "prepare": [["train", inputs.recipe, "--prepare", "--out", run]],
         "train": [train],
         "train on": [[*train, f"--set=training.steps={STEPS + 1}"]],
     }[name]

@@ -69,7 +69,7 @@ def test_the_version(capsys):
         (["info", "base", "--vocabulary", "many"], "--vocabulary"),
         (["info", "base", "--vocabulary", "3"], "--vocabulary"),
         (["info", "nobody"], "nobody is no preset (base, big, "),
-        (["verify", "/nowhere/at/all"], "there is no model directory /nowhere/at/all; "),
+        (["info", "/nowhere/at/all", "--verify"], "there is no model directory /nowhere/at/all; "),
         (["translate", "/nowhere/at/all"], "there is no model directory /nowhere/at/all; "),
         (["train", "/nowhere.yaml", "--out", "/tmp"], "there is no recipe /nowhere.yaml"),
         (["measure", "--reference", "/nowhere", "/nowhere/too"], "/nowhere"),
@@ -94,7 +94,12 @@ def test_faulty_input_has_a_message_and_code_2(arguments, message, capsys, monke
 
 def test_a_model_directory_that_is_none_is_code_2(tmp_path, capsys):
     (tmp_path / "file").write_text("text")
-    for verb in (["verify"], ["evaluate", "--source", "a", "--reference", "b"], ["info"], ["draw", "--out", "a.html"]):
+    for verb in (
+        ["info", "--verify"],
+        ["evaluate", "--source", "a", "--reference", "b"],
+        ["info"],
+        ["draw", "--out", "a.html"],
+    ):
         for place in (tmp_path, tmp_path / "file", tmp_path / "nothing"):
             last = ["a sentence"] if verb[0] == "draw" else []
             assert code_of(verb[0], str(place), *last, *verb[1:]) == 2

@@ -49,7 +49,7 @@ def bash_script(folder: Path) -> str:
         (["transduce", "translate", "--pre"], ["--prefix", "--precision"]),
         (["transduce", "translate", "--precision", "b"], ["bfloat16"]),
         (["transduce", "nonsense", "b"], ["bench"]),  # and no traceback
-        (["transduce", "verify", "ru"], [""]),  # bash completes file names where the function gives nothing
+        (["transduce", "info", "ru"], [""]),  # bash completes file names where the function gives nothing
     ],
 )
 def test_bash_completes(words: list[str], completions: list[str], folder: Path, bash_script: str) -> None:
@@ -64,7 +64,7 @@ def test_fish_completes(folder: Path) -> None:
     script = "_TRANSDUCE_COMPLETE=source_fish transduce | source; complete -C"
     lines = output(["fish", "-N", "-c", f"{script} 'transduce '"], folder)
     assert [line.split("\t")[0] for line in lines] == sorted(VERBS)
-    assert output(["fish", "-N", "-c", f"{script} 'transduce verify ru'"], folder) == ["runs/"]
+    assert output(["fish", "-N", "-c", f"{script} 'transduce info ru'"], folder) == ["runs/"]
 
 
 def test_zsh_receives_a_command_that_offers_every_verb(folder: Path) -> None:

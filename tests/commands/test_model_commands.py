@@ -342,7 +342,8 @@ def test_an_average_has_as_many_checkpoints_as_named_each_once(trained, tmp_path
 
 def test_info(trained):
     summary = json.loads(run("info", trained, "--json"))
-    assert summary.keys() == {"parameters", "parameters_by_part", "flops_per_target_token", "vocabulary", "spec"}
+    counted = {"parameters", "parameters_by_part", "flops_per_target_token", "vocabulary"}
+    assert summary.keys() == {*counted, "spec", "decoding"}
     assert summary["vocabulary"] == {"source": 320, "target": 320}
     model = Model.read(trained)
     assert summary["parameters"] == sum(parameter.numel() for parameter in model.module.parameters())
@@ -359,12 +360,12 @@ def test_info_of_a_recipe(micro):
 
 
 def test_verifying(trained, tmp_path):
-    assert run("verify", trained) == f"{trained}: every file matches its checksum\n"
+    assert run("info", trained, "--verify") == f"{trained}: every file matches its checksum\n"
     damaged = shutil.copytree(trained, tmp_path / "damaged")
     content = bytearray((damaged / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (damaged / "model.safetensors").write_bytes(content)
-    for verb in (["verify", damaged], ["translate", damaged]):
+    for verb in (["info", damaged, "--verify"], ["translate", damaged]):
         ended = forked(*verb, given=b"owl\n")
         assert (ended.code, ended.out) == (2, "")
         assert "model.safetensors" in ended.error
@@ -377,7 +378,7 @@ def test_verifying_the_prepared_corpus(trained, tmp_path, name):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    ended = forked("verify", damaged)
+    ended = forked("info", damaged, "--verify")
     assert (ended.code, ended.out) == (2, "")
     assert "prepared corpus: " in ended.error
     assert name in ended.error
@@ -391,7 +392,7 @@ def test_drawing(trained, tmp_path):
 
 
 def test_preparing_is_what_training_does_first(micro, trained, tmp_path):
-    ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path)
+    ended = forked("train", micro / "recipe.yaml", "--out", tmp_path, "--prepare")
     assert ended.code == 0
     assert ended.out == f"{tmp_path / 'training' / 'store'}: 300 pairs, 320 subwords\n"
     ended = forked("train", micro / "recipe.yaml", "--out", tmp_path)

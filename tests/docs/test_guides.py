@@ -36,7 +36,7 @@ def run(command: str) -> None:
     arguments, _, target = command.partition(" > ")
     program, *words = shlex.split(arguments)
     assert program == "transduce", command
-    if words[0] in ("train", "prepare", "distil"):
+    if words[0] in ("train", "distil"):
         words += [word for change in SMALL for word in ("--set", change)]
     if words[0] == "suggest":
         words += ["--probe-minutes", "0.01"]

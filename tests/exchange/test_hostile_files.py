@@ -404,7 +404,7 @@ def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr()
     assert printed.out.startswith(f"{tmp_path / 'run'}: 24 features wide")
     assert "no licence was checked" in printed.err
-    assert code_of("verify", tmp_path / "run") == 0
+    assert code_of("info", tmp_path / "run", "--verify") == 0
     assert code_of(*arguments) == 2
     assert "is not empty" in capsys.readouterr().err
 

@@ -295,7 +295,7 @@ def test_pipes_in_a_checkpoint_are_damage(run):
 def test_verify_ends_where_a_file_is_a_pipe(run, name, capsys):
     plant_pipe(run / name)
     with limit_seconds(10), pytest.raises(SystemExit) as ended:
-        main(["verify", str(run)])
+        main(["info", str(run), "--verify"])
     assert ended.value.code == 2
     assert f"{run} is damaged" in capsys.readouterr().err
 

@@ -178,7 +178,7 @@ def test_a_flipped_bit_is_reported(run, name, place):
     assert verify(run) == [f"{name} has changed since it was written (its checksum differs)"]
     message = refusal(run)
     assert f"{run} is damaged: {name}; " in message
-    assert f"transduce verify {run}" in message
+    assert f"transduce info {run} --verify" in message
 
 
 @pytest.mark.parametrize("name", CHECKED)

@@ -310,7 +310,7 @@ def test_the_second_command_of_a_directory_is_refused(verb, trained, micro, tmp_
     out = tmp_path / "out"
     commands = {
         "average": ["average", trained, "--last", 2, "--out", out],
-        "prepare": ["prepare", micro / "recipe.yaml", "--out", out],
+        "prepare": ["train", micro / "recipe.yaml", "--out", out, "--prepare"],
         "train": ["train", micro / "recipe.yaml", "--out", out],
         "export": ["export", trained, "--to", "ctranslate2", "--out", out],
     }

@@ -193,7 +193,7 @@ def test_a_changed_recipe_is_refused(micro, copied, change, difference):
 def test_a_model_without_its_checkpoints_is_not_prepared_again(micro, copied):
     shutil.rmtree(copied / "training")
     before = files(copied)
-    ended = forked("prepare", micro / "recipe.yaml", "--out", copied)
+    ended = forked("train", micro / "recipe.yaml", "--out", copied, "--prepare")
     assert ended.code == 2
     assert "holds a model whose `training` folder is gone" in ended.error
     assert files(copied) == before
@@ -520,8 +520,8 @@ def test_a_restart_moves_nothing_where_its_corpus_is_missing(micro, copied):
 def test_nothing_is_prepared_into_a_folder_that_is_no_run(micro, tmp_path):
     (tmp_path / "training").mkdir()
     (tmp_path / "training" / "slides.txt").write_text("dear")
-    for verb in ("prepare", "train"):
-        ended = forked(verb, micro / "recipe.yaml", "--out", tmp_path)
+    for options in ((), ("--prepare",)):
+        ended = forked("train", micro / "recipe.yaml", "--out", tmp_path, *options)
         assert (ended.code, ended.out) == (2, "")
         assert f"{tmp_path} is not empty and holds no run" in ended.error
     assert files(tmp_path) == {"training/slides.txt": b"dear"}
@@ -601,7 +601,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(micro, copied):
 
 def test_preparing_is_refused_while_a_training_runs_in_the_directory(micro, tmp_path):
     with exclusive_lock(tmp_path / "run", "training"):
-        ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path / "run")
+        ended = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--prepare")
     assert (ended.code, ended.out) == (2, "")
     assert "another training is at work" in ended.error
 
@@ -639,8 +639,8 @@ sys.exit("torch._dynamo" in sys.modules)
 
 
 def test_verify_names_damage_in_checkpoints_too(copied):
-    assert forked("verify", copied).code == 0
+    assert forked("info", copied, "--verify").code == 0
     (copied / "training" / "step-00000008" / "state.json").write_text("{}")
-    ended = forked("verify", copied)
+    ended = forked("info", copied, "--verify")
     assert ended.code == 2
     assert "checkpoint 8: state.json has 2 bytes where the manifest says" in ended.error

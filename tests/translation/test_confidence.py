@@ -130,7 +130,7 @@ def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
     with pytest.raises(ValueError, match="is an export, which has no calibration: name its run instead"):
         _calibrated_run([tmp_path], [tmp_path], Engine.CTRANSLATE2)
     assert _calibrated_run([run], [tmp_path], Engine.CTRANSLATE2) == run
-    assert command("verify", run)[0] == 0
+    assert command("info", run, "--verify")[0] == 0
     fitted, picture = (run / "confidence.json").read_bytes(), tmp_path / "picture.svg"
     code, _, error = command("calibrate", run, "--draw", picture)
     assert (code, picture.read_text().startswith("<?xml")) == (0, True), error

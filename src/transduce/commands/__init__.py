@@ -26,7 +26,6 @@ GROUPS = {
     "Text": {
         "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
         "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
-        "prepare": "Learn the subwords of a recipe and write its token store.",
     },
     "Train": {
         "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
@@ -50,9 +49,7 @@ GROUPS = {
         "draw": "Draw the attention of every layer and head, or a parse tree.",
     },
     "Models": {
-        "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
-        "configure": "Show or change the decoding settings of a model, such as its beam.",
-        "verify": "Compare a model directory with its checksums: finds damage, not forgery.",
+        "info": "Show parameters and settings of a preset, recipe or run; change its beam, check its files.",
         "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
         "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
     },

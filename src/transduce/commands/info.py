@@ -1,12 +1,18 @@
-"""`transduce info`: shows the shape, the parameters and the arithmetic of a model."""
+"""`transduce info`: shows what a model is and how it translates; changes its decoding settings, checks its files."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from transduce.commands.console import aligned_table
-from transduce.commands.options import JsonOption
+from transduce.commands.console import aligned_table, say
+from transduce.commands.options import JsonOption, complete_key
 from transduce.runtime.json_text import json_text
+
+
+def complete_decoding_key(incomplete: str) -> list[str]:
+    """Returns the keys of `decoding` that begin with `incomplete`, for the shell."""
+    return [key for key in complete_key(incomplete) if key.startswith("decoding.")]
 
 
 def info(
@@ -14,11 +20,32 @@ def info(
     vocabulary: Annotated[
         int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else the model's own, a preset's 37,000.")
     ] = None,
+    change: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting with which a run translates, such as decoding.beam=5, without any training.",
+            autocompletion=complete_decoding_key,
+        ),
+    ] = [],  # noqa: B006
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Only compare the files of a run with their checksums: finds damage, not forgery."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows the shape, the parameters and the arithmetic of a model."""
+    """Shows the shape, the parameters, the arithmetic and the settings of a model."""
     from transduce.recipe.model_summary import summarise_model
 
+    if verify:
+        verify_files(Path(model))
+        print(f"{model}: every file matches its checksum")
+        return
+    if change:
+        change_settings(Path(model), change)
     summary = summarise_model(model, vocabulary)
     if as_json:
         print(json_text(summary, indent=2))
@@ -30,4 +57,41 @@ def info(
     rows = [(f"parameters at {subwords}", f"{summary['parameters']:,}")]
     print(aligned_table([*rows, *((f"  {part}", count) for part, count in parts), ("arithmetic", arithmetic)]))
     print()
-    print(aligned_table([("setting", "value"), *((key, str(value)) for key, value in summary["spec"].items())]))
+    decoding = ((f"decoding.{key}", json_text(value)) for key, value in summary["decoding"].items())
+    print(
+        aligned_table([("setting", "value"), *((key, str(value)) for key, value in summary["spec"].items()), *decoding])
+    )
+
+
+def change_settings(run: Path, changes: list[str]) -> None:
+    """Changes settings of decoding; says if the confidence was calibrated with other ones."""
+    from transduce.model_directory import fingerprint
+    from transduce.recipe.decoding import change_decoding
+    from transduce.translation.confidence import CONFIDENCE
+
+    before = fingerprint(run)
+    change_decoding(run, changes)
+    if fingerprint(run) != before and (run / CONFIDENCE).exists():
+        say(f"note: {run / CONFIDENCE} is of the earlier settings: make it again with `transduce calibrate {run}`")
+
+
+def verify_files(run: Path) -> None:
+    """Compares a model directory, its checkpoints and its token store with their checksums.
+
+    Raises ValueError where a file has changed or is missing. Checksums find damage, not forgery: they lie beside the
+    files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
+    none. Whether the weights are finite is checked when they are read, whether they translate well by
+    `transduce evaluate`.
+    """
+    from transduce.corpus import verify_store
+    from transduce.model_directory import verify
+    from transduce.trainer.checkpoints import Checkpoints
+
+    checkpoints, faults = Checkpoints(run / "training"), verify(run)
+    for step in checkpoints.steps():
+        damage = checkpoints.find_damage(step)
+        if step in checkpoints.steps():  # else a running training has removed the checkpoint
+            faults += [f"checkpoint {step}: {fault}" for fault in damage]
+    faults += [f"prepared corpus: {fault}" for fault in verify_store(run / "training" / "store")]
+    if faults:
+        raise ValueError("\n  ".join([f"{run} is damaged:", *faults]))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import aligned_table, say
-from transduce.commands.options import DeviceOption, SetOption, ThreadsOption
+from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
+    from transduce.recipe import Recipe
     from transduce.trainer.dry_run import DryRun
     from transduce.trainer.trainer import TrainResult
 
@@ -46,6 +47,9 @@ def train(
         bool,
         typer.Option("--dry-run", help="Measure some steps, print what the training would take, and keep nothing."),
     ] = False,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Only learn the subwords and write the token store, which training reads.")
+    ] = False,
     processes: Annotated[
         int,
         typer.Option(min=1, help="Processes that share each step: one for each GPU, or on a CPU with other work."),
@@ -60,6 +64,12 @@ def train(
     from transduce.trainer.train import TrainOptions, run_training
 
     loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
+    if prepare:
+        refuse_options(
+            {"--from": start_from}, "is for a training, which prepares the corpus with that model's subwords"
+        )
+        print_store(loaded, out, threads)
+        return
     trackers = TrackerChoice(csv, wandb, mlflow)
     options = TrainOptions(
         device, threads, restart, start_from, grow_vocabulary, report, trackers, accept_changes=accept_changes
@@ -74,6 +84,16 @@ def train(
         return
     with local_processes(processes, [sys.executable, "-m", "transduce", *sys.argv[1:]]):
         print_result(out, run_training(loaded, out, options, say))
+
+
+def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
+    """Learns the subwords and writes the token store, which a training into `out` reads."""
+    from transduce.storage.locks import exclusive_lock
+    from transduce.trainer.train import prepare
+
+    with exclusive_lock(out, "training"):
+        prepared = prepare(recipe, out, say, threads=threads)
+    print(f"{prepared.directory}: {len(prepared.train):,} pairs, {prepared.source.size:,} subwords")
 
 
 def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:

@@ -72,7 +72,7 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
     for key, reason in NOT_ELSEWHERE.items():
         if getattr(model.config.decoding, key) is not None:
-            remedy = f"`transduce configure {run} --set decoding.{key}=null` switches it off"
+            remedy = f"`transduce info {run} --set decoding.{key}=null` switches it off"
             raise refusal(target, f"`decoding.{key}` {reason}", remedy)
     module.check(model)
     if FORMATS[target].bans_in_weights:

@@ -8,6 +8,7 @@ from transduce.model.flops import flops
 from transduce.model_directory import Model
 from transduce.recipe.presets import PRESETS
 from transduce.recipe.recipe import load, merge_preset
+from transduce.search import Decoding
 from transduce.settings import Spec, validated
 
 __all__ = ["summarise_model"]
@@ -17,18 +18,19 @@ TREE_SYMBOLS = 100  # about as many as linearised trees of a treebank have
 
 
 class _PresetModel(Spec):
-    """The part of a preset that this summary needs."""
+    """The parts of a preset that this summary needs."""
 
     model: ModelSpec
+    decoding: Decoding
 
 
 def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
-    """Returns parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run.
+    """Returns parameters, arithmetic, vocabulary, spec and settings of decoding of a preset, a recipe or a run.
 
     `vocabulary` is the number of subwords a side; by default that of the recipe, run or preset, and 37,000 for a preset
     that names none. Before a parser is trained, its target side is taken to have `TREE_SYMBOLS`.
     """
-    spec, sizes = _read_spec(name, vocabulary)
+    spec, sizes, decoding = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -36,30 +38,32 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
         "flops_per_target_token": sum(flops(spec, sizes)),
         "vocabulary": sizes.as_dictionary(),
         "spec": spec.as_dictionary(),
+        "decoding": decoding.as_dictionary(),
     }
 
 
-def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
-    """Returns the spec and the vocabulary of a preset, or of the recipe or run at a path."""
+def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary, Decoding]:
+    """Returns the spec, the vocabulary and the decoding of a preset, or of the recipe or run at a path."""
     path, is_parser = Path(name), False
     if name in PRESETS:
         merged = merge_preset({"model": {"preset": name}}, place=name)
-        spec = validated(_PresetModel, {"model": merged["model"]}, place=name).model
+        preset = validated(_PresetModel, {key: merged[key] for key in ("model", "decoding")}, place=name)
+        spec, decoding = preset.model, preset.decoding
         is_parser = PRESETS[name]["training"].get("validate_by") == "f1"
         size = vocabulary or (merged["subwords"]["size"] if is_parser else VOCABULARY)
     elif path.is_dir():
         config = Model.read_config(path)
         if not vocabulary:
-            return config.model, config.vocabulary
+            return config.model, config.vocabulary, config.decoding
         is_parser = config.linearisation is not None
-        spec, size = config.model, vocabulary
+        spec, size, decoding = config.model, vocabulary, config.decoding
     elif path.is_file():
         recipe = load(path)
-        spec, size = recipe.model, vocabulary or recipe.subwords.size
+        spec, size, decoding = recipe.model, vocabulary or recipe.subwords.size, recipe.decoding
         is_parser = recipe.data.tree_linearisation is not None
     else:
         raise ValueError(f"{name} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
-    return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size)
+    return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size), decoding
 
 
 def _count_by_part(model: TranslationModel) -> dict[str, int]:
