@@ -13,16 +13,16 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "translation" / "documents"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "documents"))
 
 from document_checks import PLACEHOLDER, faults
 from fake_translator import reversing, same
 from random_documents import SENTENCES, WRITERS, random_pieces
 
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.formats import read_document
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.format_names import TextFormat
+from transduce.documents.formats import read_document
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.translate_document import SentenceTranslator, translate_units
 
 
 def real_sentences(source_language: str) -> list[str]:
@@ -81,7 +81,7 @@ def main() -> None:
         measure([same(), reversing(), reversing(aligned=False)], each, options.seed, real_sentences("en"))
     if options.run:
         from transduce import Translator
-        from transduce.translation.documents.model_translator import sentence_translator
+        from transduce.documents.model_translator import sentence_translator
 
         translator = Translator.load(options.run)
         config = translator.configs[0]

@@ -34,7 +34,7 @@ from mutations import (
 )
 from small_run import RECIPE
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "translation" / "documents"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "documents"))
 from random_documents import WRITERS, random_pieces
 
 from transduce.corpus import Fault, Files, Planner, Position, Tsv, open_store, readers

@@ -213,7 +213,7 @@ def record_translations(models: Path, out: Path) -> None:
 
 def record_documents(models: Path, out: Path) -> None:
     """Records random documents of each format, translated."""
-    sys.path.insert(0, str(ROOT / "tests" / "translation" / "documents"))
+    sys.path.insert(0, str(ROOT / "tests" / "documents"))
     from random_documents import SENTENCES, WRITERS, random_pieces
 
     commands: dict[Path, list[object]] = {}

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from transduce.corpus.checks import MARKUP
+from transduce.documents import markdown_inline, srt
+from transduce.documents.paired_tags import _TAG, string_content
 from transduce.inspection.scripts import LETTERS
 from transduce.measure.bracket_parameters import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
 from transduce.text.word_links import _words
-from transduce.translation.documents import markdown_inline, srt
-from transduce.translation.documents.paired_tags import _TAG, string_content
 
 PACKAGE = Path(__file__).parents[1] / "src" / "transduce"
 METHODS = ("search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn")
@@ -48,7 +48,7 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
     A key is the module and the call, or the module and the pattern where no call of its methods is found.
     """
     glossary = Glossary({"a": ("b",), "two words": ("(zwei)",), "中": ("c",), "Ab": ("-",)})
-    terms, inline = [PatternUse(glossary._terms, "search")], "transduce.translation.documents.markdown_inline"
+    terms, inline = [PatternUse(glossary._terms, "search")], "transduce.documents.markdown_inline"
     words = PatternUse(re.compile(_whole_words("a b")), "finditer")
     inline_patterns = (
         markdown_inline._LINE_END,
@@ -84,8 +84,8 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
         ],
         **{(inline, pattern.pattern): [PatternUse(pattern, "match")] for pattern in inline_patterns},
         (inline, "pattern.match(self.text, self.place)"): [],
-        ("transduce.translation.documents.paired_tags", _TAG.pattern): [],
-        ("transduce.translation.documents.paired_tags", "re.finditer(f'{_TAG.pattern}|{codes}', text)"): tags,
+        ("transduce.documents.paired_tags", _TAG.pattern): [],
+        ("transduce.documents.paired_tags", "re.finditer(f'{_TAG.pattern}|{codes}', text)"): tags,
     }
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from transduce.documents import translate_document
 from transduce.model_directory import Model
-from transduce.translation.documents import translate_document
 from transduce.translation.translator import Translator
 
 

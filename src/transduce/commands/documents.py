@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
 from transduce.commands.line_windows import read_windows, say_loops, translate_windows
+from transduce.documents.format_names import TextFormat
 from transduce.runtime.terminal import is_terminal
-from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
+    from transduce.documents.languages import DocumentLanguages
+    from transduce.documents.translate_document import SentenceTranslator
+    from transduce.documents.units import Document
     from transduce.model_directory import Config
-    from transduce.translation.documents.languages import DocumentLanguages
-    from transduce.translation.documents.translate_document import SentenceTranslator
-    from transduce.translation.documents.units import Document
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
@@ -75,8 +75,8 @@ def _choose(
 
 def _format_of_file(text: Path) -> TextFormat:
     """Returns the format that a file's name or its first bytes show; lines if neither does."""
+    from transduce.documents.formats import format_by_content, format_by_name
     from transduce.text.compressed import plain_name
-    from transduce.translation.documents.formats import format_by_content, format_by_name
 
     if named := format_by_name(text):
         return named
@@ -89,7 +89,7 @@ def _format_of_file(text: Path) -> TextFormat:
 
 def languages_of(config: "Config", request: "SourceRequest") -> "DocumentLanguages":
     """Returns the languages of a translation."""
-    from transduce.translation.documents.languages import DocumentLanguages
+    from transduce.documents.languages import DocumentLanguages
     from transduce.translation.source_request import target_language_of
 
     source = request.source_language or config.source_language
@@ -134,7 +134,7 @@ def translate_source(
 
     If they `sample`, all lines are read first: the draws of a sentence belong to its number in the whole text.
     """
-    from transduce.translation.documents.model_translator import sentence_translator
+    from transduce.documents.model_translator import sentence_translator
 
     sentences = sentence_translator(
         translator,
@@ -155,8 +155,8 @@ def open_document(
     text: Path | None, kind: TextFormat, out: Path | None, languages: "DocumentLanguages", *, replace: bool
 ) -> "Document":
     """Reads a document; raises ValueError, which names the file, or OSError where it cannot be read or written."""
+    from transduce.documents.formats import MAX_DOCUMENT_BYTES, read_document
     from transduce.text.lines import standard_input
-    from transduce.translation.documents.formats import MAX_DOCUMENT_BYTES, read_document
 
     if kind is TextFormat.DOCX and out is None:
         raise ValueError("a DOCX is no text for standard output: name the translation with --out")
@@ -177,8 +177,8 @@ def open_document(
 
 def write_document(document: "Document", translator: "SentenceTranslator", out: Path | None) -> None:
     """Translates a document and writes it, all or nothing."""
+    from transduce.documents.translate_document import translate_units
     from transduce.storage.result_files import replace_file
-    from transduce.translation.documents.translate_document import translate_units
 
     translated = translate_units(document.units, translator)
     content = document.write(translated.contents)
@@ -199,8 +199,8 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
 
 def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
     """Returns a function that translates lines sentence by sentence, one line for each."""
-    from transduce.translation.documents.translate_document import translate_units
-    from transduce.translation.documents.units import Unit, plain
+    from transduce.documents.translate_document import translate_units
+    from transduce.documents.units import Unit, plain
     from transduce.translation.results import EMPTY
 
     def translate_lines(lines: list[str], **_: Any) -> "list[list[Translation]]":

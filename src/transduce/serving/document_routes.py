@@ -15,6 +15,10 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import UploadFile
 
+from transduce.documents.format_names import TextFormat
+from transduce.documents.formats import SUFFIXES, format_by_name, read_document
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.units import Document, plain
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
 from transduce.serving.languages import is_auto
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
@@ -24,10 +28,6 @@ from transduce.serving.request_values import check_form_encoding, parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
 from transduce.serving.tickets import Ticket
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.formats import SUFFIXES, format_by_name, read_document
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.units import Document, plain
 
 __all__ = ["document_routes"]
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 
+from transduce.documents.formats import SUFFIXES
 from transduce.serving.contract import (
     Detection,
     DetectRequest,
@@ -22,7 +23,6 @@ from transduce.serving.request_values import parse_values, read_values
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, translate_texts
 from transduce.serving.tickets import Ticket
-from transduce.translation.documents.formats import SUFFIXES
 
 __all__ = ["ERRORS", "languages_of_texts", "libretranslate_routes"]
 

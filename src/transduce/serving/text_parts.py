@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterator
 
+from transduce.documents.language_codes import add_code, split_code
+from transduce.documents.model_translator import sentence_translator
+from transduce.documents.placeholders import Placeholder, split_placeholders
+from transduce.documents.segments import UnitSentence, divide
+from transduce.documents.sentences import is_spaceless
+from transduce.documents.translate_document import SentenceTranslator
+from transduce.documents.units import Unit
 from transduce.serving.contract import TextPart
 from transduce.serving.served_models import ServedDirection
-from transduce.translation.documents.language_codes import add_code, split_code
-from transduce.translation.documents.model_translator import sentence_translator
-from transduce.translation.documents.placeholders import Placeholder, split_placeholders
-from transduce.translation.documents.segments import UnitSentence, divide
-from transduce.translation.documents.sentences import is_spaceless
-from transduce.translation.documents.translate_document import SentenceTranslator
-from transduce.translation.documents.units import Unit
 
 __all__ = ["text_parts"]
 

@@ -5,13 +5,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from transduce.documents.html import HtmlDocument
+from transduce.documents.model_translator import sentence_translator
+from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.units import Content, Document, Unit, plain
 from transduce.serving.batch_queue import SearchRequest
 from transduce.serving.served_models import ServedDirection
 from transduce.serving.tickets import Ticket
-from transduce.translation.documents.html import HtmlDocument
-from transduce.translation.documents.model_translator import sentence_translator
-from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
-from transduce.translation.documents.units import Content, Document, Unit, plain
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod, search_method

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transduce.translation.documents.sentences import SPACELESS
+from transduce.documents.sentences import SPACELESS
 
 __all__ = ["Placeholder", "split_placeholders"]
 

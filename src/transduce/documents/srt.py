@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from transduce.translation.documents.paired_tags import PairedContent, string_content
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.paired_tags import PairedContent, string_content
+from transduce.documents.units import Content, Unit, has_letters, plain
 
 __all__ = ["SrtDocument"]
 

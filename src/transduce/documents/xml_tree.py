@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from transduce.translation.documents.missing_library import import_library
-from transduce.translation.documents.paired_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
-from transduce.translation.documents.units import ClosingTag, Content, OpeningTag
+from transduce.documents.missing_library import import_library
+from transduce.documents.paired_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
+from transduce.documents.units import ClosingTag, Content, OpeningTag
 
 if TYPE_CHECKING:
     from lxml import etree

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_documents import SENTENCES, WRITERS, random_pieces
 
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.formats import read_document
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
-from transduce.translation.documents.units import plain
+from transduce.documents.format_names import TextFormat
+from transduce.documents.formats import read_document
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.units import plain
 
 
 def translated(kind: str, source: bytes, translator: SentenceTranslator) -> bytes:

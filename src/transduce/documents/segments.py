@@ -4,10 +4,10 @@ import bisect
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten, takes_no_room
-from transduce.translation.documents.placeholders import Placeholder
-from transduce.translation.documents.sentences import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
-from transduce.translation.documents.units import (
+from transduce.documents.flat_text import FlatText, Marker, MarkerItem, flatten, takes_no_room
+from transduce.documents.placeholders import Placeholder
+from transduce.documents.sentences import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
+from transduce.documents.units import (
     ClosingTag,
     Content,
     InlineCode,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from transduce.translation.documents.html_elements import ProtectedElement
-from transduce.translation.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
+from transduce.documents.html_elements import ProtectedElement
+from transduce.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
 
 __all__ = [
     "MAX_DEPTH",

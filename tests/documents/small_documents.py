@@ -5,10 +5,10 @@ import zipfile
 
 from fake_translator import reversing
 
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.formats import read_document
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.translate_document import translate_units
+from transduce.documents.format_names import TextFormat
+from transduce.documents.formats import read_document
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.translate_document import translate_units
 
 LANGUAGES = DocumentLanguages("en", "de")
 

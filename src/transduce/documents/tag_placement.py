@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from transduce.translation.documents.flat_text import NO_SPACE_BEFORE, Marker
-from transduce.translation.documents.units import ClosingTag, OpeningTag
-from transduce.translation.documents.words import TextPiece, link_pieces
+from transduce.documents.flat_text import NO_SPACE_BEFORE, Marker
+from transduce.documents.units import ClosingTag, OpeningTag
+from transduce.documents.words import TextPiece, link_pieces
 
 __all__ = ["place_markers"]
 

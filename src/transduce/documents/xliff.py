@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
-from transduce.translation.documents.xml_tree import (
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.xml_tree import (
     InlineTag,
     XmlContent,
     fill_element,

@@ -3,9 +3,9 @@
 import functools
 from collections.abc import Callable, Sequence
 
+from transduce.documents.language_codes import codes_of
+from transduce.documents.translate_document import MAX_SENTENCE_TOKENS, SentenceTranslator
 from transduce.translation.alignment import aligned_words
-from transduce.translation.documents.language_codes import codes_of
-from transduce.translation.documents.translate_document import MAX_SENTENCE_TOKENS, SentenceTranslator
 from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.html_elements import ProtectedElement
-from transduce.translation.documents.paired_tags import FoundTag
+from transduce.documents.html_elements import ProtectedElement
+from transduce.documents.paired_tags import FoundTag
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

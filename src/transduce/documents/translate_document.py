@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from transduce.documents.flat_text import Marker
+from transduce.documents.language_codes import add_code, split_code
+from transduce.documents.segments import DividedUnit, UnitSentence, divide
+from transduce.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.documents.tag_placement import place_markers
+from transduce.documents.units import Content, Unit
 from transduce.text.repetition import is_loop
-from transduce.translation.documents.flat_text import Marker
-from transduce.translation.documents.language_codes import add_code, split_code
-from transduce.translation.documents.segments import DividedUnit, UnitSentence, divide
-from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
-from transduce.translation.documents.tag_placement import place_markers
-from transduce.translation.documents.units import Content, Unit
 from transduce.translation.results import Translation
 
 __all__ = ["MAX_SENTENCE_TOKENS", "SentenceTranslator", "TranslatedUnits", "translate_units"]

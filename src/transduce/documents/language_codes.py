@@ -3,9 +3,9 @@
 from collections.abc import Set
 from typing import NamedTuple
 
+from transduce.documents.units import Unit
 from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.documents.units import Unit
 
 __all__ = ["CodedUnit", "add_code", "codes_of", "split_code"]
 

@@ -5,17 +5,17 @@ import re
 from collections.abc import Callable
 from pathlib import PurePath
 
-from transduce.translation.documents.docx import DocxDocument
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.html import HtmlDocument
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.markdown import MarkdownDocument
-from transduce.translation.documents.po import PoDocument
-from transduce.translation.documents.srt import SrtDocument
-from transduce.translation.documents.string_tables import JsonDocument, YamlDocument
-from transduce.translation.documents.tmx import TmxDocument
-from transduce.translation.documents.units import Document
-from transduce.translation.documents.xliff import XliffDocument
+from transduce.documents.docx import DocxDocument
+from transduce.documents.format_names import TextFormat
+from transduce.documents.html import HtmlDocument
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.markdown import MarkdownDocument
+from transduce.documents.po import PoDocument
+from transduce.documents.srt import SrtDocument
+from transduce.documents.string_tables import JsonDocument, YamlDocument
+from transduce.documents.tmx import TmxDocument
+from transduce.documents.units import Document
+from transduce.documents.xliff import XliffDocument
 
 __all__ = ["MAX_DOCUMENT_BYTES", "SUFFIXES", "format_by_content", "format_by_name", "read_document"]
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from transduce.documents.sentences import SPACELESS, SPACELESS_CHARACTER
 from transduce.runtime.combining_marks import combining_marks
-from transduce.translation.documents.sentences import SPACELESS, SPACELESS_CHARACTER
 
 __all__ = ["TextPiece", "link_pieces", "split_pieces"]
 

@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.docx_paragraph import ParagraphContent, W, fill_paragraph, read_paragraph
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
-from transduce.translation.documents.xml_tree import parse_xml
+from transduce.documents.docx_paragraph import ParagraphContent, W, fill_paragraph, read_paragraph
+from transduce.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.xml_tree import parse_xml
 
 if TYPE_CHECKING:
     from lxml import etree

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transduce.translation.documents.paired_tags import PairedContent, string_content
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.paired_tags import PairedContent, string_content
+from transduce.documents.units import Content, Unit, has_letters, plain
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML

@@ -10,15 +10,15 @@ import pytest
 from ruamel.yaml import YAML
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
-from transduce.translation.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
-from transduce.translation.documents.format_names import TextFormat
-from transduce.translation.documents.formats import read_document
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.placeholders import split_placeholders
-from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
-from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
-from transduce.translation.documents.units import Content, Unit, plain
-from transduce.translation.documents.words import split_pieces
+from transduce.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
+from transduce.documents.format_names import TextFormat
+from transduce.documents.formats import read_document
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.placeholders import split_placeholders
+from transduce.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.units import Content, Unit, plain
+from transduce.documents.words import split_pieces
 from transduce.translation.results import Translation
 
 TIMES = "00:00:01,000 --> 00:00:02,000"

@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from transduce.translation.documents.placeholders import Placeholder, split_placeholders
-from transduce.translation.documents.units import ClosingTag, InlineCode, OpeningTag, Unit
+from transduce.documents.placeholders import Placeholder, split_placeholders
+from transduce.documents.units import ClosingTag, InlineCode, OpeningTag, Unit
 
 __all__ = ["NO_SPACE_BEFORE", "FlatText", "Marker", "MarkerItem", "flatten", "takes_no_room"]
 

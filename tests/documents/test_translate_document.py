@@ -6,11 +6,11 @@ from base64 import b64encode
 import pytest
 from fake_translator import result, reverse, reversing, same, words_of
 
+from transduce.documents.language_codes import codes_of
+from transduce.documents.sentences import SentenceSplitter
+from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.units import ClosingTag, Content, InlineCode, OpeningTag, Unit
 from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
-from transduce.translation.documents.language_codes import codes_of
-from transduce.translation.documents.sentences import SentenceSplitter
-from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
-from transduce.translation.documents.units import ClosingTag, Content, InlineCode, OpeningTag, Unit
 
 A, B, C = OpeningTag(1), ClosingTag(1), InlineCode(2)
 

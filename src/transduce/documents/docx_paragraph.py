@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
-from transduce.translation.documents.units import ClosingTag, Content, InlineCode
+from transduce.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.documents.units import ClosingTag, Content, InlineCode
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from transduce.translation.documents.markdown_inline import InlineReader, UnreadableInlineError, escape_inline
-from transduce.translation.documents.missing_library import import_library
-from transduce.translation.documents.paired_tags import PairedContent, pair_tags
-from transduce.translation.documents.units import Content, InlineCode, Unit, has_letters, plain
+from transduce.documents.markdown_inline import InlineReader, UnreadableInlineError, escape_inline
+from transduce.documents.missing_library import import_library
+from transduce.documents.paired_tags import PairedContent, pair_tags
+from transduce.documents.units import Content, InlineCode, Unit, has_letters, plain
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.translation.documents.html_elements import (
+from transduce.documents.html_elements import (
     EMPTY_INLINE,
     INLINE_PROTECTED,
     VOID,
     excludes_translation,
     is_not_translated,
 )
-from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.documents.units import Content, Unit, has_letters, plain
 
 __all__ = ["HtmlDocument"]
 

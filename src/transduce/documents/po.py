@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from transduce.translation.documents.languages import DocumentLanguages
-from transduce.translation.documents.missing_library import import_library
-from transduce.translation.documents.paired_tags import PairedContent, string_content
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.languages import DocumentLanguages
+from transduce.documents.missing_library import import_library
+from transduce.documents.paired_tags import PairedContent, string_content
+from transduce.documents.units import Content, Unit, has_letters, plain
 
 __all__ = ["PoDocument"]
 
