@@ -28,7 +28,7 @@ JSON = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\
 FORM = JSON.replace("json", "x-www-form-urlencoded")
 FILE = "POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
 NOWHERE = "POST /x HTTP/1.1\r\nHost: x\r\n"
-PAGES = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n" * 5000
+PAGES = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 5000
 
 
 class Attack(NamedTuple):

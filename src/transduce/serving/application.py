@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from transduce.serving.body_limit import BodyLimit
 from transduce.serving.contract import Failure, Status
-from transduce.serving.description_page import description_page
 from transduce.serving.document_routes import document_routes
 from transduce.serving.libretranslate import libretranslate_routes
 from transduce.serving.limits import address_of
@@ -113,12 +112,6 @@ def _add_operations(application: FastAPI, service: Service, metrics: Metrics) ->
     async def spec() -> dict[str, Any]:
         """Returns the OpenAPI description, at the address where LibreTranslate has its own."""
         return application.openapi()
-
-    @application.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        """Returns the description of the interface as a page."""
-        policy = "default-src 'none'; style-src 'unsafe-inline'"
-        return HTMLResponse(description_page(application.openapi()), headers={"Content-Security-Policy": policy})
 
 
 def _add_errors(application: FastAPI, service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Requests and answers of both interfaces. Their descriptions are those of the page at /docs."""
+"""Requests and answers of both interfaces. Their descriptions are those of `openapi.json`."""
 
 from typing import Annotated, Any, Literal
 
