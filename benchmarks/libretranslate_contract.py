@@ -21,9 +21,9 @@ import httpx
 import pytest
 
 from transduce.serving.application import create_application
-from transduce.serving.languages import LanguageDetector
+from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedModels
 from transduce.serving.server import load_models
 from transduce.serving.service import Service

@@ -8,7 +8,7 @@ import pytest
 from local_server import OPEN, Server
 
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedModels
 from transduce.serving.server import load_models
 from transduce.translation.translator import Translator

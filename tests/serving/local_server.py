@@ -7,9 +7,9 @@ import anyio
 import httpx
 
 from transduce.serving.application import create_application
-from transduce.serving.languages import LanguageDetector
+from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedModels
 from transduce.serving.service import Service
 

@@ -7,8 +7,7 @@ from concurrent.futures import wait
 import pytest
 
 from transduce.search import SearchStoppedError
-from transduce.serving.batch_queue import BatchQueue, SearchRequest
-from transduce.serving.tickets import Ticket
+from transduce.serving.batch_queue import BatchQueue, SearchRequest, Ticket
 from transduce.translation.search_method import search_method
 from transduce.translation.translator import Translator
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from transduce.serving.languages import DetectedLanguage, LanguageDetector, language_name, matching_code
+from transduce.serving.language_names import DetectedLanguage, LanguageDetector, language_name, matching_code
 
 
 @pytest.mark.parametrize(

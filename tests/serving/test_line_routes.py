@@ -7,7 +7,7 @@ import pytest
 from local_server import OPEN, Server
 
 from transduce.serving.limits import ApiKeys
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.server import load_models
 from transduce.translation.confidence import Calibration
 

@@ -13,8 +13,8 @@ from fastapi import HTTPException
 from local_server import OPEN
 
 from transduce.commands.serve import serve as serve_command
+from transduce.serving.batch_queue import Ticket
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.tickets import Ticket
 
 ASKED = {"q": "cat dog", "source": "en", "target": "de"}
 LINE = {"text": "cat dog"}
@@ -202,7 +202,7 @@ def test_bodies_are_bounded(serve):
 
 
 def test_a_body_that_does_not_arrive_gets_status_408(serve, monkeypatch):
-    monkeypatch.setattr("transduce.serving.body_limit.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("transduce.serving.limits.BODY_SECONDS", 0.1)
     server = serve()
 
     async def parts():
@@ -294,7 +294,7 @@ def test_a_body_that_nobody_reads_is_bounded_too(serve, gate, caplog):
 def test_a_result_that_arrives_when_the_wait_ends_is_returned(monkeypatch):
     future = Future()
     monkeypatch.setattr(
-        "transduce.serving.tickets.wait", lambda futures, timeout: future.set_result(7) or wait(futures)
+        "transduce.serving.batch_queue.wait", lambda futures, timeout: future.set_result(7) or wait(futures)
     )
     assert Ticket(5.0).result(future) == 7
 

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from transduce.corpus import Direction
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import serve_model
 from transduce.serving.server import SignalledServer, load_models
 

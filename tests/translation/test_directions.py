@@ -18,9 +18,9 @@ from transduce.embedded import split
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.serving.application import create_application
-from transduce.serving.languages import LanguageDetector
+from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.server import load_models
 from transduce.serving.service import Service
 from transduce.trainer.train import train

@@ -51,7 +51,7 @@ def serve(
     from transduce.runtime.device import set_up_device
     from transduce.runtime.signals import raise_on_signals
     from transduce.serving.limits import ApiKeys, Limits
-    from transduce.serving.metrics import Metrics
+    from transduce.serving.request_log import Metrics
     from transduce.serving.server import Address, load_models, serve_forever
 
     limits = Limits(

@@ -13,20 +13,14 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from transduce.serving.body_limit import BodyLimit
 from transduce.serving.contract import Failure, Status
 from transduce.serving.document_routes import document_routes
-from transduce.serving.libretranslate import libretranslate_routes
-from transduce.serving.limits import address_of
-from transduce.serving.line_routes import line_routes
-from transduce.serving.metrics import Metrics
+from transduce.serving.libretranslate import libretranslate_routes, validation_message
+from transduce.serving.limits import BodyLimit, address_of
 from transduce.serving.page_routes import page_routes
-from transduce.serving.request_log import RequestLog
-from transduce.serving.request_values import validation_message
-from transduce.serving.sentence_routes import sentence_routes
+from transduce.serving.request_log import Metrics, RequestLog
 from transduce.serving.service import Service
-
-__all__ = ["create_application"]
+from transduce.serving.v1_routes import v1_routes
 
 
 class DescribedApplication(FastAPI):
@@ -74,11 +68,24 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    for routes in (libretranslate_routes, document_routes, line_routes, sentence_routes):
+    for routes in (libretranslate_routes, document_routes, v1_routes):
         application.include_router(routes(service))
     application.include_router(page_routes())
     _add_operations(application, service, metrics)
-    _add_errors(application, service)
+
+    async def validation_error(request: Request, error: Exception) -> Response:
+        """Returns the answer to a request that is not as described, and counts it against the client."""
+        assert isinstance(error, RequestValidationError)
+        try:
+            service.rate.check(address_of(request))
+        except HTTPException as refusal:
+            return await _http_error(request, refusal)
+        return _failure(validation_message(error.errors()), 400)
+
+    application.add_exception_handler(AnyHTTPException, _http_error)
+    application.add_exception_handler(RequestValidationError, validation_error)
+    application.add_exception_handler(ClientDisconnect, _client_left)
+    application.add_exception_handler(Exception, _server_error)
     documents = {"/translate_file": service.limits.document_bytes}
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
     application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
@@ -112,24 +119,6 @@ def _add_operations(application: FastAPI, service: Service, metrics: Metrics) ->
     async def spec() -> dict[str, Any]:
         """Returns the OpenAPI description, at the address where LibreTranslate has its own."""
         return application.openapi()
-
-
-def _add_errors(application: FastAPI, service: Service) -> None:
-    """Adds the answers to what fails."""
-
-    async def validation_error(request: Request, error: Exception) -> Response:
-        """Returns the answer to a request that is not as described, and counts it against the client."""
-        assert isinstance(error, RequestValidationError)
-        try:
-            service.rate.check(address_of(request))
-        except HTTPException as refusal:
-            return _failure(refusal.detail, refusal.status_code, refusal.headers)
-        return _failure(validation_message(error.errors()), 400)
-
-    application.add_exception_handler(AnyHTTPException, _http_error)
-    application.add_exception_handler(RequestValidationError, validation_error)
-    application.add_exception_handler(ClientDisconnect, _client_left)
-    application.add_exception_handler(Exception, _server_error)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -1,23 +1,70 @@
 """The queue of a model: sentences of many requests, which one thread translates in groups.
 
 A group takes one sentence of each waiting request in turn, until it is full, so that a long request does not hold up
-the others. A search stops when nobody waits for any of its sentences.
+the others. Each accepted request has a ticket: its deadline, which a client that leaves brings forward. A search stops
+when no ticket of its sentences is live.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import NamedTuple
+from concurrent.futures import Future, wait
+from typing import NamedTuple, TypeVar
 
 from transduce.search import SearchStoppedError
-from transduce.serving.tickets import Ticket
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
-__all__ = ["BatchQueue", "SearchRequest"]
+TICK_SECONDS = 0.25  # within this time a waiting thread sees that its request was cancelled
+
+Result = TypeVar("Result")
+
+
+class Ticket:
+    """A request that waits for sentences, at most `seconds` long. Threads share it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._reason: str | None = None
+        self.client_has_left = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody still waits."""
+        return self._reason is None and time.monotonic() < self._deadline
+
+    def cancel(self, reason: str) -> None:
+        """Ends the wait; `check` and `result` raise SearchStoppedError with `reason`."""
+        self._reason = reason
+
+    def client_leaves(self) -> None:
+        """Ends the wait, because nobody is there any more."""
+        self.client_has_left = True
+        self.cancel("the client has left")
+
+    def check(self) -> None:
+        """Raises SearchStoppedError where nobody waits any more."""
+        if self._reason is not None:
+            raise SearchStoppedError(self._reason)
+        if not self.is_live:
+            raise SearchStoppedError(f"the translation did not end within {self._seconds:g} seconds")
+
+    def result(self, future: "Future[Result]") -> Result:
+        """Waits for the result of a future; raises SearchStoppedError at the deadline and after `cancel`."""
+        is_done = False
+        while not is_done:
+            self.check()
+            is_done = bool(wait([future], min(TICK_SECONDS, max(0.0, self._deadline - time.monotonic()))).done)
+        try:
+            return future.result()
+        except SearchStoppedError:
+            self.check()  # this request's reason, if it has one
+            raise
+
 
 GROUP_TOKENS = 1024  # tokens of sentences that are translated before sentences of new requests are
 MAX_TOKENS = 512  # of a sentence, and of a prefix: a longer one would hold up all others for seconds
@@ -170,7 +217,10 @@ class BatchQueue:
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
         for place, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):
-            _hand_out(sentences[place].future, best)
+            if isinstance(best, str):  # the message of a sentence that does not fit into memory
+                sentences[place].future.set_exception(LineTooLargeError(1, best))
+            else:
+                sentences[place].future.set_result(best)
 
 
 def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:
@@ -180,11 +230,3 @@ def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str
         number = counts.index(longest) + 1
         raise ValueError(f"{name} {number} has {longest:,} subwords, more than {MAX_TOKENS}; {remedy}")
     return counts
-
-
-def _hand_out(future: Future[NBest], best: NBest | str) -> None:
-    """Sets the translations of a sentence, or the message of one that does not fit into memory."""
-    if isinstance(best, str):
-        future.set_exception(LineTooLargeError(1, best))
-    else:
-        future.set_result(best)

@@ -1,7 +1,28 @@
 """Connections of clients: uvicorn's, with bounds on the time that a client takes and on the number of connections.
 
 uvicorn waits without end for the head of a request, for the rest of a body that is not read, and for a client that does
-not read its answer.
+not read its answer. Anybody could hold thousands of connections that way, until the server has no file left to open.
+The life of a connection, and what bounds each part of it:
+
+    client connects      head complete          body complete          answer sent           next head …
+         |── head arrives ──|── body arrives ──────|── server computes ──|── client reads ──|── idle ──|
+         |   HEAD_SECONDS   |   limits.BodyLimit:  |  Limits.seconds,    | UNREAD_SECONDS   | HEAD_SECONDS
+         |                  |   bytes and seconds  |  of the Ticket      | without progress | without a head
+
+- While the head arrives, and between two requests, it is the client's turn and nothing can be computed: 10 seconds.
+- While the body arrives, the application waits for it, and `limits.BodyLimit` ends the wait with status 408. Here the
+  connection has no bound of its own: an application that computes with a part of the body would be cut off.
+- While the server computes, it is not the client's turn. The ticket of the request has the deadline.
+- While the client reads, the bound is on the time without any progress (bytes that leave the buffer), so that a slow
+  client gets a long answer in full and one that reads nothing is cut off.
+
+All bounds are checked once a second rather than by a timer each: `_check` compares what it sees with what it saw, and
+counts from the last change. A connection is therefore ended up to a second late, which harms nobody.
+
+The number of connections is bounded as well. A new one above `MAX_CONNECTIONS` is not refused, because then a thousand
+idle ones would shut everybody out; it waits SETTLE_SECONDS, in which an honest client sends its request, and then the
+one that has waited longest for its client ends: first those on which nothing was ever answered, so that a flood of
+silent connections ends itself before it ends a client that is between two requests.
 """
 
 import asyncio
@@ -9,8 +30,6 @@ import math
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-__all__ = ["MAX_CONNECTIONS", "BoundedConnection"]
 
 MAX_CONNECTIONS = 1000
 HEAD_SECONDS = 10.0  # until the head of a request has arrived

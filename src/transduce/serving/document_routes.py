@@ -19,17 +19,14 @@ from transduce.documents.format_names import TextFormat
 from transduce.documents.formats import SUFFIXES, format_by_name, read_document
 from transduce.documents.languages import DocumentLanguages
 from transduce.documents.units import Document, plain
+from transduce.serving.batch_queue import Ticket
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
-from transduce.serving.languages import is_auto
-from transduce.serving.libretranslate import ERRORS, languages_of_texts
+from transduce.serving.language_names import is_auto
+from transduce.serving.libretranslate import ERRORS, check_form_encoding, languages_of_texts, parse_values
 from transduce.serving.limits import address_of
 from transduce.serving.request_log import note_texts
-from transduce.serving.request_values import check_form_encoding, parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
-from transduce.serving.tickets import Ticket
-
-__all__ = ["document_routes"]
 
 KEPT_SECONDS = 1800.0
 KEPT_BYTES = 1 << 26  # of all translated documents
@@ -201,20 +198,17 @@ def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticke
     Raises SearchStoppedError where nobody waits for it any more, before or after reading.
     """
     ticket.check()
-    document = _parse(name, content, languages)
-    ticket.check()
-    return document
-
-
-def _parse(name: str, content: bytes, languages: DocumentLanguages) -> Document:
-    """Returns the document; raises ValueError as `_read`."""
     path = PurePosixPath(name)
     kind = TextFormat.TEXT if path.suffix.lower() == ".txt" else format_by_name(path)
     if kind is None:
         raise ValueError(f"Invalid request: the file format of {name} is not one of {', '.join(['.txt', *SUFFIXES])}")
-    if kind is not TextFormat.TEXT:
-        return read_document(content, kind, languages)
-    try:
-        return PlainText(content.decode())
-    except UnicodeDecodeError:
-        raise ValueError("the file is not UTF-8; convert it to UTF-8") from None
+    document: Document
+    if kind is TextFormat.TEXT:
+        try:
+            document = PlainText(content.decode())
+        except UnicodeDecodeError:
+            raise ValueError("the file is not UTF-8; convert it to UTF-8") from None
+    else:
+        document = read_document(content, kind, languages)
+    ticket.check()
+    return document

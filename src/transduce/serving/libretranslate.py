@@ -1,10 +1,18 @@
-"""LibreTranslate's interface, which its clients call: https://docs.libretranslate.com."""
+"""LibreTranslate's interface for texts, which its clients call: https://docs.libretranslate.com.
 
-from typing import Any
+Values come as JSON, as a form or in the query string.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ValidationError
+from python_multipart.multipart import parse_options_header
 
 from transduce.documents.formats import SUFFIXES
+from transduce.serving.batch_queue import Ticket
 from transduce.serving.contract import (
     Detection,
     DetectRequest,
@@ -17,14 +25,11 @@ from transduce.serving.contract import (
     TranslateAnswer,
     TranslateRequest,
 )
-from transduce.serving.languages import is_auto, language_name
+from transduce.serving.language_names import is_auto, language_name
+from transduce.serving.limits import Limits
 from transduce.serving.request_log import note_texts
-from transduce.serving.request_values import parse_values, read_values
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, translate_texts
-from transduce.serving.tickets import Ticket
-
-__all__ = ["ERRORS", "languages_of_texts", "libretranslate_routes"]
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "The request is faulty."},
@@ -45,33 +50,8 @@ def _body(model: type[LibreRequest]) -> dict[str, Any]:
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """Returns the routes of LibreTranslate's clients. Values come as JSON, as a form or in the query string."""
+    """Returns the routes of LibreTranslate's clients, but for those of documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
-    _add_translation(routes, service)
-    models = service.models
-
-    @routes.get("/languages")
-    async def languages() -> list[Language]:
-        """Returns the languages and into which others each is translated."""
-        return [
-            Language(code=code, name=language_name(code), targets=models.targets(code)) for code in models.languages
-        ]
-
-    @routes.get("/frontend/settings")
-    async def frontend_settings() -> FrontendSettings:
-        """Returns what a client should know of the server."""
-        return _frontend_settings(service)
-
-    @routes.post("/suggest", openapi_extra=_body(LibreRequest))
-    async def suggest(request: Request) -> Failure:
-        """Refuses suggestions: this server does not learn from its users."""
-        raise HTTPException(403, "Suggestions are disabled on this server.")
-
-    return routes
-
-
-def _add_translation(routes: APIRouter, service: Service) -> None:
-    """Adds the routes that translate and detect."""
 
     @routes.post(
         "/translate",
@@ -100,21 +80,37 @@ def _add_translation(routes: APIRouter, service: Service) -> None:
         detected = service.detector.detect(body.q, service.models.languages)
         return [Detection(confidence=language.confidence, language=language.code) for language in detected]
 
+    @routes.get("/languages")
+    async def languages() -> list[Language]:
+        """Returns the languages and into which others each is translated."""
+        return [
+            Language(code=code, name=language_name(code), targets=service.models.targets(code))
+            for code in service.models.languages
+        ]
 
-def _frontend_settings(service: Service) -> FrontendSettings:
-    """Returns what a client should know of the server; the languages are those of the first model."""
-    first = next(iter(service.models.directions.values()))
-    source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (first.source, first.target))
-    return FrontendSettings(
-        apiKeys=service.keys.are_required,
-        charLimit=service.limits.characters,
-        filesTranslation=True,
-        frontendTimeout=500,
-        keyRequired=service.keys.are_required,
-        language=LanguageChoice(source=source, target=target),
-        suggestions=False,
-        supportedFilesFormat=[".txt", *SUFFIXES],
-    )
+    @routes.get("/frontend/settings")
+    async def frontend_settings() -> FrontendSettings:
+        """Returns what a client should know of the server."""
+        # The languages that a client chooses at first are those of the first model.
+        first = next(iter(service.models.directions.values()))
+        source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (first.source, first.target))
+        return FrontendSettings(
+            apiKeys=service.keys.are_required,
+            charLimit=service.limits.characters,
+            filesTranslation=True,
+            frontendTimeout=500,
+            keyRequired=service.keys.are_required,
+            language=LanguageChoice(source=source, target=target),
+            suggestions=False,
+            supportedFilesFormat=[".txt", *SUFFIXES],
+        )
+
+    @routes.post("/suggest", openapi_extra=_body(LibreRequest))
+    async def suggest(request: Request) -> Failure:
+        """Refuses suggestions: this server does not learn from its users."""
+        raise HTTPException(403, "Suggestions are disabled on this server.")
+
+    return routes
 
 
 def _translated(service: Service, body: TranslateRequest, texts: list[str], ticket: Ticket) -> dict[str, Any]:
@@ -155,3 +151,67 @@ def languages_of_texts(service: Service, texts: list[str], source: str, target: 
     sources = sorted({*models.sources(wanted), wanted})
     best = [service.detector.detect(text, sources)[0] for text in texts]
     return [Detection(confidence=language.confidence, language=language.code) for language in best]
+
+
+OTHER_FIELDS = 20  # of a form, besides the texts
+
+UTF_8 = {b"utf-8", b"utf8"}
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
+    """Returns the values of a request; of a form, a name that stands several times has a list.
+
+    Raises an error of status 400 for a body that is no JSON object.
+    """
+    values = _grouped(request.query_params.multi_items())
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if not kind.endswith("json"):
+        check_form_encoding(request)
+        form = await request.form(max_fields=limits.texts + OTHER_FIELDS, max_part_size=limits.body_bytes)
+        return values | _grouped(form.multi_items())
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "Invalid JSON format") from None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "Invalid JSON format")
+    return values | body
+
+
+def check_form_encoding(request: Request) -> None:
+    """Raises an error of status 415 for a form in another encoding than UTF-8; to be called before it is read.
+
+    The fields of a form are decoded as its client says, and Python has encodings that take minutes for a megabyte.
+    """
+    _, options = parse_options_header(request.headers.get("content-type"))
+    if options.get(b"charset", b"utf-8").lower() not in UTF_8:
+        raise HTTPException(415, "Invalid request: send the form in UTF-8")
+
+
+def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the value of each name; a list where there are several."""
+    groups: dict[str, list[Any]] = {}
+    for name, value in items:
+        groups.setdefault(name, []).append(value)
+    return {name: group if len(group) > 1 else group[0] for name, group in groups.items()}
+
+
+def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
+    """Returns the request that `values` are; raises an error of status 400 where they are none."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise HTTPException(400, validation_message(error.errors())) from None
+
+
+def validation_message(errors: Iterable[Any]) -> str:
+    """Returns the message of the first of pydantic's errors."""
+    first = next(iter(errors))
+    names = [str(part) for part in first["loc"] if part != "body"]
+    if first["type"] == "missing":
+        return f"Invalid request: missing {names[-1] if names else 'body'} parameter"
+    if first["type"] == "json_invalid":
+        return "Invalid JSON format"
+    return f"Invalid request: {names[0] if names else 'body'}: {first['msg']}"

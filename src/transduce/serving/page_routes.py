@@ -8,8 +8,6 @@ from typing import NamedTuple
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
-__all__ = ["PICTURE_POLICY", "page_routes"]
-
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 # The page runs no script but its own, and asks no host but this server.
 PAGE_POLICY = (

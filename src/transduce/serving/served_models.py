@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from transduce.corpus import Direction
 from transduce.serving.batch_queue import BatchQueue
-from transduce.serving.languages import matching_code
+from transduce.serving.language_names import matching_code
 from transduce.translation.confidence import CONFIDENCE, Calibration
 from transduce.translation.translator import Translator
-
-__all__ = ["ServedDirection", "ServedModels", "serve_model"]
 
 
 class ServedDirection(NamedTuple):

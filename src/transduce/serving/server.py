@@ -19,15 +19,13 @@ from transduce.runtime.signals import raise_on_signals
 from transduce.serving.application import create_application
 from transduce.serving.batch_queue import BatchQueue
 from transduce.serving.connection import MAX_CONNECTIONS, BoundedConnection
-from transduce.serving.languages import LanguageDetector
+from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
-from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
 from transduce.serving.service import Service
 from transduce.translation.precision import TranslationPrecision
 from transduce.translation.translator import Translator
-
-__all__ = ["Address", "SignalledServer", "load_models", "serve_forever"]
 
 _log = logging.getLogger("transduce")
 

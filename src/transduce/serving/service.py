@@ -10,13 +10,11 @@ from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
 
 from transduce.search import SearchStoppedError
-from transduce.serving.languages import LanguageDetector
+from transduce.serving.batch_queue import Ticket
+from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
 from transduce.serving.served_models import ServedModels
-from transduce.serving.tickets import Ticket
 from transduce.translation.line_lengths import LineTooLargeError
-
-__all__ = ["RETRY_SECONDS", "Service"]
 
 RETRY_SECONDS = "5"
 

@@ -9,14 +9,11 @@ from transduce.documents.html import HtmlDocument
 from transduce.documents.model_translator import sentence_translator
 from transduce.documents.translate_document import SentenceTranslator, translate_units
 from transduce.documents.units import Content, Document, Unit, plain
-from transduce.serving.batch_queue import SearchRequest
+from transduce.serving.batch_queue import SearchRequest, Ticket
 from transduce.serving.served_models import ServedDirection
-from transduce.serving.tickets import Ticket
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod, search_method
-
-__all__ = ["PlainText", "TextFormatName", "TextRequest", "line_records", "translate_document", "translate_texts"]
 
 TextFormatName = Literal["text", "html"]
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from transduce.inspection.languages import load_language_identifier
 
-__all__ = ["AUTO", "DetectedLanguage", "LanguageDetector", "is_auto", "language_name", "matching_code"]
-
 AUTO = "auto"  # in the place of a source language: it is detected
 
 # Codes of LibreTranslate's clients and those of BCP 47.

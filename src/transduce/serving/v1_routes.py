@@ -1,0 +1,277 @@
+"""Our own interface, at /v1: lines with scores, alignments and confidence; sentences of a text; attention; settings."""
+
+import contextlib
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+
+from transduce.documents.language_codes import add_code, split_code
+from transduce.documents.model_translator import sentence_translator
+from transduce.documents.placeholders import Placeholder, split_placeholders
+from transduce.documents.segments import UnitSentence, divide
+from transduce.documents.sentences import is_spaceless
+from transduce.documents.translate_document import SentenceTranslator
+from transduce.documents.units import Unit
+from transduce.pages import render_attention_page
+from transduce.runtime.json_text import json_text
+from transduce.serving.batch_queue import Ticket
+from transduce.serving.contract import (
+    AttentionRequest,
+    DirectionAbilities,
+    Failure,
+    LineAnswer,
+    LineRequest,
+    NamedLanguage,
+    SentencesAnswer,
+    SentencesRequest,
+    ServerSettings,
+    TextPart,
+)
+from transduce.serving.language_names import AUTO, is_auto, language_name
+from transduce.serving.libretranslate import ERRORS, languages_of_texts
+from transduce.serving.page_routes import PICTURE_POLICY
+from transduce.serving.request_log import note_texts
+from transduce.serving.served_models import ServedDirection, ServedModels
+from transduce.serving.service import Service
+from transduce.serving.text_translation import TextRequest, line_records
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.search_method import search_method
+
+EVENT = {
+    "type": "object",
+    "properties": {"event": {"enum": ["line", "end", "error"]}, "data": {"type": "string", "description": "JSON."}},
+    "required": ["event", "data"],
+}
+STREAMED = "The translations; with `stream` as server-sent events."
+EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {"schema": EVENT}}
+
+MAX_DRAWN_TOKENS = 120  # of a side: the picture of a base model then has two million weights, and 8 MB
+PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "no-store"}
+# With `response_class` FastAPI takes the content of every status for HTML, unless it is named.
+PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": error["description"],
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{Failure.__name__}"}}},
+    }
+    for status, error in ERRORS.items()
+}
+LINE_END = re.compile(r"(\r?\n)")
+
+
+def v1_routes(service: Service) -> APIRouter:
+    """Returns the routes of our own interface. With keys, clients send the header `Authorization: Bearer KEY`."""
+    routes = APIRouter(tags=["transduce"])
+
+    @routes.post(
+        "/v1/translate",
+        response_model=LineAnswer,
+        response_model_exclude_none=True,
+        responses={**ERRORS, 200: {"content": EVENTS, "description": STREAMED}},
+    )
+    async def translate_lines(request: Request, body: LineRequest) -> Any:
+        """Translates lines; each record is what `transduce translate --json` prints for the line.
+
+        With keys, send the header `Authorization: Bearer KEY`.
+        """
+        service.admit(request, bearer_key(request))
+        lines = _lines(body.text, "text")
+        prefixes = None if body.prefix is None else _lines(body.prefix, "prefix")
+        service.limits.check_texts(lines)
+        service.limits.check_texts(prefixes or [])
+        note_texts(request, lines)
+        served = find_direction(service.models, body.source, body.target)
+
+        def records(ticket: Ticket) -> Iterator[dict[str, Any]]:
+            if body.confidence and served.calibration is None:
+                raise ValueError(
+                    "the model has no confidence: make it with `transduce calibrate`, and start the server again"
+                )
+            calibration = served.calibration if body.confidence else None
+            output = OutputFormat(json=True, alignments=body.alignments, confidence=calibration, words=body.words)
+            decoding = served.translator.decoding
+            method = search_method(decoding, body.n_best, beam=body.beam, length_penalty=body.length_penalty)
+            return line_records(TextRequest(served, ticket), lines, method, prefixes, output)
+
+        if body.stream:
+            return await _streamed(service.stream(request, records))
+        answers = await service.answer(request, lambda ticket: list(records(ticket)))
+        return {"source": served.source, "target": served.target, "lines": answers}
+
+    @routes.get("/v1/settings")
+    async def settings() -> ServerSettings:
+        """Returns the directions of the server, and its limits."""
+        return ServerSettings(
+            key_required=service.keys.are_required,
+            max_characters=service.limits.characters,
+            max_texts=service.limits.texts,
+            directions=[_abilities(served) for served in service.models.directions.values()],
+        )
+
+    @routes.post("/v1/sentences", responses=ERRORS, response_model_exclude_none=True)
+    async def split_text(request: Request, body: SentencesRequest) -> SentencesAnswer:
+        """Splits a text as /translate does, and detects its language.
+
+        A client that translates sentence by sentence need not translate again those that it has. With keys, send the
+        header `Authorization: Bearer KEY`.
+        """
+        service.admit(request, bearer_key(request))
+        service.limits.check_texts([body.text])
+        note_texts(request, [body.text])
+        return await service.answer(request, lambda _: _split(service, body))
+
+    @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
+    async def draw_attention(request: Request, body: AttentionRequest) -> HTMLResponse:
+        """Returns the picture of the attention weights of a sentence and its translation: the page of `transduce draw`.
+
+        With keys, send the header `Authorization: Bearer KEY`.
+        """
+        service.admit(request, bearer_key(request))
+        service.limits.check_texts([body.text, body.translation])
+        note_texts(request, [body.text, body.translation])
+        served = find_direction(service.models, body.source, body.target)
+        picture = await service.answer(request, lambda ticket: _picture(served, body, ticket))
+        return HTMLResponse(picture, headers=PICTURE_HEADERS)
+
+    return routes
+
+
+def _lines(texts: str | list[str], name: str) -> list[str]:
+    """Returns a list of lines; raises an error of status 400 for a text with a line end."""
+    lines = [texts] if isinstance(texts, str) else texts
+    for number, line in enumerate(lines, start=1):
+        if "\n" in line:
+            raise HTTPException(
+                400, f"{name} {number} has a line end: split it at line ends, or send it to /translate, which does"
+            )
+    return lines
+
+
+def find_direction(models: ServedModels, source: str | None, target: str | None) -> ServedDirection:
+    """Returns the direction of two codes; raises an error of status 400 where they name none of several."""
+    try:
+        source, target = (None if code is None else models.language(code) for code in (source, target))
+        if source is not None and target is not None:
+            return models.find(source, target)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+    fitting = [
+        served
+        for served in models.directions.values()
+        if source in (None, served.source) and target in (None, served.target)
+    ]
+    if len(fitting) != 1:
+        raise HTTPException(
+            400, "name source and target: this server translates " + ", ".join(map(str, models.directions))
+        )
+    return fitting[0]
+
+
+def bearer_key(request: Request) -> str | None:
+    """Returns the key of the header Authorization, be it UTF-8 as curl sends it or Latin-1 as browsers do."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return key.strip().encode("latin-1").decode()
+    except UnicodeError:
+        return key.strip()
+
+
+async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:
+    """Returns server-sent events: `line` for each record, then `end`; `error` where a line fails."""
+    first = await anext(stream, None)  # before the status is sent: most errors come before it
+
+    async def events() -> AsyncIterator[str]:
+        async with contextlib.aclosing(stream):
+            try:
+                if first is not None:
+                    yield _event("line", first)
+                async for record in stream:
+                    yield _event("line", record)
+                yield _event("end", {})
+            except HTTPException as error:
+                yield _event("error", {"error": error.detail})
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+def _event(name: str, content: dict[str, Any]) -> str:
+    """Returns a server-sent event with JSON on one line."""
+    return f"event: {name}\ndata: {json_text(content, ensure_ascii=False)}\n\n"
+
+
+def _abilities(served: ServedDirection) -> DirectionAbilities:
+    """Returns what the model of a direction gives."""
+    try:
+        served.translator.check_explicable()
+    except ValueError:
+        is_explicable = False
+    else:
+        is_explicable = True
+    source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (served.source, served.target))
+    return DirectionAbilities(
+        source=source, target=target, alignments=is_explicable, confidence=served.calibration is not None
+    )
+
+
+def _split(service: Service, body: SentencesRequest) -> SentencesAnswer:
+    """Returns the parts of a text and its language; a text in the target language is copied."""
+    if body.source is None or not is_auto(body.source):
+        served = find_direction(service.models, body.source, body.target)
+        return SentencesAnswer(source=served.source, target=served.target, parts=text_parts(body.text, served))
+    if body.target is None:
+        raise HTTPException(400, "name target: it says which languages are detected")
+    (detected,) = languages_of_texts(service, [body.text], AUTO, body.target)
+    source, target = detected.language, service.models.language(body.target)
+    if source == target:
+        parts = [TextPart(text=body.text, kind="copied")]
+    else:
+        parts = text_parts(body.text, service.models.find(source, target))
+    return SentencesAnswer(source=source, target=target, detected=detected, parts=parts)
+
+
+def _picture(served: ServedDirection, body: AttentionRequest, ticket: Ticket) -> str:
+    """Returns the picture; raises ValueError for texts that are empty or too long for it."""
+    translator = served.translator
+    sides: dict[str, Any] = {"text": translator.source, "translation": translator.target}
+    for name, vocabulary in sides.items():
+        (tokens,) = vocabulary.encode([getattr(body, name)])
+        if not 1 <= len(tokens) <= MAX_DRAWN_TOKENS:
+            raise ValueError(f"{name} has {len(tokens)} subwords: attention is drawn from 1 to {MAX_DRAWN_TOKENS}")
+    with served.queue.inspecting:
+        ticket.check()
+        explanation = translator.explain(body.text, body.translation)
+    return render_attention_page(explanation)
+
+
+def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
+    """Returns the parts of a text, none empty; their translations make up the translation of the text."""
+    translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
+    spaceless = is_spaceless(served.target)
+    parts: list[TextPart] = []
+    for place, line in enumerate(LINE_END.split(text)):
+        if place % 2:
+            parts.append(TextPart(text=line, kind="copied"))
+        elif line:
+            parts += _line_parts(line, translator, spaceless=spaceless)
+    return parts
+
+
+def _line_parts(line: str, translator: SentenceTranslator, *, spaceless: bool) -> Iterator[TextPart]:
+    """Yields the parts of a line, with its language code before each sentence.
+
+    A placeholder may move within its line, so a line with placeholders is one part.
+    """
+    if any(isinstance(item, Placeholder) for item in split_placeholders(line)):
+        yield TextPart(text=line, kind="text")
+        return
+    code, unit = split_code(Unit((line,)), translator.codes)
+    for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
+        if isinstance(part, UnitSentence):
+            yield TextPart(text=add_code(code, part.text, translator.codes), kind="sentence")
+        else:
+            assert isinstance(part, str), "a line without placeholders has no marker"
+            yield TextPart(text=part, kind="copied")
