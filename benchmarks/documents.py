@@ -19,9 +19,8 @@ from document_checks import PLACEHOLDER, faults
 from fake_translator import reversing, same
 from random_documents import SENTENCES, WRITERS, random_pieces
 
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import DocumentLanguages, TextFormat
 from transduce.documents.formats import read_document
-from transduce.documents.languages import DocumentLanguages
 from transduce.documents.translate_document import SentenceTranslator, translate_units
 
 
@@ -81,7 +80,7 @@ def main() -> None:
         measure([same(), reversing(), reversing(aligned=False)], each, options.seed, real_sentences("en"))
     if options.run:
         from transduce import Translator
-        from transduce.documents.model_translator import sentence_translator
+        from transduce.documents.translate_document import sentence_translator
 
         translator = Translator.load(options.run)
         config = translator.configs[0]

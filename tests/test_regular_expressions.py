@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from transduce.corpus.checks import MARKUP
-from transduce.documents import markdown_inline, srt
-from transduce.documents.paired_tags import _TAG, string_content
+from transduce.documents import markdown_document, srt_document
+from transduce.documents.inline_tags import _TAG, string_content
 from transduce.inspection.scripts import LETTERS
 from transduce.measure.bracket_parameters import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
@@ -48,18 +48,18 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
     A key is the module and the call, or the module and the pattern where no call of its methods is found.
     """
     glossary = Glossary({"a": ("b",), "two words": ("(zwei)",), "中": ("c",), "Ab": ("-",)})
-    terms, inline = [PatternUse(glossary._terms, "search")], "transduce.documents.markdown_inline"
+    terms, inline = [PatternUse(glossary._terms, "search")], "transduce.documents.markdown_document"
     words = PatternUse(re.compile(_whole_words("a b")), "finditer")
     inline_patterns = (
-        markdown_inline._LINE_END,
-        markdown_inline._HARD_BREAK,
-        markdown_inline._CODE,
-        markdown_inline._LINK_END,
-        markdown_inline._IMAGE_LABEL,
+        markdown_document._LINE_END,
+        markdown_document._HARD_BREAK,
+        markdown_document._CODE,
+        markdown_document._LINK_END,
+        markdown_document._IMAGE_LABEL,
     )
     tags = [
         PatternUse(re.compile(f"{_TAG.pattern}|{codes}"), "finditer")
-        for codes in (*inspect.getfullargspec(string_content).defaults, srt._CODES)
+        for codes in (*inspect.getfullargspec(string_content).defaults, srt_document._CODES)
     ]
     return {
         ("transduce.corpus.checks", MARKUP.pattern): [PatternUse(MARKUP, "match")],
@@ -84,8 +84,8 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
         ],
         **{(inline, pattern.pattern): [PatternUse(pattern, "match")] for pattern in inline_patterns},
         (inline, "pattern.match(self.text, self.place)"): [],
-        ("transduce.documents.paired_tags", _TAG.pattern): [],
-        ("transduce.documents.paired_tags", "re.finditer(f'{_TAG.pattern}|{codes}', text)"): tags,
+        ("transduce.documents.inline_tags", _TAG.pattern): [],
+        ("transduce.documents.inline_tags", "re.finditer(f'{_TAG.pattern}|{codes}', text)"): tags,
     }
 
 

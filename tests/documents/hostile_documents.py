@@ -15,10 +15,9 @@ from typing import NamedTuple
 from fake_translator import reversing
 from small_documents import LANGUAGES, docx
 
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import TextFormat, Unit
 from transduce.documents.formats import read_document
 from transduce.documents.translate_document import translate_units
-from transduce.documents.units import Unit
 
 TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 NUMBER = "%d"

@@ -5,9 +5,8 @@ import zipfile
 
 from fake_translator import reversing
 
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import DocumentLanguages, TextFormat
 from transduce.documents.formats import read_document
-from transduce.documents.languages import DocumentLanguages
 from transduce.documents.translate_document import translate_units
 
 LANGUAGES = DocumentLanguages("en", "de")

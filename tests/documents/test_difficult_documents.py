@@ -10,15 +10,13 @@ import pytest
 from ruamel.yaml import YAML
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
-from transduce.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import Content, DocumentLanguages, TextFormat, Unit, plain
+from transduce.documents.docx_document import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
 from transduce.documents.formats import read_document
-from transduce.documents.languages import DocumentLanguages
 from transduce.documents.placeholders import split_placeholders
-from transduce.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
+from transduce.documents.tag_placement import split_pieces
 from transduce.documents.translate_document import SentenceTranslator, translate_units
-from transduce.documents.units import Content, Unit, plain
-from transduce.documents.words import split_pieces
 from transduce.translation.results import Translation
 
 TIMES = "00:00:01,000 --> 00:00:02,000"

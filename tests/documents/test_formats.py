@@ -10,9 +10,8 @@ from fake_translator import reversing, same
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
 from transduce.documents import string_tables
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import DocumentLanguages, TextFormat
 from transduce.documents.formats import format_by_content, format_by_name, read_document
-from transduce.documents.languages import DocumentLanguages
 
 XLIFF = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">\n'

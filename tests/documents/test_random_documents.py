@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_documents import SENTENCES, WRITERS, random_pieces
 
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import DocumentLanguages, TextFormat, plain
 from transduce.documents.formats import read_document
-from transduce.documents.languages import DocumentLanguages
 from transduce.documents.translate_document import SentenceTranslator, translate_units
-from transduce.documents.units import plain
 
 
 def translated(kind: str, source: bytes, translator: SentenceTranslator) -> bytes:

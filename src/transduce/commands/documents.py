@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
 from transduce.commands.line_windows import read_windows, say_loops, translate_windows
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import TextFormat
 from transduce.runtime.terminal import is_terminal
 
 if TYPE_CHECKING:
-    from transduce.documents.languages import DocumentLanguages
+    from transduce.documents.document import Document, DocumentLanguages
     from transduce.documents.translate_document import SentenceTranslator
-    from transduce.documents.units import Document
     from transduce.model_directory import Config
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.line_translator import LineTranslator
@@ -89,7 +88,7 @@ def _format_of_file(text: Path) -> TextFormat:
 
 def languages_of(config: "Config", request: "SourceRequest") -> "DocumentLanguages":
     """Returns the languages of a translation."""
-    from transduce.documents.languages import DocumentLanguages
+    from transduce.documents.document import DocumentLanguages
     from transduce.translation.source_request import target_language_of
 
     source = request.source_language or config.source_language
@@ -134,7 +133,7 @@ def translate_source(
 
     If they `sample`, all lines are read first: the draws of a sentence belong to its number in the whole text.
     """
-    from transduce.documents.model_translator import sentence_translator
+    from transduce.documents.translate_document import sentence_translator
 
     sentences = sentence_translator(
         translator,
@@ -199,8 +198,8 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
 
 def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
     """Returns a function that translates lines sentence by sentence, one line for each."""
+    from transduce.documents.document import Unit, plain
     from transduce.documents.translate_document import translate_units
-    from transduce.documents.units import Unit, plain
     from transduce.translation.results import EMPTY
 
     def translate_lines(lines: list[str], **_: Any) -> "list[list[Translation]]":

@@ -36,7 +36,7 @@ from transduce.commands.options import (
 )
 from transduce.commands.output import check_writable
 from transduce.commands.search_options import search_method_of_options
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import TextFormat
 
 if TYPE_CHECKING:
     from transduce.model_directory import Config

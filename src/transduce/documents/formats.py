@@ -5,19 +5,15 @@ import re
 from collections.abc import Callable
 from pathlib import PurePath
 
-from transduce.documents.docx import DocxDocument
-from transduce.documents.format_names import TextFormat
-from transduce.documents.html import HtmlDocument
-from transduce.documents.languages import DocumentLanguages
-from transduce.documents.markdown import MarkdownDocument
-from transduce.documents.po import PoDocument
-from transduce.documents.srt import SrtDocument
+from transduce.documents.document import Document, DocumentLanguages, TextFormat
+from transduce.documents.docx_document import DocxDocument
+from transduce.documents.html_document import HtmlDocument
+from transduce.documents.markdown_document import MarkdownDocument
+from transduce.documents.po_document import PoDocument
+from transduce.documents.srt_document import SrtDocument
 from transduce.documents.string_tables import JsonDocument, YamlDocument
-from transduce.documents.tmx import TmxDocument
-from transduce.documents.units import Document
-from transduce.documents.xliff import XliffDocument
-
-__all__ = ["MAX_DOCUMENT_BYTES", "SUFFIXES", "format_by_content", "format_by_name", "read_document"]
+from transduce.documents.tmx_document import TmxDocument
+from transduce.documents.xliff_document import XliffDocument
 
 MAX_DOCUMENT_BYTES = 1 << 28
 
@@ -103,25 +99,21 @@ def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages
     return YamlDocument(text, encode)
 
 
-def _is_of_pages(encoding: str) -> bool:
-    """Returns whether web pages have this encoding. Python has others, some of which take minutes for a megabyte."""
-    try:
-        return codecs.lookup(encoding).name in _ENCODINGS_OF_PAGES
-    except LookupError:
-        return False
-
-
 def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], bytes]]:
     """Returns the text of a file, and what encodes it again; raises ValueError for bytes of another encoding."""
     mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
     encoding = _MARKS.get(mark, "utf-8")
     if kind is TextFormat.HTML and not mark and (declared := _CHARSET.search(content[:4096])):
         encoding = declared[1].decode("ascii")
-        if not _is_of_pages(encoding):
+        try:
+            name = codecs.lookup(encoding).name
+        except LookupError:
+            name = ""
+        if name not in _ENCODINGS_OF_PAGES:  # Python has others, some of which take minutes for a megabyte
             raise ValueError(
                 f"the file says that it is {encoding.upper()[:40]}, which is not read; convert it to UTF-8"
             )
-        if codecs.lookup(encoding).name.startswith("utf-16"):  # where that is so, the declaration has NUL bytes
+        if name.startswith("utf-16"):  # where that is so, the declaration has NUL bytes
             encoding = "utf-8"
     try:
         text = content[len(mark) :].decode(encoding)

@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transduce.documents.sentences import SPACELESS
-
-__all__ = ["Placeholder", "split_placeholders"]
+from transduce.documents.sentence_splitter import SPACELESS
 
 
 @dataclass(frozen=True, slots=True)

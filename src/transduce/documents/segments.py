@@ -1,13 +1,44 @@
-"""Cuts a unit into sentences with the markers inside them, and joins their translations again."""
+"""Takes tags and placeholders out of a unit, cuts its text into sentences, and joins their translations again.
+
+A worked example, the unit of a paragraph of HTML:
+
+    Stop! <b>Press <i>Enter</i> {n} times.</b> Then save.
+
+1. `flatten` takes out tags and placeholders as markers. A marker has its offset in the text that remains, and a
+   placeholder also the white space on its sides. Between "Enter" and "times" one of the two spaces stays:
+
+       text       Stop! Press Enter times. Then save.
+       markers    at 6 <b>, at 12 <i>, at 17 </i>, at 18 {n} with a space on both sides, at 24 </b>
+
+2. `divide` cuts the text into sentences, which take their markers along or leave them outside:
+
+       "Stop!"
+       " "
+       <b>                     encloses the whole sentence, so it stays outside: nothing has to be aligned
+       "Press Enter times."    with its markers, now at 6 <i>, at 11 </i>, at 12 {n}
+       </b>
+       " "
+       "Then save."
+
+3. Each sentence is translated, and `tag_placement` puts the markers inside it into its translation.
+
+4. `DividedUnit.join` puts the parts together again. Languages without spaces between sentences lose the " " parts;
+   codes get the white space that they had.
+
+A pair that begins in one sentence and ends in another would tear a translation apart. The text is cut at its tags, so
+that they stand between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
+
+    "A"   <b>   "dog runs."   "A cat"   </b>   "sleeps."     (with " " between them)
+
+That costs the model the context of "A" and "sleeps.", and keeps every tag where it was.
+"""
 
 import bisect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.documents.flat_text import FlatText, Marker, MarkerItem, flatten, takes_no_room
-from transduce.documents.placeholders import Placeholder
-from transduce.documents.sentences import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
-from transduce.documents.units import (
+from transduce.documents.document import (
     ClosingTag,
     Content,
     InlineCode,
@@ -16,8 +47,114 @@ from transduce.documents.units import (
     Unit,
     has_letters,
 )
+from transduce.documents.placeholders import Placeholder, split_placeholders
+from transduce.documents.sentence_splitter import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
 
-__all__ = ["DividedUnit", "UnitSentence", "divide"]
+MarkerItem = OpeningTag | ClosingTag | InlineCode | Placeholder
+NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
+
+
+class Marker(NamedTuple):
+    """A tag, a code or a placeholder at an offset of a text, with the white space that stood on its sides."""
+
+    place: int
+    item: MarkerItem
+    before: str = ""
+    after: str = ""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether this is a code or a placeholder that takes room in the text, and no tag of a pair."""
+        return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
+
+
+class FlatText(NamedTuple):
+    """The text of a unit, and its markers in order."""
+
+    text: str
+    markers: tuple[Marker, ...]
+
+
+def flatten(unit: Unit) -> FlatText:
+    """Takes markers out of a unit.
+
+    A code leaves one space between words, and none before punctuation; a break and a point leave the white space as it
+    is.
+    """
+    items = _split_items(unit)
+    texts, markers = list[str](), list[Marker]()  # none of the texts is empty
+    length = 0
+    after_code = after_break = False
+    for place, item in enumerate(items):
+        if not isinstance(item, str):
+            marker = Marker(length, item)
+            if marker.is_code:
+                after_code = True
+                after_break = after_break or (isinstance(item, InlineCode) and item.is_break)
+                marker = Marker(length, item, _space_beside(items, place, -1), _space_beside(items, place, 1))
+            markers.append(marker)
+            continue
+        before = texts[-1] if texts else ""
+        if after_code and not after_break:
+            joined, item = _joined(before, item, markers, length)
+            if joined != before:
+                length -= 1
+                texts[-1:] = [joined] if joined else []
+        elif unit.wraps and not after_break and before.endswith(" ") and item.startswith(" "):
+            item = item[1:]
+        texts += [item] if item else []
+        length += len(item)
+        after_code, after_break = after_code and not item, after_break and not item
+    return FlatText("".join(texts), tuple(markers))
+
+
+def _split_items(unit: Unit) -> list[str | MarkerItem]:
+    """Returns the items of a unit with its placeholders apart, and with spaces for the line ends where it wraps."""
+    items = list[str | MarkerItem]()
+    last = len(unit.content) - 1
+    for place, item in enumerate(unit.content):
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        if unit.wraps:  # one space for each run of white space, except at the ends of the unit
+            first = len(item) - len(item.lstrip()) if place == 0 else 0
+            end = len(item.rstrip()) if place == last else len(item)
+            item = item[:first] + re.sub(r"[ \t\r\n]+", " ", item[first:end]) + item[max(first, end) :]
+        items += split_placeholders(item)
+    return items
+
+
+def _space_beside(items: list[str | MarkerItem], place: int, step: int) -> str:
+    """Returns the white space beside an item, on the left for a step of −1; what takes no room is passed over."""
+    beside = place + step
+    while 0 <= beside < len(items) and takes_no_room(items[beside]):
+        beside += step
+    if not 0 <= beside < len(items) or not isinstance(text := items[beside], str):
+        return ""
+    return text[len(text.rstrip()) :] if step < 0 else text[: len(text) - len(text.lstrip())]
+
+
+def takes_no_room(item: str | MarkerItem) -> bool:
+    """Returns whether an item is a tag of a pair or a point."""
+    return isinstance(item, OpeningTag | ClosingTag) or (isinstance(item, InlineCode) and item.is_point)
+
+
+def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
+    """Returns the text before a code and the text after it, such that one space or none is between the two.
+
+    Moves the last of `markers`, which are at `length`, where the text before the code loses its space.
+    """
+    if text.endswith(" ") and following.startswith(" "):
+        return text, following[1:]
+    if text.endswith(" ") and following.startswith(NO_SPACE_BEFORE):
+        number = len(markers)
+        while number and markers[number - 1].place == length:
+            number -= 1
+            markers[number] = markers[number]._replace(place=length - 1)
+        return text[:-1], following
+    if text[-1:].isalnum() and following[:1].isalnum():
+        return text, " " + following
+    return text, following
 
 
 class UnitSentence(NamedTuple):
@@ -35,6 +172,15 @@ class UnitSentence(NamedTuple):
     def is_translated(self) -> bool:
         """Whether there are letters besides placeholders."""
         return has_letters(self.text)
+
+    def as_it_is(self) -> Iterator[str | Marker]:
+        """Yields the text with the markers at their places."""
+        place = 0
+        for marker in self.markers:
+            yield self.text[place : marker.place]
+            yield marker
+            place = marker.place
+        yield self.text[place:]
 
 
 class DividedUnit(NamedTuple):
@@ -56,7 +202,7 @@ class DividedUnit(NamedTuple):
             if not spaceless and self._lacks_space(place):
                 yield " "
             if isinstance(part, UnitSentence):
-                yield from [part] if part.is_translated else _as_it_is(part)
+                yield from [part] if part.is_translated else part.as_it_is()
             elif not (isinstance(part, str) and spaceless and 0 < place < last and part.strip(" ") == ""):
                 yield part
 
@@ -129,9 +275,15 @@ def _add_between(
 
 def _crossing(flat: FlatText, spans: Sequence[CutSpan]) -> list[int]:
     """Returns the places of tags inside a sentence whose other tag is outside of it."""
+    path, pairs = list[int](), list[tuple[int, int]]()  # the places of both tags of each pair
+    for marker in flat.markers:
+        if isinstance(marker.item, OpeningTag):
+            path.append(marker.place)
+        elif isinstance(marker.item, ClosingTag):
+            pairs.append((path.pop(), marker.place))
     starts = [span.start for span in spans]
     cuts = []
-    for pair in _pairs(flat.markers):
+    for pair in pairs:
         for place in pair:
             number = bisect.bisect_left(starts, place) - 1  # of the last sentence that begins before the tag
             if number < 0 or place >= spans[number].end:
@@ -141,17 +293,6 @@ def _crossing(flat: FlatText, spans: Sequence[CutSpan]) -> list[int]:
     return cuts
 
 
-def _pairs(markers: Sequence[Marker]) -> list[tuple[int, int]]:
-    """Returns the places of the opening and the closing tag of each pair."""
-    path, pairs = [], []
-    for marker in markers:
-        if isinstance(marker.item, OpeningTag):
-            path.append(marker.place)
-        elif isinstance(marker.item, ClosingTag):
-            pairs.append((path.pop(), marker.place))
-    return pairs
-
-
 def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, span: CutSpan) -> tuple[int, int]:
     """Returns the range of the markers, from `number` on, that move with the words of a sentence.
 
@@ -159,11 +300,14 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
     the whole sentence, stay outside.
     """
     start, end = span
+
+    def stays_before(marker: Marker) -> bool:
+        if marker.place == start and isinstance(marker.item, OpeningTag):
+            return not start < closings[marker.item.number] < end  # it encloses the whole sentence, or nothing
+        return marker.place <= start
+
     first = number
-    while first < len(markers) and (
-        markers[first].place < start
-        or (markers[first].place == start and _is_outside_at_start(markers[first].item, closings, start, end))
-    ):
+    while first < len(markers) and stays_before(markers[first]):
         first += 1
     last = first
     while last < len(markers) and markers[last].place < end:
@@ -175,21 +319,6 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
         open_tags += isinstance(markers[last].item, OpeningTag) - isinstance(markers[last].item, ClosingTag)
         last += 1
     return first, last
-
-
-def _is_outside_at_start(item: MarkerItem, closings: dict[int, int], start: int, end: int) -> bool:
-    """Returns whether a marker at the start of a sentence stays before the sentence."""
-    return not isinstance(item, OpeningTag) or not start < closings[item.number] < end
-
-
-def _as_it_is(sentence: UnitSentence) -> list[str | Marker]:
-    """Returns the text of a sentence with its markers at their places."""
-    items: list[str | Marker] = []
-    place = 0
-    for marker in sentence.markers:
-        items += [sentence.text[place : marker.place], marker]
-        place = marker.place
-    return [*items, sentence.text[place:]]
 
 
 def _content(items: Sequence[str | Marker]) -> Content:

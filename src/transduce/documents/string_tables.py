@@ -5,13 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transduce.documents.paired_tags import PairedContent, string_content
-from transduce.documents.units import Content, Unit, has_letters, plain
+from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.inline_tags import PairedContent, string_content
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
-
-__all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 
 # A string that is not closed is a match to its end: nothing searches for that end again from each quote.
 _JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
@@ -45,7 +43,12 @@ class StringTable:
         for place in places:
             paired = string_content(place.value)
             if has_letters(plain(paired.content)):
-                _refuse_half_pair(place, text)
+                if half := _HALF_PAIR.search(place.value):
+                    number = text.count("\n", 0, place.start) + 1
+                    raise ValueError(
+                        f"line {number} has a string with half a surrogate pair, \\u{ord(half.group()):04x}; "
+                        "write the character itself"
+                    )
                 self.units.append(Unit(paired.content))
                 self._places.append((place, paired))
 
@@ -57,16 +60,6 @@ class StringTable:
                 output += [self.text[end : place.start], place.write("".join(paired.with_payloads(content)))]
                 end = place.end
         return self._encode("".join([*output, self.text[end:]]))
-
-
-def _refuse_half_pair(place: StringPlace, text: str) -> None:
-    """Raises ValueError, which names the line in `text`, where a string has half a surrogate pair."""
-    if half := _HALF_PAIR.search(place.value):
-        number = text.count("\n", 0, place.start) + 1
-        raise ValueError(
-            f"line {number} has a string with half a surrogate pair, \\u{ord(half.group()):04x}; "
-            "write the character itself"
-        )
 
 
 class JsonDocument(StringTable):
@@ -174,7 +167,10 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
     """Returns a string as a block scalar with the header and the indentation of `raw`; None where it does not fit."""
     header, _, body = raw.partition("\n")
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
-    if indentation is None or re.search(r"\d", header) or value != value.lstrip() or _loses_space(value):
+    if indentation is None or re.search(r"\d", header) or value != value.lstrip():
+        return None
+    end = value.removesuffix("\n")[-1:]
+    if "\r" in value or (end.isspace() and end != "\n"):  # a block scalar does not keep a space there
         return None
     text = value.rstrip("\n")
     if style == ">":
@@ -184,12 +180,6 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
     lines = text.split("\n")
     trailing = body[len(body.rstrip()) :]
     return "\n".join([header, *(indentation.group() + line if line else "" for line in lines)]) + trailing
-
-
-def _loses_space(value: str) -> bool:
-    """Returns whether a string ends with a space, or has a carriage return, which a block scalar does not keep."""
-    end = value.removesuffix("\n")[-1:]
-    return "\r" in value or (end.isspace() and end != "\n")
 
 
 def _is_plain(value: str, yaml: "YAML") -> bool:

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from transduce.documents.flat_text import Marker
-from transduce.documents.language_codes import add_code, split_code
-from transduce.documents.segments import DividedUnit, UnitSentence, divide
-from transduce.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.documents.document import Content, Unit
+from transduce.documents.segments import DividedUnit, Marker, UnitSentence, divide
+from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
 from transduce.documents.tag_placement import place_markers
-from transduce.documents.units import Content, Unit
 from transduce.text.repetition import is_loop
+from transduce.text.sentence_pieces import SentencePieces
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.alignment import aligned_words
+from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
-
-__all__ = ["MAX_SENTENCE_TOKENS", "SentenceTranslator", "TranslatedUnits", "translate_units"]
+from transduce.translation.translator import Translator
 
 MAX_SENTENCE_TOKENS = 200  # longer sentences are rare in training data, and models drop parts of them
 
@@ -86,16 +87,86 @@ class _UnitJoiner:
         translation = self.translations[source]
         if not sentence.markers:
             return [sentence.text if translation.text == sentence.source else translation.text]
-        alignment = self._align(source, translation)
-        if alignment is not None and source != sentence.source:  # the first word is the code
-            alignment = [(word - 1, target) for word, target in alignment if word > 0]
-        return place_markers(sentence.source, sentence.markers, translation.text, alignment)
-
-    def _align(self, source: str, translation: Translation) -> list[tuple[int, int]] | None:
-        """Returns the alignment of a sentence; None where the model has none."""
+        alignment = None
         if self.translator.align is None or not translation.text:
             self.placed_by_position += 1
-            return None
-        if source not in self._alignments:
-            self._alignments[source] = self.translator.align(source, translation)
-        return self._alignments[source]
+        else:
+            if source not in self._alignments:
+                self._alignments[source] = self.translator.align(source, translation)
+            alignment = self._alignments[source]
+            if source != sentence.source:  # the first word is the code
+                alignment = [(word - 1, target) for word, target in alignment if word > 0]
+        return place_markers(sentence.source, sentence.markers, translation.text, alignment)
+
+
+def sentence_translator(
+    translator: LineTranslator,
+    translate_lines: Callable[[list[str]], list[list[Translation]]] | None = None,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> SentenceTranslator:
+    """Returns what documents need of a translator. Only a Transformer's `Translator` aligns words.
+
+    `translate_lines` takes the place of that of the translator, with another search or with a glossary.
+    """
+
+    def translate(sentences: list[str]) -> list[Translation]:
+        return [best[0] for best in (translate_lines or translator.translate_lines)(sentences)]
+
+    def count_tokens(sentences: Sequence[str]) -> list[int]:
+        return [len(tokens) for tokens in translator.source.encode(list(sentences))]
+
+    codes = codes_of(translator.source)
+    max_tokens = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags) - bool(codes))
+    align = None
+    if isinstance(translator, Translator) and has_alignments(translator):
+
+        def align(source: str, best: Translation) -> list[tuple[int, int]]:
+            return aligned_words(translator.explain(source, best.tokens))
+
+    return SentenceTranslator(translate, align, count_tokens, source_language, target_language, max_tokens, codes)
+
+
+def has_alignments(translator: Translator) -> bool:
+    """Returns whether a translator has attention weights to align words by."""
+    try:
+        translator.check_explicable()
+    except ValueError:
+        return False
+    return True
+
+
+def codes_of(vocabulary: TokenVocabulary) -> frozenset[str]:
+    """Returns the codes that a source vocabulary has; only imported models have some."""
+    if not isinstance(vocabulary, SentencePieces):
+        return frozenset()
+    return frozenset(subword for subword in vocabulary.vocabulary if subword[:2] == ">>" and subword[-2:] == "<<")
+
+
+def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
+    """Returns the code with which a unit begins, and the unit without it; an empty string without one.
+
+    White space after the code goes with it.
+    """
+    place = next((place for place, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
+    text = "" if place is None else unit.content[place]
+    assert isinstance(text, str)
+    code = _leading_code(text.lstrip(), codes)
+    if place is None or not code:
+        return "", unit
+    before, _, after = text.partition(code)
+    stripped = before + after.lstrip()
+    items = (stripped,) if stripped else ()
+    return code, unit._replace(content=(*unit.content[:place], *items, *unit.content[place + 1 :]))
+
+
+def add_code(code: str, sentence: str, codes: Set[str]) -> str:
+    """Returns a sentence with the code of its unit before it, unless the sentence begins with a code of its own."""
+    return f"{code} {sentence}" if code and not _leading_code(sentence, codes) else sentence
+
+
+def _leading_code(text: str, codes: Set[str]) -> str:
+    """Returns the code with which a text begins; an empty string without one."""
+    code = text[: text.find("<<") + 2]
+    return code if code in codes else ""

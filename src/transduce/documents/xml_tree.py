@@ -2,27 +2,14 @@
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from transduce.documents.missing_library import import_library
-from transduce.documents.paired_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
-from transduce.documents.units import ClosingTag, Content, OpeningTag
+from transduce.documents.document import ClosingTag, Content, OpeningTag, Unit, has_letters, import_library, plain
+from transduce.documents.inline_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
 
 if TYPE_CHECKING:
     from lxml import etree
-
-__all__ = [
-    "InlineTag",
-    "XmlContent",
-    "fill_element",
-    "insert_after",
-    "local_name",
-    "outermost",
-    "parse_xml",
-    "read_element",
-    "xml_bytes",
-]
 
 
 class InlineTag(NamedTuple):
@@ -35,6 +22,7 @@ class InlineTag(NamedTuple):
     name: str = ""
 
 
+XML = "{http://www.w3.org/XML/1998/namespace}"  # of `xml:space` and `xml:lang`
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*\?>\s*")
 
 MAX_NAMESPACES, MAX_NAME = 100, 1000  # in one place of a file: Word writes some 35
@@ -99,18 +87,42 @@ def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], b
     return found
 
 
-def xml_bytes(tree: "etree._ElementTree", original: bytes) -> bytes:
-    """Returns a tree as XML, in the encoding and with the declaration of the file that it was read from."""
-    from lxml import etree
+class XmlDocument:
+    """A file of XML whose units are elements, and whose translations fill elements; for `write` of XLIFF and TMX."""
 
-    encoding = tree.docinfo.encoding or "UTF-8"
-    declaration = _DECLARATION.match(original)
-    wide = encoding.upper().startswith(("UTF-16", "UTF-32"))
-    output: bytes = etree.tostring(tree, encoding=encoding, xml_declaration=wide)
-    if wide:
-        return output
-    end = original[len(original.rstrip()) :]
-    return (declaration.group() if declaration else b"") + output.rstrip() + end
+    def __init__(self, content: bytes, name: str) -> None:
+        """Raises ValueError where the file is damaged, or is not of the format `name`, which is also its root."""
+        self._original = content
+        self._tree = parse_xml(content, name)
+        self.root = self._tree.getroot()
+        if local_name(self.root) != name.lower():
+            raise ValueError(f"not {name}: the root is <{local_name(self.root)}>; choose another --format")
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
+        self._targets: list[tuple[etree._Element, XmlContent]] = []  # of each unit, with the content of its source
+
+    def add(self, content: XmlContent, target: "etree._Element", *, wraps: bool) -> None:
+        """Adds `content` as a unit whose translation goes into `target`, or copies it."""
+        if has_letters(plain(content.content)):
+            self.units.append(Unit(content.content, wraps=wraps))
+            self._targets.append((target, content))
+        else:
+            fill_element(target, content, content.content)
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the file with the translations, in its encoding and with its declaration."""
+        from lxml import etree
+
+        for (target, source), content in zip(self._targets, translations, strict=True):
+            fill_element(target, source, content)
+        encoding = self._tree.docinfo.encoding or "UTF-8"
+        declaration = _DECLARATION.match(self._original)
+        wide = encoding.upper().startswith(("UTF-16", "UTF-32"))
+        output: bytes = etree.tostring(self._tree, encoding=encoding, xml_declaration=wide)
+        if wide:
+            return output
+        end = self._original[len(self._original.rstrip()) :]
+        return (declaration.group() if declaration else b"") + output.rstrip() + end
 
 
 def insert_after(before: "etree._Element", new: "etree._Element") -> None:
@@ -125,6 +137,11 @@ def insert_after(before: "etree._Element", new: "etree._Element") -> None:
 def local_name(element: "etree._Element") -> str:
     """Returns the name of an element without its namespace; nothing for comments and instructions."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def children(element: "etree._Element", name: str) -> "Iterator[etree._Element]":
+    """Yields the children with a name, whatever their namespace."""
+    return (child for child in element if local_name(child) == name)
 
 
 def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
@@ -162,31 +179,21 @@ def fill_element(element: "etree._Element", source: XmlContent, content: Content
     path = [element]
     for item in content:
         if isinstance(item, str):
-            _append_text(path[-1], item)
+            last = next(path[-1].iterchildren(reversed=True), None)  # len(path[-1]) would count them all
+            if last is not None:
+                last.tail = (last.tail or "") + item
+            else:
+                path[-1].text = (path[-1].text or "") + item
         elif isinstance(item, ClosingTag) and source.payloads[item] is source.payloads[OpeningTag(item.number)]:
             path.pop()
         else:
             original = source.payloads[item]
             is_pair = isinstance(item, OpeningTag) and source.payloads[ClosingTag(item.number)] is original
-            path[-1].append(_new_child(original, is_pair=is_pair))
+            if is_pair:  # without its content
+                child = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
+            else:
+                child = copy.deepcopy(original)
+            child.tail = None
+            path[-1].append(child)
             if is_pair:
-                path.append(path[-1][-1])
-
-
-def _new_child(original: "etree._Element", *, is_pair: bool) -> "etree._Element":
-    """Returns an element to insert: of a pair without its content, else whole."""
-    if is_pair:
-        child = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
-    else:
-        child = copy.deepcopy(original)
-    child.tail = None
-    return child
-
-
-def _append_text(element: "etree._Element", text: str) -> None:
-    """Adds text after the last child of an element."""
-    last = next(element.iterchildren(reversed=True), None)  # len(element) would count them all
-    if last is not None:
-        last.tail = (last.tail or "") + text
-    else:
-        element.text = (element.text or "") + text
+                path.append(child)

@@ -15,10 +15,8 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import UploadFile
 
-from transduce.documents.format_names import TextFormat
+from transduce.documents.document import Document, DocumentLanguages, TextFormat, plain
 from transduce.documents.formats import SUFFIXES, format_by_name, read_document
-from transduce.documents.languages import DocumentLanguages
-from transduce.documents.units import Document, plain
 from transduce.serving.batch_queue import Ticket
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
 from transduce.serving.language_names import is_auto

@@ -5,10 +5,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from transduce.documents.html import HtmlDocument
-from transduce.documents.model_translator import sentence_translator
-from transduce.documents.translate_document import SentenceTranslator, translate_units
-from transduce.documents.units import Content, Document, Unit, plain
+from transduce.documents.document import Content, Document, Unit, plain
+from transduce.documents.html_document import HtmlDocument
+from transduce.documents.translate_document import SentenceTranslator, sentence_translator, translate_units
 from transduce.serving.batch_queue import SearchRequest, Ticket
 from transduce.serving.served_models import ServedDirection
 from transduce.translation.output_format import OutputFormat

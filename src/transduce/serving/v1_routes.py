@@ -8,13 +8,17 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from transduce.documents.language_codes import add_code, split_code
-from transduce.documents.model_translator import sentence_translator
+from transduce.documents.document import Unit
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
-from transduce.documents.sentences import is_spaceless
-from transduce.documents.translate_document import SentenceTranslator
-from transduce.documents.units import Unit
+from transduce.documents.sentence_splitter import is_spaceless
+from transduce.documents.translate_document import (
+    SentenceTranslator,
+    add_code,
+    has_alignments,
+    sentence_translator,
+    split_code,
+)
 from transduce.pages import render_attention_page
 from transduce.runtime.json_text import json_text
 from transduce.serving.batch_queue import Ticket
@@ -205,15 +209,12 @@ def _event(name: str, content: dict[str, Any]) -> str:
 
 def _abilities(served: ServedDirection) -> DirectionAbilities:
     """Returns what the model of a direction gives."""
-    try:
-        served.translator.check_explicable()
-    except ValueError:
-        is_explicable = False
-    else:
-        is_explicable = True
     source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (served.source, served.target))
     return DirectionAbilities(
-        source=source, target=target, alignments=is_explicable, confidence=served.calibration is not None
+        source=source,
+        target=target,
+        alignments=has_alignments(served.translator),
+        confidence=served.calibration is not None,
     )
 
 

@@ -1,21 +1,143 @@
-"""Paragraphs of WordprocessingML: runs of text with their formatting, and what stands between them."""
+"""DOCX: paragraphs of the text, headers, footers and notes; formatting follows the words."""
 
 import copy
+import io
+import shutil
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from transduce.documents.paired_tags import FoundTag, PairedContent, pair_tags
-from transduce.documents.units import ClosingTag, Content, InlineCode
+from transduce.documents.document import ClosingTag, Content, InlineCode, Unit, has_letters, plain
+from transduce.documents.inline_tags import FoundTag, PairedContent, pair_tags
+from transduce.documents.xml_tree import XML, parse_xml
 
 if TYPE_CHECKING:
+    from lxml import etree
     from lxml.etree import _Element
 
-__all__ = ["ParagraphContent", "W", "fill_paragraph", "read_paragraph"]
+    Payload: TypeAlias = "list[FormattedText | RunPart | _Element]"  # of a tag or a code of a paragraph
+    ParagraphItem: TypeAlias = "FormattedText | FoundTag[Payload]"
+
+
+MAX_BYTES = 1 << 28  # of all files of the archive together
+MAX_FILES = 10_000
+CHUNK_BYTES = 1 << 16
+# Of the files that are parsed. Their trees then have some 1.3 GB at most: an attribute of 5 bytes, ` a=""`, takes 216
+# in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more, so 1 GB.
+MAX_XML_BYTES = 1 << 25
+MAX_TAGS = 1 << 21  # references to entities included
+# Of the formatting of runs that a translation repeats: at most so many characters in all, and so many for each byte of
+# the files that are parsed, but for a small document. An element of 4 bytes counts 40 and takes some 150 in memory.
+MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
+_PARTS = ("document", "header", "footer", "footnotes", "endnotes")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of Word; zipfile bounds the memory of no other
+
+
+class DocxDocument:
+    """A document of Word. Every other file of the archive stays as it is."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        parts = _read_archive(content)
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
+        self._paragraphs: list[tuple[etree._Element, ParagraphContent]] = []
+        self._trees: dict[str, etree._ElementTree] = {}
+        if "word/document.xml" not in parts:
+            raise ValueError("not DOCX: the archive has no word/document.xml; choose another --format")
+        if (tags := sum(part.count(b"<") + part.count(b"&") for part in parts.values())) > MAX_TAGS:
+            raise ValueError(f"the DOCX has {tags:,} tags, more than {MAX_TAGS:,}; split the document")
+        for name, part in parts.items():
+            self._read(name, part)
+        copied = sum(content.copied_size for _, content in self._paragraphs)
+        if copied > min(MAX_COPIED, max(FREELY_COPIED, COPIES * sum(map(len, parts.values())))):
+            raise ValueError(
+                f"the translation of the DOCX would repeat its formatting in {copied:,} characters, because parts of "
+                "runs share much formatting; save the document again, or split it"
+            )
+
+    def _read(self, name: str, part: bytes) -> None:
+        """Collects the paragraphs of a file of the archive."""
+        self._trees[name] = parse_xml(part, "DOCX")
+        for paragraph in self._trees[name].iter(f"{W}p"):
+            content = read_paragraph(paragraph)
+            if has_letters(plain(content.paired.content)):
+                self.units.append(Unit(content.paired.content))
+                self._paragraphs.append((paragraph, content))
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the archive with the translations."""
+        from lxml import etree
+
+        for (paragraph, source), content in zip(self._paragraphs, translations, strict=True):
+            if content != source.paired.content:
+                fill_paragraph(paragraph, source, content)
+        output = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(self._content)) as original, zipfile.ZipFile(output, "w") as archive:
+            for entry in original.infolist():
+                tree = self._trees.get(entry.filename)
+                if tree is not None:
+                    changed = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=True)
+                    archive.writestr(entry, changed, entry.compress_type)
+                    continue
+                # Unpacked piece by piece: some kilobytes of an archive may be a quarter of a gigabyte.
+                with original.open(entry) as file, archive.open(copy.copy(entry), "w") as copied:
+                    shutil.copyfileobj(file, copied, CHUNK_BYTES)
+        return output.getvalue()
+
+
+def _is_parsed(entry: zipfile.ZipInfo) -> bool:
+    """Returns whether a file of the archive has text to translate."""
+    folder, _, name = entry.filename.rpartition("/")
+    return folder == "word" and name.startswith(_PARTS) and name.endswith(".xml")
+
+
+def _read_archive(content: bytes) -> dict[str, bytes]:
+    """Returns the files that are parsed; raises ValueError where the archive is damaged, encrypted or too large."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            _check_entries(entries)
+            parsed = {}
+            for entry in sorted(entries, key=_is_parsed):
+                with archive.open(entry) as file:
+                    if _is_parsed(entry):  # without a size zipfile unpacks up to 1 GiB before it cuts
+                        parsed[entry.filename] = file.read(entry.file_size)
+                        continue
+                    while file.read(CHUNK_BYTES):  # compares the checksum at the end
+                        pass
+            return parsed
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise ValueError(f"damaged DOCX: {error}; save it again") from None
+
+
+def _check_entries(entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Raises ValueError for files that are too large, too many, of one name, or compressed by another method."""
+    size, parsed_size = (sum(entry.file_size for entry in some) for some in (entries, filter(_is_parsed, entries)))
+    if size > MAX_BYTES or len(entries) > MAX_FILES:
+        raise ValueError(
+            f"the DOCX unpacks to {size:,} bytes in {len(entries):,} files, more than {MAX_BYTES:,} bytes or "
+            f"{MAX_FILES:,} files; split the document"
+        )
+    if parsed_size > MAX_XML_BYTES:
+        raise ValueError(
+            f"the DOCX unpacks to {parsed_size:,} bytes of text with its markup, more than {MAX_XML_BYTES:,}; "
+            "split the document"
+        )
+    if len({entry.filename for entry in entries}) < len(entries):
+        raise ValueError("damaged DOCX: two files of the archive have one name; save it again")
+    for entry in entries:
+        if entry.compress_type not in _METHODS:
+            raise ValueError(
+                f"damaged DOCX: {entry.filename} is compressed by method {entry.compress_type} of ZIP, which Word "
+                "does not write; save the document again"
+            )
+
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NESTED = {f"{W}hyperlink", f"{W}ins", f"{W}smartTag", f"{W}moveTo"}  # elements whose runs are text
 _BREAKS = {f"{W}br", f"{W}cr", f"{W}tab"}
 _POINTS = {
@@ -58,7 +180,7 @@ class ParagraphContent(NamedTuple):
     `copied_size` bounds the size of all copies of formatting that a translation needs.
     """
 
-    paired: "PairedContent[list[FormattedText | RunPart | _Element]]"
+    paired: "PairedContent[Payload]"
     formatting: "_Element | None"
     copied_size: int
 
@@ -71,7 +193,7 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
         if isinstance(item, FormattedText):
             sizes[item.format.key] += len(item.text)
     base = max(sizes, key=lambda key: sizes[key], default=())
-    content: list[str | FoundTag[list[FormattedText | RunPart | _Element]]] = []
+    content: list[str | FoundTag[Payload]] = []
     formatting = RunFormat()
     copied_size = 0
     for number, item in enumerate(items):
@@ -85,14 +207,14 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
             content.append(item.text)
         else:
             element = item.format.element
-            payload: list[FormattedText | RunPart | _Element] = [] if element is None else [element]
+            payload: Payload = [] if element is None else [element]
             name = f"run {number}"
             content += [FoundTag("open", name, payload), item.text, FoundTag("close", name, payload)]
     # A translation may have a text of the base formatting between any two tags.
     return ParagraphContent(pair_tags(content), formatting.element, copied_size + len(content) * formatting.size)
 
 
-def _items(parent: "_Element") -> "Iterator[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]":
+def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
     """Yields text with its formatting, and tags and codes, of a paragraph or of an element in it."""
     for child in parent:
         if child.tag == f"{W}r":
@@ -106,7 +228,7 @@ def _items(parent: "_Element") -> "Iterator[FormattedText | FoundTag[list[Format
             yield FoundTag("point" if child.tag in _POINTS else "code", "", [child])
 
 
-def _run_items(run: "_Element") -> "Iterator[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]":
+def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
     """Yields the texts of a run, and each other part of it as a code that is a run by itself."""
     formatting = _run_format(run)
     for part in run:
@@ -140,10 +262,10 @@ def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
 
 
 def _grouped_fields(
-    items: "Iterator[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]",
-) -> "Iterator[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]":
+    items: "Iterator[ParagraphItem]",
+) -> "Iterator[ParagraphItem]":
     """Makes one code of each complex field, from its first mark to its last; its result is not translated."""
-    field: list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]] = []
+    field: list[ParagraphItem] = []
     depth = 0
     for item in items:
         depth = max(0, depth + {"begin": 1, "end": -1}.get(_field_mark(item), 0))  # an end may lack its beginning
@@ -157,7 +279,7 @@ def _grouped_fields(
     yield from field
 
 
-def _field_mark(item: "FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]") -> str:
+def _field_mark(item: "ParagraphItem") -> str:
     """Returns the type of a mark of a complex field; nothing for other items."""
     if isinstance(item, FoundTag) and item.name == f"{W}fldChar" and isinstance(item.payload[0], RunPart):
         return item.payload[0].part.get(f"{W}fldCharType") or ""
@@ -165,10 +287,10 @@ def _field_mark(item: "FormattedText | FoundTag[list[FormattedText | RunPart | _
 
 
 def _as_code(
-    field: "list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]",
-) -> "list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]":
+    field: "list[ParagraphItem]",
+) -> "list[ParagraphItem]":
     """Returns the items of a field as one code, or as they are where elements with runs begin within it."""
-    elements: list[FormattedText | RunPart | _Element] = []
+    elements: Payload = []
     for item in field:
         if isinstance(item, FormattedText):
             elements.append(item)
@@ -180,10 +302,10 @@ def _as_code(
 
 
 def _merged(
-    items: "list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]",
-) -> "list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]]":
+    items: "list[ParagraphItem]",
+) -> "list[ParagraphItem]":
     """Joins adjacent texts of equal formatting, which the program has cut for reasons of its own."""
-    merged: list[FormattedText | FoundTag[list[FormattedText | RunPart | _Element]]] = []
+    merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)
     for key, group in groupby(present, lambda item: item.format.key if isinstance(item, FormattedText) else None):
         first, *others = group
@@ -211,24 +333,18 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
         elif isinstance(item, ClosingTag):
             parents.pop()
             formats.pop()
-        else:
-            _open(parents, formats, payloads[item])
-
-
-def _open(
-    parents: "list[_Element]", formats: "list[_Element | None]", payload: "list[FormattedText | RunPart | _Element]"
-) -> None:
-    """Begins a pair: an element around runs, or other formatting."""
-    element = payload[0] if payload else None
-    assert not isinstance(element, FormattedText | RunPart)
-    if element is None or element.tag == f"{W}rPr":
-        parents.append(parents[-1])
-        formats.append(element)
-        return
-    new = element.makeelement(element.tag, dict(element.attrib))
-    parents[-1].append(new)
-    parents.append(new)
-    formats.append(formats[-1])
+        else:  # a pair: an element around runs, or other formatting
+            payload = payloads[item]
+            element = payload[0] if payload else None
+            assert not isinstance(element, FormattedText | RunPart)
+            if element is None or element.tag == f"{W}rPr":
+                parents.append(parents[-1])
+                formats.append(element)
+            else:
+                new = element.makeelement(element.tag, dict(element.attrib))
+                parents[-1].append(new)
+                parents.append(new)
+                formats.append(formats[-1])
 
 
 def _append(parent: "_Element", element: "FormattedText | RunPart | _Element") -> None:
@@ -252,6 +368,6 @@ def _text_run(text: str, formatting: "_Element | None", parent: "_Element | None
     run = etree.Element(f"{W}r") if parent is None else parent.makeelement(f"{W}r")
     if formatting is not None:
         run.append(copy.deepcopy(formatting))
-    node = etree.SubElement(run, f"{W}t", {SPACE: "preserve"})
+    node = etree.SubElement(run, f"{W}t", {f"{XML}space": "preserve"})
     node.text = text
     return run

@@ -4,12 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from transduce.documents.languages import DocumentLanguages
-from transduce.documents.missing_library import import_library
-from transduce.documents.paired_tags import PairedContent, string_content
-from transduce.documents.units import Content, Unit, has_letters, plain
-
-__all__ = ["PoDocument"]
+from transduce.documents.document import Content, DocumentLanguages, Unit, has_letters, import_library, plain
+from transduce.documents.inline_tags import PairedContent, string_content
 
 _WIDTH = 78  # of lines, unless the file has longer ones
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
@@ -25,9 +21,13 @@ class PoDocument:
 
     def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
         polib = import_library("polib", "PO")
+        if not re.search(r"(?m)^msgid\s", text):
+            raise ValueError("not PO: no line begins with `msgid`; choose another --format")
         try:
             width = _WIDTH if max(len(line.rstrip("\r")) for line in text.split("\n")) <= _WIDTH else 0
-            self._file = polib.pofile(_Catalogue(_checked(text)), wrapwidth=width, encoding="utf-8")
+            # The library takes one line for the name of a file.
+            catalogue = _Catalogue(text if "\n" in text else text + "\n")
+            self._file = polib.pofile(catalogue, wrapwidth=width, encoding="utf-8")
         except OSError as error:
             raise ValueError(f"damaged PO: {error}; `msgfmt --check` names the place") from None
         self._original, self._language = text, languages.target
@@ -53,8 +53,12 @@ class PoDocument:
             entry.previous_msgid = entry.previous_msgid_plural = entry.previous_msgctxt = None
             if len(numbers) == 1:
                 entry.msgstr = texts[numbers[0]]
-            else:
-                self._fill_plurals(entry, *(texts[number] for number in numbers))
+                continue
+            singular, plural = (texts[number] for number in numbers)
+            forms = self._forms() or max(2, len(entry.msgstr_plural))
+            entry.msgstr_plural = {form: singular if form == 0 and forms > 1 else plural for form in range(forms)}
+            if self._forms() not in (1, 2):
+                entry.flags.append("fuzzy")
         if self._language and not self._file.metadata.get("Language"):
             self._file.metadata["Language"] = self._language.replace("-", "_")
         text = str(self._file)
@@ -88,13 +92,6 @@ class PoDocument:
         match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
         return int(match[1]) if match and match[1] in _NUMBERS_OF_FORMS else None
 
-    def _fill_plurals(self, entry: Any, singular: str, plural: str) -> None:
-        """Fills the plural forms of a message."""
-        forms = self._forms() or max(2, len(entry.msgstr_plural))
-        entry.msgstr_plural = {form: singular if form == 0 and forms > 1 else plural for form in range(forms)}
-        if self._forms() not in (1, 2):
-            entry.flags.append("fuzzy")
-
 
 class _Catalogue(str):
     """A text that is split at `\\n` alone; the library would split it at every end of a line that Unicode knows."""
@@ -102,10 +99,3 @@ class _Catalogue(str):
     def splitlines(self, keepends: bool = False) -> list[str]:
         """Returns the lines, without their ends."""
         return self.split("\n")
-
-
-def _checked(text: str) -> str:
-    """Returns the text of a catalogue; raises ValueError where it would be taken for the name of a file."""
-    if not re.search(r"(?m)^msgid\s", text):
-        raise ValueError("not PO: no line begins with `msgid`; choose another --format")
-    return text if "\n" in text else text + "\n"

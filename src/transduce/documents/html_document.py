@@ -7,17 +7,16 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.documents.html_elements import (
+from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.inline_tags import (
     EMPTY_INLINE,
     INLINE_PROTECTED,
     VOID,
+    FoundTag,
     excludes_translation,
     is_not_translated,
+    pair_tags,
 )
-from transduce.documents.paired_tags import FoundTag, PairedContent, pair_tags
-from transduce.documents.units import Content, Unit, has_letters, plain
-
-__all__ = ["HtmlDocument"]
 
 _INLINE_NAMES = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike "
@@ -174,7 +173,8 @@ class _UnitCollector(HTMLParser):
         if self.protected:
             self._add_protected(raw, kind, name)
         elif kind == "text":
-            self._add_text(raw)
+            self.raw.append(raw)
+            self.items.append(html.unescape(raw))
         elif kind in ("comment", "section"):
             self._add_tag("point" if kind == "comment" else "code", "", [raw])
         elif kind in ("open", "empty") and name not in VOID and is_not_translated(name, raw):
@@ -196,11 +196,6 @@ class _UnitCollector(HTMLParser):
         """Adds an inline tag or a code to the unit."""
         self.items.append(FoundTag(kind, name, raw))
         self.raw += raw
-
-    def _add_text(self, raw: str) -> None:
-        """Adds text, decoded."""
-        self.raw.append(raw)
-        self.items.append(html.unescape(raw))
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
@@ -262,17 +257,14 @@ class _UnitCollector(HTMLParser):
             return
 
         def write(content: Content) -> Raw:
-            return raw if content == paired.content else _markup(paired, content, self.document.no_break_space)
+            if content == paired.content:
+                return raw
+            markup: Raw = []
+            for item in content:
+                if isinstance(item, str):  # no-break spaces stay visible
+                    markup.append(html.escape(item, quote=False).replace("\u00a0", self.document.no_break_space))
+                else:
+                    markup += paired.payloads[item]
+            return markup
 
         self.document.add_raw([self.document.add_unit(Unit(paired.content, wraps=True), write)])
-
-
-def _markup(paired: PairedContent[Raw], content: Content, no_break_space: str) -> Raw:
-    """Returns the markup of a content; no-break spaces stay visible."""
-    raw: Raw = []
-    for item in content:
-        if isinstance(item, str):
-            raw.append(html.escape(item, quote=False).replace("\u00a0", no_break_space))
-        else:
-            raw += paired.payloads[item]
-    return raw

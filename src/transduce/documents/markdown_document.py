@@ -1,17 +1,118 @@
-"""Inline Markdown as tags and codes, with the text of each as it stands in the file."""
+"""Markdown (CommonMark with tables and strikethrough): text of headings, paragraphs, lists, quotes and tables.
+
+markdown-it finds the blocks and the inline tokens, but not where the tokens stand in the file. `InlineReader` follows
+them through the text that they were read from, so that each tag has its own spelling (`*` or `_`) when it is written.
+"""
 
 import html
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from transduce.documents.html_elements import ProtectedElement
-from transduce.documents.paired_tags import FoundTag
+from transduce.documents.document import Content, InlineCode, Unit, has_letters, import_library, plain
+from transduce.documents.inline_tags import FoundTag, PairedContent, ProtectedElement, pair_tags
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-__all__ = ["InlineReader", "UnreadableInlineError", "escape_inline"]
+
+_FRONT_MATTER = re.compile(
+    r"\A(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)", re.DOTALL
+)
+
+
+class InlinePlace(NamedTuple):
+    """A run of inline Markdown in a file: the offsets of its lines, their lengths, and what is between the lines.
+
+    A line end may be followed by the mark of a quote, or by indentation.
+    """
+
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+    between: tuple[str, ...]
+
+
+class MarkdownDocument:
+    """A file of Markdown. A translated paragraph is one line; every character outside of text stays."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        self.text, self._encode = text, encode
+        self.units: list[Unit] = []
+        self._places: list[InlinePlace] = []
+        self._paired: list[PairedContent[str]] = []
+        unreadable = self._read()
+        self.notes = [f"line {line} is kept: its Markdown is not understood" for line in unreadable]
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the file with the translations."""
+        output, end = [], 0
+        for unit, place, paired, content in zip(self.units, self._places, self._paired, translations, strict=True):
+            if content == unit.content:
+                continue
+            output.append(self.text[end : place.starts[0]])
+            begins_line = True
+            for item in content:
+                if isinstance(item, str):
+                    output.append(escape_inline(item, begins_line=begins_line))
+                else:
+                    output.append(paired.payloads[item])
+                begins_line = isinstance(item, InlineCode) and item.is_break
+            end = place.starts[-1] + place.lengths[-1]
+        return self._encode("".join([*output, self.text[end:]]))
+
+    def _read(self) -> list[int]:
+        """Collects the units; returns the lines that are not understood."""
+        markdown_it = import_library("markdown_it", "Markdown")
+        front = _FRONT_MATTER.match(self.text)
+        skipped = front.end() if front else 0
+        body = self.text[skipped:]
+        tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
+        lines, starts, place = body.split("\n"), [], skipped
+        for line in lines:
+            starts.append(place)
+            place += len(line) + 1
+        unreadable, column, last_line = [], 0, -1
+        first_line = 1 + self.text.count("\n", 0, skipped)
+        for token in tokens:
+            if token.type != "inline" or not token.content or token.map is None:
+                continue
+            first = token.map[0]
+            column = column if first == last_line else 0
+            inline = _find(token.content, lines, starts, first, column)
+            if inline is None or not self._add(token, inline):
+                unreadable.append(first + first_line)
+                continue
+            last_line = first
+            column = inline.starts[0] + inline.lengths[0] - starts[first]
+        return unreadable
+
+    def _add(self, token: "Token", place: InlinePlace) -> bool:
+        """Adds a unit for an inline token, if it has letters; returns whether its Markdown is understood."""
+        try:
+            paired = pair_tags(InlineReader(token.content, place.between).read(token.children or []))
+        except UnreadableInlineError:
+            return False
+        if has_letters(plain(paired.content)):
+            self.units.append(Unit(paired.content, wraps=True))
+            self._places.append(place)
+            self._paired.append(paired)
+        return True
+
+
+def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace | None:
+    """Returns where the lines of `content` stand in the lines of a file from `first` on; None where they do not."""
+    places, lengths, between = list[int](), list[int](), list[str]()
+    for number, part in enumerate(content.split("\n"), start=first):
+        start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
+        if start < 0:
+            return None
+        if number > first:
+            end = places[-1] + lengths[-1] - starts[number - 1]
+            between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
+        places.append(starts[number] + start)
+        lengths.append(len(part))
+    return InlinePlace(tuple(places), tuple(lengths), tuple(between))
+
 
 _LINE_END = re.compile(r" *\n *")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)\n *")
@@ -59,7 +160,12 @@ class InlineReader:
                 self._text(token.content)
             case "softbreak":
                 self._line_end = self.place
-                self._soft_break(self._match(_LINE_END))
+                line_end = self._match(_LINE_END)
+                last = self.items[-1] if self.items else ""
+                if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
+                    self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
+                else:
+                    self.items.append("\n")
             case "hardbreak":
                 self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
             case "code_inline":
@@ -67,7 +173,10 @@ class InlineReader:
             case "html_inline":
                 self._html(self._literal(token.content))
             case "image":
-                self._image()
+                start = self.place
+                self._match(_IMAGE_LABEL)
+                self._match(_LINK_END)
+                self.items.append(FoundTag("code", "", self._raw(start)))
             case "link_open":
                 opening = self._literal("<" if token.markup == "autolink" else "[")
                 self._link = self.place, len(self.items)
@@ -107,27 +216,14 @@ class InlineReader:
             self.items[self._protected.first_item :] = [FoundTag("code", "", self._raw(self._protected.start))]
             self._protected = None
 
-    def _soft_break(self, line_end: str) -> None:
-        """Adds a line end, which is a part of the mark of an alert before it."""
-        last = self.items[-1] if self.items else ""
-        if isinstance(last, FoundTag) and last.name == ALERT:
-            self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
-        else:
-            self.items.append("\n")
-
-    def _image(self) -> None:
-        """Adds an image as a code."""
-        start = self.place
-        self._match(_IMAGE_LABEL)
-        self._match(_LINK_END)
-        self.items.append(FoundTag("code", "", self._raw(start)))
-
     def _text(self, content: str) -> None:
         """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""
         begin = 0
         if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
-            begin = definition.end()
-            self._begin_footnote(definition.group())
+            # The mark of the text of a footnote begins a line: the line end before it is a part of the mark.
+            begin, start = definition.end(), self._line_end if self.items else self.place
+            self._pass_over(definition.group())
+            self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
         for match in _MARK.finditer(content, begin):
             if match["footnote"] or not (self.items or match.start()):
                 self._plain(content[begin : match.start()])
@@ -135,12 +231,6 @@ class InlineReader:
                 self._pass_over(match.group())
                 self.items.append(FoundTag("code", ALERT if match["alert"] else "", self._raw(start)))
         self._plain(content[begin:])
-
-    def _begin_footnote(self, mark: str) -> None:
-        """Adds the mark of the text of a footnote, with the line end before it: it begins a line."""
-        start = self._line_end if self.items else self.place
-        self._pass_over(mark)
-        self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
 
     def _plain(self, content: str) -> None:
         """Adds text."""
@@ -150,22 +240,19 @@ class InlineReader:
     def _pass_over(self, content: str) -> None:
         """Passes over `content`, which may be escaped in the text."""
         for character in content:
-            if not self.text.startswith(character, self.place) or character in "\\&":
-                self._escaped(character)
-            else:
+            is_plain = self.text.startswith(character, self.place)
+            if is_plain and character not in "\\&":
                 self.place += 1
-
-    def _escaped(self, character: str) -> None:
-        """Passes over an escape, an entity or white space that stands for `character`."""
-        entity = _ENTITY.match(self.text, self.place)
-        if self.text.startswith("\\" + character, self.place):
-            self.place += 2
-        elif entity and html.unescape(entity.group()) == character:
-            self.place = entity.end()
-        elif self.text.startswith(character, self.place):
-            self.place += 1
-        else:
-            raise UnreadableInlineError
+                continue
+            entity = _ENTITY.match(self.text, self.place)
+            if self.text.startswith("\\" + character, self.place):
+                self.place += 2
+            elif entity and html.unescape(entity.group()) == character:
+                self.place = entity.end()
+            elif is_plain:
+                self.place += 1
+            else:
+                raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
         """Returns the text from `start` on as it stands in the file."""

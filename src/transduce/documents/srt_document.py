@@ -6,10 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from transduce.documents.paired_tags import PairedContent, string_content
-from transduce.documents.units import Content, Unit, has_letters, plain
-
-__all__ = ["SrtDocument"]
+from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.inline_tags import PairedContent, string_content
 
 _TIMES = re.compile(r"^\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
 _POSITION = r"\{\\[^{}]*\}"

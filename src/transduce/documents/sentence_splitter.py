@@ -1,11 +1,22 @@
-"""Splits text into sentences, and a sentence that is too long for a model into parts."""
+"""Splits text into sentences, and a sentence that is too long for a model into parts.
+
+A worked example with at most 6 tokens, each word a token:
+
+    text      "See Dr. Hu. We walked for hours, and nobody said a word. Good-bye!"
+    cuts      sentencex knows the abbreviation:   See Dr. Hu. | We walked … a word. | Good-bye!
+    tokens                                        3             11                    1
+    _short    11 are too many: cut at the clause end nearest to the middle of the sentence
+                                                  We walked for hours, | and nobody said a word.
+    spans     (0, 11) (12, 32) (33, 56) (57, 66)
+
+Spans are offsets and not copies, because markers have offsets in the same text. They never have white space at their
+ends; what stands between two spans is the caller's to keep.
+"""
 
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-
-__all__ = ["SPACELESS", "SPACELESS_CHARACTER", "CutSpan", "SentenceSplitter", "is_spaceless", "load_segment", "trim"]
 
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -39,12 +50,6 @@ def is_spaceless(language: str | None) -> bool:
     return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
 
 
-def _language_of_rules(language: str | None) -> str:
-    """Returns the code by which sentencex has rules for a language, whatever its region; English for None."""
-    code = re.split("[-_]", (language or "en").lower())[0]
-    return _TWO_LETTERS.get(code, code)
-
-
 def load_segment() -> Callable[[str, str], list[str]]:
     """Returns `segment(language, text)` of sentencex; raises ValueError where the library is not installed."""
     try:
@@ -69,7 +74,8 @@ class SentenceSplitter(NamedTuple):
 
         A line end is a space where `wraps`, else the end of a sentence.
         """
-        segment, rules = load_segment(), _language_of_rules(self.language)
+        segment, code = load_segment(), re.split("[-_]", (self.language or "en").lower())[0]
+        rules = _TWO_LETTERS.get(code, code)  # sentencex has rules for a language, whatever its region
         ends = {0, len(text), *cuts}
         if not wraps:
             ends |= {match.start() for match in re.finditer("\n", text)}

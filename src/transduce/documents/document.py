@@ -1,0 +1,134 @@
+"""A document: the names of formats, its languages, and the units of inline content that every format is read into."""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+
+class TextFormat(StrEnum):
+    """Lines (one sentence each), plain text (lines of several sentences), or a document with structure."""
+
+    LINES = "lines"
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    SRT = "srt"
+    DOCX = "docx"
+    XLIFF = "xliff"
+    TMX = "tmx"
+    PO = "po"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_document(self) -> bool:
+        """Whether the whole file is read before it is translated, because it has structure."""
+        return self not in (TextFormat.LINES, TextFormat.TEXT)
+
+
+class DocumentLanguages(NamedTuple):
+    """Source and target language of the model; None where it does not record them."""
+
+    source: str | None
+    target: str | None
+
+    def target_of(self, source: str | None, target: str | None) -> str:
+        """Returns the target language of a document that names `source` and `target`.
+
+        Raises ValueError where the document is in another language than the model, or nobody names the target.
+        """
+        if source and self.source and not same_language(source, self.source):
+            raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
+        if target and self.target and not same_language(target, self.target):
+            raise ValueError(f"the document wants a translation into {target}, and the model writes {self.target}")
+        language = target or self.target
+        if not language:
+            raise ValueError("neither the document nor the model names the target language: write it into the document")
+        return language
+
+
+def same_language(first: str, second: str) -> bool:
+    """Returns whether two codes name one language, whatever the country: de-AT is de."""
+    codes = [code.lower().replace("_", "-").split("-")[0] for code in (first, second)]
+    return codes[0] == codes[1]
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningTag:
+    """The beginning of a paired inline tag; `number` names the pair within its unit."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingTag:
+    """The end of a paired inline tag."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class InlineCode:
+    """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
+
+    No sentence goes on after a code that `is_break`, such as the end of a line. One that `is_point` takes no room, such
+    as a comment, and may stand within a word.
+    """
+
+    number: int
+    is_break: bool = False
+    is_point: bool = False
+
+
+InlineItem = str | OpeningTag | ClosingTag | InlineCode
+Content = tuple[InlineItem, ...]
+"""Inline content. Pairs are nested, and every number occurs once, in a pair or in a code."""
+
+
+class Unit(NamedTuple):
+    """A part of a document that is translated as a whole, such as a paragraph.
+
+    Where `wraps`, a line end within the text is a space; otherwise it stays where it is.
+    """
+
+    content: Content
+    wraps: bool = False
+
+
+class Document(Protocol):
+    """A document that was read: its units, and what is around them."""
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """The units in the order of the document."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a user should know of content that is not translated, one sentence each."""
+        ...
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the document with a translation for each unit, and everything else as it was."""
+        ...
+
+
+def plain(content: Content) -> str:
+    """Returns the text of inline content without its tags and codes."""
+    return "".join(item for item in content if isinstance(item, str))
+
+
+def has_letters(text: str) -> bool:
+    """Returns whether there is anything to translate in `text`."""
+    return any(character.isalpha() for character in text)
+
+
+def import_library(name: str, documents: str) -> ModuleType:
+    """Returns the module `name`, which reads `documents`; raises ValueError where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ValueError(f"{documents} is read by {name}: pip install 'transduce[documents]'") from None

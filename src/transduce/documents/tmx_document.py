@@ -1,0 +1,85 @@
+"""TMX: adds the variant of the target language to units that lack it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from transduce.documents.document import DocumentLanguages, same_language
+from transduce.documents.xml_tree import (
+    XML,
+    InlineTag,
+    XmlDocument,
+    children,
+    insert_after,
+    local_name,
+    outermost,
+    read_element,
+)
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+LANGUAGE = f"{XML}lang"
+
+
+class TmxDocument(XmlDocument):
+    """A translation memory. Variants of the target language that have text stay, unless `replace`."""
+
+    def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
+        super().__init__(content, "TMX")
+        header = next(children(self.root, "header"), None)
+        declared = header.get("srclang") if header is not None else None
+        source = languages.source or (declared if declared != "*all*" else None)
+        if source is None:
+            raise ValueError("neither the header of the TMX nor the model names the source language")
+        kept, foreign = self._read(source, languages.target_of(None, None), replace)
+        if kept:
+            self.notes.append(f"{kept:,} units have a translation, which stays (--retranslate replaces it)")
+        if foreign:
+            self.notes.append(f"{foreign:,} units have no variant in {source} and stay as they are")
+
+    def _read(self, source_language: str, target_language: str, replace: bool) -> tuple[int, int]:
+        """Collects the units; returns how many have a translation, and how many have no source."""
+        kept = foreign = 0
+        for unit in outermost(self.root, lambda element: local_name(element) == "tu"):
+            source = next(_variants(unit, source_language), None)
+            if source is None:
+                foreign += 1
+                continue
+            target = next(_variants(unit, target_language), None)
+            segment = None if target is None else next(children(target, "seg"), None)
+            if segment is not None and not replace and "".join(segment.itertext()).strip():
+                kept += 1
+                continue
+            original = next(children(source, "seg"), None)
+            if original is None:
+                continue
+            content = read_element(original, _inline)
+            if target is None:
+                target = source.makeelement(source.tag, {LANGUAGE: target_language})
+                target.text = source.text
+                insert_after(source, target)
+            if segment is None:
+                segment = target.makeelement(original.tag)
+                target.append(segment)
+                segment.tail = original.tail
+            self.add(content, segment, wraps=False)
+        return kept, foreign
+
+
+def _inline(element: "etree._Element") -> InlineTag:
+    """Returns what an inline element of TMX is."""
+    match local_name(element):
+        case "hi":
+            return InlineTag("pair")
+        case "bpt":
+            return InlineTag("open", element.get("i", ""))
+        case "ept":
+            return InlineTag("close", element.get("i", ""))
+    return InlineTag("code")
+
+
+def _variants(unit: "etree._Element", language: str) -> "Iterator[etree._Element]":
+    """Yields the variants of a unit in a language."""
+    for variant in unit:
+        if local_name(variant) == "tuv" and same_language(variant.get(LANGUAGE) or variant.get("lang") or "", language):
+            yield variant
