@@ -7,8 +7,8 @@ import random
 import pytest
 
 from micro_run import WORDS
+from transduce.bulk.finished_shards import PairFilter
 from transduce.bulk.job import ShardTranslator
-from transduce.bulk.pair_filter import PairFilter
 from transduce.recipe import load
 from transduce.storage.locks import exclusive_lock
 from transduce.translation.translator import Translator
@@ -85,7 +85,7 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
         patched.setattr(ShardTranslator, "translate", stop)
         assert command("augment", fluent, packed, "--out", out)[0] == 130
     assert not unpacked.exists()
-    monkeypatch.setattr("transduce.bulk.unpacking._write_lines", None)
+    monkeypatch.setattr("transduce.bulk.shards._write_lines", None)
     for options, message in (
         (["--out", out, "--to", "fr"], "one direction and translates into de"),
         (["--out", "."], "--out .: name the file or the folder itself"),

@@ -1,20 +1,55 @@
-"""Finished shards on disk until all are finished, and the record of what each output was made from."""
+"""Finished shards on disk until all are finished, the outputs joined from them, and the record of what each was made
+from.
+"""
 
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from transduce.bulk.job import ShardResult
-from transduce.bulk.pair_filter import PairFilter
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.named_errors import name_in_errors
 
-__all__ = ["FinishedShards"]
+
+class PairFilter:
+    """Keeps each pair once, and none that lacks a side or is a copy; called with the shards in their order.
+
+    The seen pairs take some 70 bytes of memory each.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """The number of pairs kept, and of lines left out by reason."""
+        self._seen: set[int] = set()
+
+    def __call__(self, text: str) -> str:
+        """Returns the kept lines of `text`, each a pair with a tab between its sides."""
+        kept = []
+        for line in text.removesuffix("\n").split("\n") if text else ():
+            reason = self._reason(line)
+            self.counts[reason or "pairs"] += 1
+            if reason is None:
+                kept.append(f"{line}\n")
+        return "".join(kept)
+
+    def _reason(self, line: str) -> str | None:
+        """Returns why a pair is left out; None for one that is kept."""
+        translation, _, text = line.partition("\t")
+        if not text.strip() or not translation.strip():
+            return "lines without text or translation"
+        if translation.strip() == text.strip():
+            return "copies"
+        digest = int.from_bytes(hashlib.blake2b(line.encode(), digest_size=8).digest())
+        if digest in self._seen:
+            return "duplicates"
+        self._seen.add(digest)
+        return None
 
 
 class FinishedShards:
@@ -83,7 +118,7 @@ class FinishedShards:
             raise ValueError(f"{text.out} already exists; {remedy}")
         if damage := find_damage(text.out.parent, {text.out.name: record}):
             raise ValueError(f"{text.out.parent / damage[0]}; {remedy}")
-        origin, before = self._origin(text), record["origin"]  # an option that is not set is in neither
+        origin, before = self._origin(text), record["origin"]
         if different := [name for name in {**origin, **before} if origin.get(name) != before.get(name)]:
             raise ValueError(f"{text.out} already exists, of another {', another '.join(different)}; {remedy}")
         return True

@@ -1,6 +1,6 @@
 """Translation jobs: how every shard is translated, and the translator of shards in one process."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +13,10 @@ from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.precision import TranslationPrecision, check_precision
-from transduce.translation.results import EMPTY, Translation
+from transduce.translation.results import EMPTY
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.source_request import SourceRequest
 from transduce.translation.translator import Translator
-
-__all__ = ["ShardResult", "ShardTranslator", "TranslationJob", "int8_bits", "translate_locally"]
 
 
 class TranslationJob(NamedTuple):
@@ -65,14 +63,9 @@ class TranslationJob(NamedTuple):
             "n_best": method.n_best,
             "greedy": method.greedy,
             "sampling": method.sampling and {**method.sampling.as_dictionary(), "seed": method.seed},
-            # What is None is absent, as in the origins of earlier versions.
-            "output_format": _without_none(self.output_format._asdict()),
-            **_without_none(self.request._asdict()),
+            "output_format": self.output_format._asdict(),
+            **self.request._asdict(),
         }
-
-
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def int8_bits(precision: str) -> int | None:
@@ -127,19 +120,15 @@ class ShardTranslator:
                 faults[place] = best
             else:
                 translations[place] = best
-        output = []
+        output, output_format = [], self.job.output_format
         for place, (line, best) in enumerate(zip(lines, translations, strict=True)):
             try:
-                output += self._format(line, best, before + place)
+                output += output_format.lines(self.translator, [line], [best], before + place)
             except LineTooLargeError as error:
                 faults[place] = error.fault
-                output += self._format("", [EMPTY], before + place)
+                output += output_format.lines(self.translator, [""], [[EMPTY]], before + place)
         text = "".join(f"{line}\n" for line in output)
         return ShardResult(text, [(before + place + 1, fault) for place, fault in sorted(faults.items())])
-
-    def _format(self, line: str, best: list[Translation], lines_before: int) -> list[str]:
-        """Returns the output lines of a line."""
-        return self.job.output_format.lines(self.translator, [line], [best], lines_before)
 
 
 def translate_locally(job: TranslationJob, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.shards import Shard
 
-__all__ = ["translate_on_ray"]
-
 THREADS = 4  # default of an actor without a GPU, where every machine has as many cores
 QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it never waits
 ATTEMPTS = 3  # at a shard, each by another actor

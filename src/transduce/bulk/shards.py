@@ -1,12 +1,20 @@
-"""Texts cut into shards: consecutive lines of a file, with their position and their checksum."""
+"""Texts cut into shards: consecutive lines of a file, with their position and their checksum.
+
+A shard is read again by its offsets when it is translated, so a compressed text is unpacked first.
+"""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from transduce.corpus import read_byte_lines
+from transduce.storage.atomic import atomic_write
+from transduce.storage.locks import exclusive_lock
+from transduce.storage.regular_files import remove
+from transduce.text.compressed import LONGEST_SIGNATURE, compression_of, plain_name
 from transduce.text.lines import MAX_LINE_BYTES, decode_lines
-
-__all__ = ["LineSpan", "Shard", "ShardedText", "cut_texts"]
 
 
 class LineSpan(NamedTuple):
@@ -102,26 +110,25 @@ def _cut_lines(path: Path, shard_lines: int) -> tuple[list[LineSpan], str]:
     text_hash, before, offset = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
         while True:
-            rows, size, checksum = list[bytes](), 0, hashlib.sha256()
-            while len(rows) < shard_lines and (row := _read_line(file, checksum, text_hash)).size:
-                rows.append(row.content)
-                size += row.size
-            if not rows:
+            lines, size, checksum = list[bytes](), 0, hashlib.sha256()
+            while len(lines) < shard_lines:
+                line, line_size = _read_line(file, checksum, text_hash)
+                if not line_size:
+                    break
+                lines.append(line)
+                size += line_size
+            if not lines:
                 return spans, text_hash.hexdigest()
-            decode_lines(b"".join(rows), str(path), before)
-            spans.append(LineSpan(str(path.absolute()), before, len(rows), offset, size, checksum.hexdigest()))
-            before, offset = before + len(rows), offset + size
+            decode_lines(b"".join(lines), str(path), before)
+            spans.append(LineSpan(str(path.absolute()), before, len(lines), offset, size, checksum.hexdigest()))
+            before, offset = before + len(lines), offset + size
 
 
-class _Row(NamedTuple):
-    """A line with its line end, and its size in the file; of a very long line the beginning."""
+def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]:
+    """Reads a line with its line end, and adds it to the checksums; returns it, and its size in the file.
 
-    content: bytes
-    size: int
-
-
-def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> _Row:
-    """Reads a line and adds it to the checksums; keeps at most `MAX_LINE_BYTES`, which no model translates."""
+    Of a very long line the beginning is returned, `MAX_LINE_BYTES` at most, which no model translates.
+    """
     content = part = file.readline(MAX_LINE_BYTES)
     size = 0
     while part:
@@ -131,4 +138,32 @@ def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> _Row:
         part = b"" if part.endswith(b"\n") else file.readline(MAX_LINE_BYTES)
     if size > len(content):  # the last character may be cut
         content = content[:-4].decode("utf-8", "ignore").encode() + b"\n"
-    return _Row(content, size)
+    return content, size
+
+
+@contextmanager
+def plain_text(path: Path, folder: Path) -> Iterator[Path]:
+    """Yields `path`, or where it is compressed a file of the same lines in `folder`, which is removed at the end.
+
+    Raises ValueError for a damaged file, and where another process unpacks into `folder`. Raises OSError for a file
+    that cannot be read.
+    """
+    is_compressed = False
+    if path.is_file():
+        with path.open("rb") as file:
+            is_compressed = compression_of(file.read(LONGEST_SIGNATURE)) is not None
+    if not is_compressed:
+        yield path
+        return
+    with exclusive_lock(folder, "translation"):
+        try:
+            plain = folder / plain_name(path)
+            atomic_write(plain, lambda temporary: _write_lines(path, temporary))
+            yield plain
+        finally:
+            remove(folder)
+
+
+def _write_lines(path: Path, plain: Path) -> None:
+    with plain.open("wb") as file:
+        file.writelines(line + b"\n" for line in read_byte_lines(path))

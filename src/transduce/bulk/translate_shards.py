@@ -6,14 +6,11 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from transduce.bulk.finished_shards import FinishedShards
+from transduce.bulk.finished_shards import FinishedShards, PairFilter
 from transduce.bulk.job import ShardResult, TranslationJob
-from transduce.bulk.pair_filter import PairFilter
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.locks import exclusive_lock
-
-__all__ = ["ShardEngine", "translate_texts"]
 
 ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]
 """Translates shards and yields each when it is done, in any order."""

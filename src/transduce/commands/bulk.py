@@ -9,8 +9,8 @@ from transduce.commands.options import Engine, refuse_options
 from transduce.commands.output import check_name, lock_output
 
 if TYPE_CHECKING:
+    from transduce.bulk.finished_shards import PairFilter
     from transduce.bulk.job import TranslationJob
-    from transduce.bulk.pair_filter import PairFilter
 
 __all__ = ["SHARD_LINES", "make_pairs", "translate_in_bulk"]
 
@@ -62,8 +62,8 @@ def make_pairs(
     actors: int | None,
 ) -> None:
     """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
-    from transduce.bulk.pair_filter import PairFilter
-    from transduce.bulk.unpacking import plain_text
+    from transduce.bulk.finished_shards import PairFilter
+    from transduce.bulk.shards import plain_text
     from transduce.model_directory import Model
     from transduce.translation.source_request import choose_tags
 
