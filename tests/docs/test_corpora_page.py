@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from transduce.fetch import read_catalogue
-from transduce.fetch.meter import format_bytes
+from transduce.fetch.download import format_bytes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "corpora.md").read_text("utf-8")
 CATALOGUE = read_catalogue()

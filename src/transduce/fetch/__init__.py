@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.fetch.catalogue import Catalogue, Corpus, Part, read_catalogue
+from transduce.fetch.catalogue import Catalogue, Part, read_catalogue
 from transduce.fetch.clean import CleaningCounts, clean
 from transduce.fetch.corpus_folder import CorpusFolder
-from transduce.fetch.download import Unavailable
-from transduce.fetch.meter import Say, format_bytes
-from transduce.fetch.origins import LocalFolder, Mirrors
-from transduce.fetch.sources import ArchiveSource, HubSource, TextSource
+from transduce.fetch.download import Say, Unavailable, format_bytes
+from transduce.fetch.sources import ArchiveSource, HubSource, LocalFolder, Mirrors, TextSource
 from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
@@ -43,7 +41,9 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
             _fetch_part(part, source, folder, say)
         if not missing:
             say("nothing to do: every file is complete")
-        _report_absent_files(corpus, source, out / name, say)
+        files = [file for part in corpus.parts for file in part.files.values()]
+        if absent := [file for file in files if not (out / name / file).exists()]:
+            say(f"the {source.name} does not have {', '.join(absent)}; the same command without --from downloads them")
         return folder.parts
 
 
@@ -88,9 +88,3 @@ def _require_disk_space(parts: Sequence[Part], source: TextSource, out: Path) ->
             f"{out} has {format_bytes(free)} free, and about {format_bytes(needed)} are needed; free disk space, or "
             "choose another --out"
         )
-
-
-def _report_absent_files(corpus: Corpus, source: TextSource, folder: Path, say: Say) -> None:
-    """Names the files of the corpus that the source does not have."""
-    if absent := [file for part in corpus.parts for file in part.files.values() if not (folder / file).exists()]:
-        say(f"the {source.name} does not have {', '.join(absent)}; the same command without --from downloads them")

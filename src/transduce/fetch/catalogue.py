@@ -10,8 +10,6 @@ from ruamel.yaml import YAML
 
 from transduce.settings import Spec, validated
 
-__all__ = ["Archive", "Catalogue", "Choice", "Corpus", "Location", "Part", "Section", "Table", "read_catalogue"]
-
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 GZIPPED = re.compile(r"\.t?gz$")
 

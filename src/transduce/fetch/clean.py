@@ -8,8 +8,6 @@ from typing import Any
 from transduce.fetch.catalogue import Part
 from transduce.fetch.sources import Row
 
-__all__ = ["CleaningCounts", "clean"]
-
 BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 """Characters that some programs take for the end of a line; a line of a corpus ends at a newline only."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 
-__all__ = ["CorpusFolder"]
-
 VERSION = 1
 MANIFEST = "manifest.json"
 WORK = ".fetching"  # subfolder for files that are not complete yet

@@ -1,19 +1,95 @@
-"""The sources of texts: archives, whose members are read in parallel, or tables of the Hugging Face hub."""
+"""The sources of texts: archives of mirrors or of a local folder, whose members are read in parallel, or tables of the
+Hugging Face hub.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from transduce.corpus import Files, hub
 from transduce.corpus.readers import read_byte_pairs
-from transduce.fetch.catalogue import Choice, Part, Section, Table
-from transduce.fetch.download import Unavailable
-from transduce.fetch.meter import Say
-from transduce.fetch.origins import Origin
+from transduce.fetch.catalogue import Archive, Choice, Location, Part, Section, Table
+from transduce.fetch.download import Say, Unavailable, download, find_fault
 from transduce.fetch.unpack import UnusableError, plain_text, unpack
 
-__all__ = ["ArchiveSource", "HubSource", "Row", "TextSource"]
+
+class Mirrors:
+    """The mirrors of the catalogue; `folder` keeps the downloaded archives, which are not downloaded again."""
+
+    name = "mirrors"
+
+    def __init__(self, archives: Mapping[str, Archive], folder: Path, say: Say) -> None:
+        self.folder, self._archives, self._say = folder, archives, say
+        self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
+
+    def archive(self, location: Location) -> Path | None:
+        """Returns the verified archive of a location, downloaded if the folder lacks it or it is damaged."""
+        if (name := location.archive) not in self._verified:
+            self._verified[name] = download(name, self._archives[name], self.folder, self._say)
+        return self._verified[name]
+
+    def is_local(self, choice: Choice) -> bool:
+        """Whether the folder has all archives of a choice."""
+        return all((self.folder / location.archive).exists() for location in choice.values())
+
+    def bytes_to_download(self, names: Iterable[str]) -> int:
+        """Returns the recorded sizes, without the bytes that earlier downloads have brought."""
+        return sum(max(0, (self._archives[name].bytes or 0) - self._downloaded_bytes(name)) for name in names)
+
+    def _downloaded_bytes(self, name: str) -> int:
+        files = [self.folder / name, self.folder / f"{name}.part"]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def error(self, message: str) -> Exception:
+        """Returns Unavailable: a later attempt or another origin may succeed."""
+        return Unavailable(
+            f"{message}\nRun the same command again to resume. If you have the archives or the unpacked texts, name "
+            "their folder with --from DIR; --from hub downloads from the Hugging Face hub"
+        )
+
+
+class LocalFolder:
+    """A folder of the user with archives, in subfolders as `fetch` keeps them or side by side, or unpacked texts."""
+
+    name = "folder"
+
+    def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
+        self.folder, self._archives = folder, archives
+        self._verified: dict[str, Path] = {}
+
+    def archive(self, location: Location) -> Path | None:
+        """Returns the first undamaged archive of that name; None where the folder has the text unpacked instead.
+
+        Raises UnusableError where it has neither.
+        """
+        if location.archive in self._verified:
+            return self._verified[location.archive]
+        candidates = [self.folder / location.archive, self.folder / Path(location.archive).name]
+        faults = []
+        for path in filter(Path.is_file, candidates):
+            if (fault := find_fault(path, self._archives[location.archive])) is None:
+                self._verified[location.archive] = path
+                return path
+            faults.append(f"{path} {fault}")
+        if (self.folder / location.file).is_file():
+            return None
+        raise UnusableError("; ".join(faults) or f"{self.folder} has neither {candidates[1].name} nor {location.file}")
+
+    def is_local(self, choice: Choice) -> bool:
+        """Returns True: a local folder downloads nothing."""
+        return True
+
+    def bytes_to_download(self, names: Iterable[str]) -> int:
+        """Returns 0: a local folder downloads nothing."""
+        return 0
+
+    def error(self, message: str) -> Exception:
+        """Returns ValueError: the user can add the files."""
+        return ValueError(
+            f"{message}\n--from DIR downloads nothing: add the missing files, or run the command without --from"
+        )
+
 
 Row = Sequence[bytes]
 """A line of each language, in the order of the part's files."""
@@ -21,36 +97,21 @@ Row = Sequence[bytes]
 Result = TypeVar("Result")
 
 
-class TextSource(Protocol):
-    """Provides the texts of a corpus."""
-
-    name: str
-
-    def languages(self, part: Part) -> tuple[str, ...]:
-        """Returns the languages in which the source has `part`; none where it does not have `part`."""
-
-    def download(self, part: Part) -> None:
-        """Downloads all that `rows` reads."""
-
-    def rows(self, part: Part, work: Path) -> Iterator[Row]:
-        """Yields every row of `part`; `work` is a folder for temporary files."""
-
-    def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Returns the disk space that `parts` take besides the final texts, as far as sizes are recorded."""
-
-
 class ArchiveSource:
     """Reads texts from the archives of the catalogue, which an origin provides."""
 
-    def __init__(self, origin: Origin, say: Say) -> None:
+    def __init__(self, origin: Mirrors | LocalFolder, say: Say) -> None:
         self.name, self._origin, self._say = origin.name, origin, say
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Returns all languages of the part."""
+        """Returns the languages in which the source has `part`: all of them."""
         return tuple(part.files)
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Returns the bytes of the archives to download, plus the size of all texts for their unpacked copies."""
+        """Returns the disk space that `parts` take besides the final texts, as far as sizes are recorded.
+
+        These are the archives to download, and as much as the texts for their unpacked copies.
+        """
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
         names = {location.archive for choice in choices for location in choice.values()}
         return self._origin.bytes_to_download(names) + sum(part.text_bytes for part in parts)
@@ -61,7 +122,7 @@ class ArchiveSource:
             self._try_choices(section, lambda choice: [self._origin.archive(location) for location in choice.values()])
 
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
-        """Yields the rows of one section after the other."""
+        """Yields every row of `part`, one section after the other; `work` is a folder for temporary files."""
         for section in part.sections:
             texts = self._try_choices(section, lambda choice: self._unpack(choice, work))
             self._say(f"reading {section.name}")
@@ -108,7 +169,7 @@ class HubSource:
     name = "hub"
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Returns the languages that the catalogue lists for the hub."""
+        """Returns the languages in which the hub has `part`, as the catalogue lists them; none where it lacks it."""
         return (part.hub.languages or tuple(part.files)) if part.hub else ()
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
@@ -141,3 +202,7 @@ def _aligned_lines(texts: Sequence[Path]) -> Iterator[Row]:
     pairs_with_first = [read_byte_pairs(Files(source=first, target=text)) for text in rest]
     for pairs in zip(*pairs_with_first, strict=True):
         yield [pairs[0][0], *(line for _, line in pairs)]
+
+
+TextSource = ArchiveSource | HubSource
+"""Provides the texts of a corpus: `languages`, `download`, then `rows`; `required_bytes` says what it needs."""

@@ -10,8 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-__all__ = ["UnusableError", "plain_text", "read_segments", "unpack"]
-
 CHUNK = 1 << 20  # bytes
 
 
