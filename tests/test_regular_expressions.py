@@ -22,7 +22,7 @@ import pytest
 from transduce.corpus.checks import MARKUP
 from transduce.documents import markdown_document, srt_document
 from transduce.documents.inline_tags import _TAG, string_content
-from transduce.inspection.scripts import LETTERS
+from transduce.inspection.languages import LETTERS
 from transduce.measure.bracket_parameters import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
 from transduce.text.word_links import _words
@@ -63,8 +63,10 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
     ]
     return {
         ("transduce.corpus.checks", MARKUP.pattern): [PatternUse(MARKUP, "match")],
-        ("transduce.inspection.scripts", "re.compile(f'[{letters}]')"): [PatternUse(one, "findall") for one in LETTERS],
-        ("transduce.inspection.scripts", "pattern.findall(line)"): [],
+        ("transduce.inspection.languages", "re.compile(f'[{letters}]')"): [
+            PatternUse(one, "findall") for one in LETTERS
+        ],
+        ("transduce.inspection.languages", "pattern.findall(line)"): [],
         ("transduce.measure.bracket_parameters", "re.fullmatch(form, ' '.join(arguments))"): [
             PatternUse(re.compile(form), "fullmatch") for form, _ in _ARGUMENTS.values()
         ],

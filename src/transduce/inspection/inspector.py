@@ -11,14 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.inspection.check import LINE_CHECKS, NEEDS_LANGUAGES, Check
-from transduce.inspection.held_out import HeldOutText
-from transduce.inspection.keys import text_key
-from transduce.inspection.languages import LEARNED, PairLanguages
-from transduce.inspection.line_checks import line_faults
-from transduce.inspection.scripts import SCRIPTS, lines_in_other_scripts, script_of
-
-__all__ = ["Inspection", "Numbers", "PairInspector", "first_numbers"]
+from transduce.inspection.held_out import HeldOutText, text_key
+from transduce.inspection.languages import LEARNED, SCRIPTS, PairLanguages, lines_in_other_scripts, script_of
+from transduce.inspection.line_checks import LINE_CHECKS, NEEDS_LANGUAGES, Check, line_faults
 
 RATIO = 4.0
 """A pair's ratio of lengths may differ from the median by this factor."""
