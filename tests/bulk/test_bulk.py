@@ -17,7 +17,7 @@ from transduce.bulk import translate_shards
 from transduce.bulk.job import ShardTranslator, TranslationJob, int8_bits, translate_locally
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
-from transduce.runtime import rate
+from transduce.runtime import progress
 from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
 from transduce.storage.locks import exclusive_lock
@@ -601,7 +601,7 @@ def test_time_left_is_reported_from_the_second_shard_on(job, text, tmp_path, mon
         save(*arguments)
 
     monkeypatch.setattr(translate_shards.FinishedShards, "save", arriving)
-    for module in (translate_shards, rate):
+    for module in (translate_shards, progress):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     messages = bulk(job, text, tmp_path / "out")
     assert messages[1:] == [

@@ -25,7 +25,7 @@ from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa:
 from transduce.model.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
 from transduce.model.int8 import quantise  # noqa: E402
 from transduce.model.int8.quantise import LARGEST, largest_weight  # noqa: E402
-from transduce.runtime.numba_check import has_numba  # noqa: E402
+from transduce.runtime.device import has_numba  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
 HAS_VNNI = INSTRUCTIONS.multiply_add_bytes is not None

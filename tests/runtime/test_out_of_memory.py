@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
+from transduce.runtime.memory import is_out_of_memory, run_by_halves
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.runtime import rate as rate_module
-from transduce.runtime.rate import ProgressRate
+from transduce.runtime import progress as rate_module
+from transduce.runtime.progress import ProgressRate
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 
-from transduce.runtime import work_time
-from transduce.runtime.work_time import WorkTime
+from transduce.runtime import progress as work_time
+from transduce.runtime.progress import WorkTime
 
 SCRIPT = """
 import time
-from transduce.runtime import work_time
+from transduce.runtime import progress as work_time
 work_time.TICK_SECONDS, work_time.LONGEST_GAP_SECONDS = 0.02, 0.5
 work = work_time.WorkTime()
 began = time.monotonic()

@@ -177,7 +177,7 @@ for name in imported:
     importlib.import_module(name)
 
 import torch
-from transduce.runtime.peak_memory import peak_memory
+from transduce.runtime.memory import peak_memory
 from transduce.corpus.worker_pool import _serve
 from transduce.runtime.device import count_cores
 from transduce.storage import operating_system

@@ -17,7 +17,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
-from transduce.runtime.peak_memory import peak_memory
+from transduce.runtime.memory import peak_memory
 from transduce.trainer.build import build_planner
 from transduce.training import Precision, StepRecord, TrainingObjective, compile_shapes, flat_optimiser, training_steps
 

@@ -9,7 +9,7 @@ import torch
 
 from transduce.bench.matrix_rate import matrix_rate
 from transduce.bench.measurement import BenchSettings, synchronised_time
-from transduce.runtime.peak_memory import peak_memory
+from transduce.runtime.memory import peak_memory
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

@@ -9,7 +9,7 @@ from pathlib import Path
 from transduce.bulk.finished_shards import FinishedShards, PairFilter
 from transduce.bulk.job import ShardResult, TranslationJob
 from transduce.bulk.shards import Shard, ShardedText
-from transduce.runtime.rate import ProgressRate
+from transduce.runtime.progress import ProgressRate
 from transduce.storage.locks import exclusive_lock
 
 ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]

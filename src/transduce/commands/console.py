@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TextIO, cast
 
-from transduce.runtime.progress import Progress, display_progress
-from transduce.runtime.terminal import is_terminal
+from transduce.runtime.progress import Progress, display_progress, is_terminal
 
 __all__ = [
     "aligned_table",
@@ -54,7 +53,7 @@ class EscapingStream:
         return self._stream.write(escape_control_characters(text))
 
     def isatty(self) -> bool:
-        """Returns False, for libraries; the project asks `transduce.runtime.terminal.is_terminal`."""
+        """Returns False, for libraries; the project asks `transduce.runtime.progress.is_terminal`."""
         return False
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from transduce.commands.console import say
 from transduce.commands.line_windows import read_windows, say_loops, translate_windows
 from transduce.documents.document import TextFormat
-from transduce.runtime.terminal import is_terminal
+from transduce.runtime.progress import is_terminal
 
 if TYPE_CHECKING:
     from transduce.documents.document import Document, DocumentLanguages

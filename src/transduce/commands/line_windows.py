@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from transduce.commands.console import say
 from transduce.commands.options import Engine
 from transduce.commands.output import open_output
-from transduce.runtime.progress import Progress, track
-from transduce.runtime.terminal import is_terminal
+from transduce.runtime.progress import Progress, is_terminal, track
 
 if TYPE_CHECKING:
     from transduce.translation.glossary_translator import GlossaryTranslator

@@ -22,8 +22,7 @@ from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
 from transduce.inspection import Check
-from transduce.runtime.progress import track
-from transduce.runtime.rate import ProgressRate
+from transduce.runtime.progress import ProgressRate, track
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary

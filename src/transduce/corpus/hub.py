@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from transduce.runtime.terminal import is_terminal
+from transduce.runtime.progress import is_terminal
 
 __all__ = ["load_table", "read_rows"]
 

@@ -16,8 +16,7 @@ from urllib.request import Request, urlopen
 
 import transduce
 from transduce.fetch.catalogue import Archive
-from transduce.runtime.rate import ProgressRate
-from transduce.runtime.terminal import is_terminal
+from transduce.runtime.progress import ProgressRate, is_terminal
 from transduce.storage.atomic import flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.operating_system import replace

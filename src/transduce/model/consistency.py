@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transduce.model.cross_entropy import Loss, add_product, chunk_loss, chunks, subtract_share
-from transduce.runtime.numba_check import has_numba
+from transduce.runtime.device import has_numba
 
 __all__ = ["ConsistentCrossEntropy"]
 

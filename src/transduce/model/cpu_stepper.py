@@ -17,7 +17,7 @@ from transduce.model.feed_forward import FeedForward
 from transduce.model.int8 import quantise
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel
-from transduce.runtime.numba_check import has_numba
+from transduce.runtime.device import has_numba
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], None] = lambda _message: None) -> Any:

@@ -3,8 +3,6 @@
 import functools
 import unicodedata
 
-__all__ = ["combining_marks", "is_in_word", "is_mark"]
-
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, such as that of an emoji
 
 

@@ -9,26 +9,11 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-
-__all__ = [
-    "choose_device",
-    "compile_on_gpu",
-    "count_cores",
-    "describe_environment",
-    "flush_subnormals",
-    "gpu_memory",
-    "has_fast_bfloat16",
-    "keep_freed_memory",
-    "processor_name",
-    "set_threads",
-    "set_up_device",
-    "training_numerics",
-    "use_deterministic_algorithms",
-]
 
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
@@ -211,3 +196,30 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "processor": torch.backends.cpu.get_cpu_capability(),
         "machine": processor_name(),
     }
+
+
+@lru_cache(maxsize=1)
+def has_numba() -> bool:
+    """Returns whether numba can be used. The first call imports it, which takes a third of a second."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:  # it is not installed, or older than the installed NumPy
+        return False
+    return True
+
+
+_forks = 0
+
+
+def count_forks() -> int:
+    """Returns the number of forks between the first Python process and this one."""
+    return _forks
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_fork)

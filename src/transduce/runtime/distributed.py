@@ -20,10 +20,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from transduce.runtime.device import count_cores
 from transduce.runtime.local_processes import STORE
-from transduce.runtime.out_of_memory import is_out_of_memory
+from transduce.runtime.memory import is_out_of_memory
 from transduce.runtime.signals import OtherProcessError
-
-__all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count", "share_of_cores"]
 
 Result = TypeVar("Result")
 

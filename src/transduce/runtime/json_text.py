@@ -4,8 +4,6 @@ import json
 import math
 from typing import Any
 
-__all__ = ["json_text"]
-
 
 def json_text(value: Any, **options: Any) -> str:
     """Returns `value` as JSON, with null for each number that is not finite; `options` are those of `json.dumps`."""

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from transduce.runtime.signals import Interrupted
 
-__all__ = ["STORE", "local_processes", "process_variables"]
-
 PATIENCE = 10  # seconds that processes have to end after another has
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
 STORE = "TRANSDUCE_PROCESS_STORE"  # the file by which the processes exchange their addresses

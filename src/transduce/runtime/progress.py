@@ -1,9 +1,14 @@
-"""Progress of long work: libraries count it, the command line may display it."""
+"""Progress of long work: its count, its rate, the time that it has run, and whether anybody watches at a terminal.
 
+Libraries count, the command line may display.
+"""
+
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-
-__all__ = ["Progress", "ProgressDisplay", "display_progress", "track"]
+from datetime import timedelta
+from typing import IO
 
 
 class Progress:
@@ -47,3 +52,76 @@ def track(description: str, total: float | None = None) -> Iterator[Progress]:
         return
     with _displays[-1](description, total) as progress:
         yield progress
+
+
+class ProgressRate:
+    """Measures how fast `done` approaches `total`; the units of the initial `done` do not count for the rate.
+
+    `total` is None where it is unknown.
+    """
+
+    def __init__(self, total: int | None, done: int = 0) -> None:
+        self.total, self.done, self._before = total, done, done
+        self._began = self._reported = time.monotonic()
+
+    def is_report_due(self, seconds: float) -> bool:
+        """Returns whether `seconds` have passed since the last report; if so, counts them from now."""
+        now = time.monotonic()
+        if now - self._reported < seconds:
+            return False
+        self._reported = now
+        return True
+
+    @property
+    def rate(self) -> float:
+        """The units a second."""
+        return (self.done - self._before) / max(time.monotonic() - self._began, 1e-3)
+
+    @property
+    def time_left(self) -> str:
+        """The time left as a clause, such as ", 0:12:05 left"; empty where it is unknown."""
+        if not self.total or not self.rate or self.done >= self.total:
+            return ""
+        return f", {timedelta(seconds=round((self.total - self.done) / self.rate))} left"
+
+
+TICK_SECONDS = 1.0
+LONGEST_GAP_SECONDS = 30.0
+
+
+class WorkTime:
+    """Adds up the seconds since its making, without those in which the process was stopped, until it is closed.
+
+    A thread reads the monotonic clock at every tick. Where two readings are further apart than LONGEST_GAP_SECONDS, the
+    process did not run: it was stopped by SIGSTOP, or its container, virtual machine or machine was.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._seconds, self._last = 0.0, time.monotonic()
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def seconds(self) -> float:
+        """Returns the seconds so far."""
+        with self._lock:
+            now = time.monotonic()
+            gap, self._last = now - self._last, now
+            self._seconds += gap if gap <= LONGEST_GAP_SECONDS else 0.0
+            return self._seconds
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed.set()
+
+    def _tick(self) -> None:
+        while not self._closed.wait(TICK_SECONDS):
+            self.seconds()
+
+
+def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
+    """Returns whether `stream` writes to or reads from a terminal.
+
+    The streams of the command line, which escape control characters, answer False to `isatty`, so that no library
+    writes colours to them; they have an attribute `is_terminal` instead.
+    """
+    return stream is not None and (getattr(stream, "is_terminal", False) or stream.isatty())

@@ -8,15 +8,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = [
-    "Interrupted",
-    "OtherProcessError",
-    "StoppedTogether",
-    "collect_signals",
-    "raise_on_signals",
-    "raise_on_sigterm",
-]
-
 
 class Interrupted(BaseException):
     """Raised where signal `number` ends the work. Not an Exception, like KeyboardInterrupt."""

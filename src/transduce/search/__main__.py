@@ -4,7 +4,7 @@ import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from transduce.runtime.numba_check import has_numba
+from transduce.runtime.device import has_numba
 from transduce.search.ahead_of_time import compile_searches
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from transduce.corpus import check_files, read_byte_pairs
 from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
-from transduce.runtime.peak_memory import peak_memory
+from transduce.runtime.memory import peak_memory
 from transduce.settings import merged
 from transduce.suggestion.candidates import (
     R_DROP_COST,

@@ -17,7 +17,7 @@ from transduce.corpus.batch_ramp import BatchRamp
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
-from transduce.runtime.peak_memory import peak_memory
+from transduce.runtime.memory import peak_memory
 from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
@@ -69,7 +69,7 @@ class DryRun(NamedTuple):
     steps: int | None  # at most; None where only `patience` or a signal ends the training
     epochs: float | None
     seconds: float | None  # with validations
-    peak_memory: float  # bytes, as in `runtime.peak_memory`
+    peak_memory: float  # bytes, as in `runtime.memory`
     checkpoint_bytes: int
     checkpoints: int  # that stay on disk
 

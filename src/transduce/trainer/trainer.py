@@ -19,7 +19,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
 from transduce.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
-from transduce.runtime.out_of_memory import is_out_of_memory
+from transduce.runtime.memory import is_out_of_memory
 from transduce.runtime.progress import track
 from transduce.runtime.signals import StoppedTogether, collect_signals
 from transduce.trainer.build import (

@@ -7,7 +7,7 @@ from pydantic import ConfigDict
 
 from transduce.corpus import Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
-from transduce.runtime.work_time import WorkTime
+from transduce.runtime.progress import WorkTime
 from transduce.settings import Spec, validated
 from transduce.training import EndingSchedule, SkippedSteps, StepRecord, Training
 

@@ -15,7 +15,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
-from transduce.runtime.out_of_memory import run_by_halves
+from transduce.runtime.memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated

@@ -11,7 +11,7 @@ import torch
 
 from transduce.corpus import MicroBatch, Planner, micro_batches_per_step
 from transduce.model import Transformer, TranslationModel
-from transduce.runtime.out_of_memory import is_out_of_memory
+from transduce.runtime.memory import is_out_of_memory
 from transduce.training.loop import forward_backward
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from transduce.model import TranslationModel
-from transduce.runtime.forks import count_forks
-from transduce.runtime.out_of_memory import run_by_halves
+from transduce.runtime.device import count_forks
+from transduce.runtime.memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import (
     Decoding,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from transduce.runtime.json_text import json_text
-from transduce.runtime.out_of_memory import is_out_of_memory
+from transduce.runtime.memory import is_out_of_memory
 from transduce.translation.alignment import aligned_words, words_of_subwords
 from transduce.translation.confidence import Calibration
 from transduce.translation.line_lengths import LineTooLargeError

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from transduce.model import Attention, TransformerModel
 from transduce.model.cpu_stepper import WeightsRecord
 from transduce.model_directory import Config, Model, fingerprint
-from transduce.runtime.device import choose_device
-from transduce.runtime.forks import count_forks
-from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
+from transduce.runtime.device import choose_device, count_forks
+from transduce.runtime.memory import is_out_of_memory, run_by_halves
 from transduce.search import Decoding, forced_scores
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.translation.batching import sentence_batches

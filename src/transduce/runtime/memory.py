@@ -1,11 +1,12 @@
-"""Too little memory: recognises the errors of all libraries, and repeats work on halves of its items."""
+"""Memory: recognises the errors of too little of it, repeats work on halves of its items, and measures the peak."""
 
+import importlib.util
+import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
-
-__all__ = ["is_out_of_memory", "run_by_halves"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,3 +47,15 @@ def run_by_halves(
         return [replace(items[0])]
     middle = len(items) // 2
     return run_by_halves(work, items[:middle], replace) + run_by_halves(work, items[middle:], replace)
+
+
+def peak_memory(device: torch.device) -> float:
+    """Returns the peak of allocated memory in bytes: of a GPU, else of the process; NaN where Windows has no count."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if importlib.util.find_spec("resource") is None:
+        return math.nan
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
