@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from transduce.bulk.finished_shards import PairFilter
     from transduce.bulk.job import TranslationJob
 
-__all__ = ["SHARD_LINES", "make_pairs", "translate_in_bulk"]
-
 SHARD_LINES = 2000
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from transduce.translation.results import Translation
     from transduce.translation.source_request import SourceRequest
 
-__all__ = ["choose_format", "open_source", "options_for_lines", "translate_source"]
-
 PEEKED_BYTES = 1 << 14
 
 
@@ -49,16 +47,6 @@ def choose_format(
     Standard input is lines, and so is everything with one of `line_options`, which are about lines. Raises ValueError
     where a request contradicts them, or the format has no translations to `retranslate`.
     """
-    chosen = _choose(requested, lines, text, line_options)
-    if retranslate and chosen not in (TextFormat.XLIFF, TextFormat.TMX, TextFormat.PO):
-        raise ValueError(f"--retranslate: {chosen} has no translations to replace; leave it out")
-    return chosen
-
-
-def _choose(
-    requested: TextFormat | None, lines: bool, text: Path | None, line_options: Mapping[str, Any]
-) -> TextFormat:
-    """Returns the format of the text."""
     if lines and requested not in (None, TextFormat.LINES):
         raise ValueError(f"--lines, --format {requested}: name one of the two")
     requested = TextFormat.LINES if lines else requested
@@ -66,10 +54,14 @@ def _choose(
     if used and requested not in (None, TextFormat.LINES):
         raise ValueError(f"{next(iter(used))}: it is for lines, and not for --format {requested}; leave it out")
     if requested is not None:
-        return requested
-    if used or text is None or str(text) == "-" or not text.is_file():
-        return TextFormat.LINES
-    return _format_of_file(text)
+        chosen = requested
+    elif used or text is None or str(text) == "-" or not text.is_file():
+        chosen = TextFormat.LINES
+    else:
+        chosen = _format_of_file(text)
+    if retranslate and chosen not in (TextFormat.XLIFF, TextFormat.TMX, TextFormat.PO):
+        raise ValueError(f"--retranslate: {chosen} has no translations to replace; leave it out")
+    return chosen
 
 
 def _format_of_file(text: Path) -> TextFormat:
@@ -84,15 +76,6 @@ def _format_of_file(text: Path) -> TextFormat:
     if shown is None and plain_name(text).lower().endswith(".txt") and importlib.util.find_spec("sentencex"):
         return TextFormat.TEXT
     return shown or TextFormat.LINES
-
-
-def languages_of(config: "Config", request: "SourceRequest") -> "DocumentLanguages":
-    """Returns the languages of a translation."""
-    from transduce.documents.document import DocumentLanguages
-    from transduce.translation.source_request import target_language_of
-
-    source = request.source_language or config.source_language
-    return DocumentLanguages(source, target_language_of(config, request))
 
 
 class SentenceSource(NamedTuple):
@@ -112,12 +95,34 @@ def open_source(
     *,
     replace: bool,
 ) -> SentenceSource | None:
-    """Reads a document; returns None for lines. Raises ValueError, which names the file, where it cannot be read."""
+    """Reads a document; returns None for lines.
+
+    Raises ValueError, which names the file, or OSError if it cannot be read or written.
+    """
     if kind is TextFormat.LINES:
         return None
-    languages = languages_of(config, request)
-    document = open_document(text, kind, out, languages, replace=replace) if kind.is_document else None
-    return SentenceSource(text, document, languages)
+    from transduce.documents.document import DocumentLanguages
+    from transduce.documents.formats import MAX_DOCUMENT_BYTES, read_document
+    from transduce.text.lines import standard_input
+    from transduce.translation.source_request import target_language_of
+
+    source_language = request.source_language or config.source_language
+    languages = DocumentLanguages(source_language, target_language_of(config, request))
+    if not kind.is_document:
+        return SentenceSource(text, None, languages)
+    if kind is TextFormat.DOCX and out is None:
+        raise ValueError("a DOCX is no text for standard output: name the translation with --out")
+    if text is None or str(text) == "-":
+        name, content = "standard input", standard_input().read(MAX_DOCUMENT_BYTES + 1)
+    else:
+        with text.open("rb") as file:
+            name, content = str(text), file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"{name} has more than {MAX_DOCUMENT_BYTES:,} bytes; split the document")
+    try:
+        return SentenceSource(text, read_document(content, kind, languages, replace=replace), languages)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def translate_source(
@@ -143,38 +148,14 @@ def translate_source(
     )
     if source.document is None:
         windows = read_windows(source.text, whole=sample)
-        translate_windows(text_line_translator(sentences), best_texts, *windows, out, terms, splits=True)
+        translate_windows(_text_line_translator(sentences), _best_texts, *windows, out, terms, splits=True)
         return
-    write_document(source.document, sentences, out)
+    _write_document(source.document, sentences, out)
     if terms:
         say(terms.summary)
 
 
-def open_document(
-    text: Path | None, kind: TextFormat, out: Path | None, languages: "DocumentLanguages", *, replace: bool
-) -> "Document":
-    """Reads a document; raises ValueError, which names the file, or OSError where it cannot be read or written."""
-    from transduce.documents.formats import MAX_DOCUMENT_BYTES, read_document
-    from transduce.text.lines import standard_input
-
-    if kind is TextFormat.DOCX and out is None:
-        raise ValueError("a DOCX is no text for standard output: name the translation with --out")
-    name = "standard input" if text is None or str(text) == "-" else str(text)
-    if name == "standard input":
-        content = standard_input().read(MAX_DOCUMENT_BYTES + 1)
-    else:
-        assert text is not None
-        with text.open("rb") as file:
-            content = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(content) > MAX_DOCUMENT_BYTES:
-        raise ValueError(f"{name} has more than {MAX_DOCUMENT_BYTES:,} bytes; split the document")
-    try:
-        return read_document(content, kind, languages, replace=replace)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
-def write_document(document: "Document", translator: "SentenceTranslator", out: Path | None) -> None:
+def _write_document(document: "Document", translator: "SentenceTranslator", out: Path | None) -> None:
     """Translates a document and writes it, all or nothing."""
     from transduce.documents.translate_document import translate_units
     from transduce.storage.result_files import replace_file
@@ -196,7 +177,7 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
     say_loops(translated.count_loops())
 
 
-def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
+def _text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
     """Returns a function that translates lines sentence by sentence, one line for each."""
     from transduce.documents.document import Unit, plain
     from transduce.documents.translate_document import translate_units
@@ -210,7 +191,7 @@ def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., lis
     return translate_lines
 
 
-def best_texts(_lines: list[str], translations: "list[list[Translation]]", _before: int) -> list[str]:
+def _best_texts(_lines: list[str], translations: "list[list[Translation]]", _before: int) -> list[str]:
     """Returns the text of the best translation of each line."""
     return [best[0].text for best in translations]
 

@@ -29,7 +29,13 @@ def fetch(
     """Downloads, unpacks and cleans a corpus; the same command resumes a stopped download."""
     from transduce.fetch import fetch
 
-    folder = out or _data_folder()
+    data = os.environ.get("TRANSDUCE_DATA")
+    if out is None and not data:
+        raise ValueError(
+            "no folder for the data: add `--out DIR`, or set the folder for the recipes too: "
+            "`export TRANSDUCE_DATA=DIR`"
+        )
+    folder = out or Path(str(data))
     parts = fetch(name, folder, origin, say)
     if as_json:
         print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
@@ -37,14 +43,5 @@ def fetch(
     for part in parts.values():
         for file, entry in part["files"].items():
             print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
-    if not os.environ.get("TRANSDUCE_DATA") or folder.resolve() != Path(os.environ["TRANSDUCE_DATA"]).resolve():
+    if not data or folder.resolve() != Path(data).resolve():
         say(f"the recipes look for it in TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
-
-
-def _data_folder() -> Path:
-    """Returns the folder TRANSDUCE_DATA; raises ValueError where it is not set."""
-    if folder := os.environ.get("TRANSDUCE_DATA"):
-        return Path(folder)
-    raise ValueError(
-        "no folder for the data: add `--out DIR`, or set the folder for the recipes too: `export TRANSDUCE_DATA=DIR`"
-    )

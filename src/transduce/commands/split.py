@@ -14,8 +14,6 @@ from transduce.commands.output import check_writable, open_output
 if TYPE_CHECKING:
     from transduce.corpus import CorpusSpec, CorpusSplit
 
-__all__ = ["split"]
-
 Write = Callable[[str], None]
 
 
