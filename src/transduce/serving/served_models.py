@@ -46,15 +46,11 @@ def serve_model(
         recorded = [(source, target)]
     chosen = recorded if languages.source is None else [pair for pair in recorded if pair == tuple(languages)]
     if not chosen:
-        raise ValueError(f"{languages.source}:{languages.target}={run}: the model translates {_list(recorded)}")
+        translated = ", ".join(f"{source}:{target}" for source, target in recorded)
+        raise ValueError(f"{languages.source}:{languages.target}={run}: the model translates {translated}")
     for source, target in chosen:
         tagged = translator.into(target, source_language=source, tag=tag) if config.directions else translator
         yield ServedDirection(source, target, tagged, queue, calibration)
-
-
-def _list(directions: Sequence[tuple[str, str]]) -> str:
-    """Returns directions with commas."""
-    return ", ".join(f"{source}:{target}" for source, target in directions)
 
 
 class ServedModels:

@@ -96,25 +96,15 @@ class Service:
         """Runs `work` in a thread, with errors that have a status."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, ticket)
-        except Exception as error:
-            if isinstance(error, SearchStoppedError) and ticket.client_has_left:
+        except SearchStoppedError as error:
+            if ticket.client_has_left:
                 raise ClientDisconnect from error
-            answer = _http_error(error)
-            if answer is None:
-                raise
-            raise answer from error
-
-
-def _http_error(error: Exception) -> HTTPException | None:
-    """Returns the answer to an error that the client can correct; None for any other error."""
-    match error:
-        case SearchStoppedError():
-            return HTTPException(503, f"{error}; send less text, or try again later", {"Retry-After": RETRY_SECONDS})
-        case LineTooLargeError():
-            return HTTPException(400, f"a text {error.fault}")
-        case ValueError():
-            return HTTPException(400, str(error))
-    return None
+            remedy = "send less text, or try again later"
+            raise HTTPException(503, f"{error}; {remedy}", {"Retry-After": RETRY_SECONDS}) from error
+        except LineTooLargeError as error:
+            raise HTTPException(400, f"a text {error.fault}") from error
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
 
 
 @contextlib.asynccontextmanager

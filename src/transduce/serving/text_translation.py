@@ -14,8 +14,6 @@ from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod, search_method
 
-TextFormatName = Literal["text", "html"]
-
 
 class TextRequest(NamedTuple):
     """What a request translates, and the ticket with which it waits."""
@@ -70,7 +68,7 @@ def line_records(
 
 
 def translate_texts(
-    request: TextRequest, texts: Sequence[str], text_format: TextFormatName, alternatives: int = 0
+    request: TextRequest, texts: Sequence[str], text_format: Literal["text", "html"], alternatives: int = 0
 ) -> list[list[str]]:
     """Returns the translation of each text, and at most `alternatives` other ones.
 
@@ -80,6 +78,10 @@ def translate_texts(
     decoding = request.served.translator.decoding
     method = search_method(decoding, min(alternatives + 1, decoding.beam))
     n_best: dict[str, list[Translation]] = {}
+    documents: list[Document] = [
+        PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode) for text in texts
+    ]
+    units = [unit for document in documents for unit in document.units]  # of all texts, translated at once
     rows: list[list[str]] = [[] for _ in texts]
     for rank in range(method.n_best):
 
@@ -88,21 +90,12 @@ def translate_texts(
             n_best.update(zip(new, request.translate(new, method), strict=True))
             return [n_best[sentence][min(rank, len(n_best[sentence]) - 1)] for sentence in sentences]
 
-        for row, text in zip(
-            rows, _translate_all(texts, text_format, request.sentence_translator(translate)), strict=True
-        ):
+        contents = iter(translate_units(units, request.sentence_translator(translate)).contents)
+        for row, document in zip(rows, documents, strict=True):
+            text = document.write([next(contents) for _ in document.units]).decode()
             if text not in row:
                 row.append(text)
     return rows
-
-
-def _translate_all(texts: Sequence[str], text_format: TextFormatName, translator: SentenceTranslator) -> list[str]:
-    """Returns the translation of each text; the sentences of all texts are translated at once."""
-    documents: list[Document] = [
-        PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode) for text in texts
-    ]
-    contents = iter(translate_units([unit for document in documents for unit in document.units], translator).contents)
-    return [document.write([next(contents) for _ in document.units]).decode() for document in documents]
 
 
 class PlainText:
