@@ -261,14 +261,14 @@ def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
     return (str(element.tag), attributes, element.text, *((key, tail) for key, _, tail in children)), size
 
 
-def _grouped_fields(
-    items: "Iterator[ParagraphItem]",
-) -> "Iterator[ParagraphItem]":
+def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem]":
     """Makes one code of each complex field, from its first mark to its last; its result is not translated."""
     field: list[ParagraphItem] = []
     depth = 0
     for item in items:
-        depth = max(0, depth + {"begin": 1, "end": -1}.get(_field_mark(item), 0))  # an end may lack its beginning
+        if isinstance(item, FoundTag) and item.name == f"{W}fldChar" and isinstance(item.payload[0], RunPart):
+            mark = item.payload[0].part.get(f"{W}fldCharType") or ""
+            depth = max(0, depth + {"begin": 1, "end": -1}.get(mark, 0))  # an end may lack its beginning
         if depth == 0 and not field:
             yield item
             continue
@@ -279,16 +279,7 @@ def _grouped_fields(
     yield from field
 
 
-def _field_mark(item: "ParagraphItem") -> str:
-    """Returns the type of a mark of a complex field; nothing for other items."""
-    if isinstance(item, FoundTag) and item.name == f"{W}fldChar" and isinstance(item.payload[0], RunPart):
-        return item.payload[0].part.get(f"{W}fldCharType") or ""
-    return ""
-
-
-def _as_code(
-    field: "list[ParagraphItem]",
-) -> "list[ParagraphItem]":
+def _as_code(field: "list[ParagraphItem]") -> "list[ParagraphItem]":
     """Returns the items of a field as one code, or as they are where elements with runs begin within it."""
     elements: Payload = []
     for item in field:
@@ -301,9 +292,7 @@ def _as_code(
     return [FoundTag("code", "", elements)]
 
 
-def _merged(
-    items: "list[ParagraphItem]",
-) -> "list[ParagraphItem]":
+def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
     """Joins adjacent texts of equal formatting, which the program has cut for reasons of its own."""
     merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)

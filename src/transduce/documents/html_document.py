@@ -87,9 +87,8 @@ class _UnitCollector(HTMLParser):
         self.document = document
         self.items: list[str | FoundTag[Raw]] = []  # of the unit so far
         self.raw: Raw = []  # of the same
-        self.protected: list[
-            str
-        ] = []  # open elements with the name of the outermost protected one; for li its lists too
+        # Open elements with the name of the outermost protected one; for li its lists too.
+        self.protected: list[str] = []
         self.protected_raw: Raw = []
         self.protected_is_inline = False
         self.events: list[tuple[int, str, str]] = []  # place, kind, name

@@ -38,16 +38,15 @@ class MarkdownDocument:
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         self.text, self._encode = text, encode
         self.units: list[Unit] = []
-        self._places: list[InlinePlace] = []
-        self._paired: list[PairedContent[str]] = []
+        self._slots: list[tuple[InlinePlace, PairedContent[str]]] = []
         unreadable = self._read()
         self.notes = [f"line {line} is kept: its Markdown is not understood" for line in unreadable]
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the file with the translations."""
         output, end = [], 0
-        for unit, place, paired, content in zip(self.units, self._places, self._paired, translations, strict=True):
-            if content == unit.content:
+        for (place, paired), content in zip(self._slots, translations, strict=True):
+            if content == paired.content:
                 continue
             output.append(self.text[end : place.starts[0]])
             begins_line = True
@@ -94,8 +93,7 @@ class MarkdownDocument:
             return False
         if has_letters(plain(paired.content)):
             self.units.append(Unit(paired.content, wraps=True))
-            self._places.append(place)
-            self._paired.append(paired)
+            self._slots.append((place, paired))
         return True
 
 
