@@ -45,11 +45,15 @@ def translate_texts(
         else:
             say(f"{out} is finished")
         finished.remove_shards()
-        faults = _report_faults(finished, texts, say)
-        if pairs is not None:
-            _report_counts(finished, texts, say)
-        elif faults:
-            raise RuntimeError(f"{faults:,} lines could not be translated and are empty in the output")
+        faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
+        for fault in faults[:NAMED_FAULTS]:
+            say(fault)
+        if pairs is None and faults:
+            raise RuntimeError(f"{len(faults):,} lines could not be translated and are empty in the output")
+        for text in texts if pairs is not None else ():
+            counts = finished.counts(text)
+            left_out = [f"{count:,} {reason}" for reason, count in counts.items() if reason != "pairs"]
+            say(f"{counts.get('pairs', 0):,} pairs; left out: {', '.join(left_out) or 'none'}")
 
 
 def _translate_missing(
@@ -58,7 +62,15 @@ def _translate_missing(
     """Translates the missing shards, and writes each output after its last shard."""
     missing_of = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
     missing = [shard for shards in missing_of.values() for shard in shards]
-    _report_shards(finished, texts, missing, say)
+    shards = [shard for text in texts for shard in text.shards]
+    done = len(shards) - len(missing)
+    say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
+    saved = {path.name for path in finished.shards.iterdir() if not path.name.startswith(".")}
+    expected = {finished.path(shard).name for shard in shards}
+    if damaged := len(saved & expected) - done:
+        say(f"damaged shards, translated again: {damaged:,}")
+    if unused := len(saved - expected):
+        say(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
     for text in texts:
         if not missing_of[text.out]:
             finished.write_output(text)
@@ -107,32 +119,3 @@ class _BulkProgress:
         """Reports the end and the time taken."""
         duration = timedelta(seconds=round(time.monotonic() - self._begun))
         self._say(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")
-
-
-def _report_shards(finished: FinishedShards, texts: Sequence[ShardedText], missing: Sequence[Shard], say: Say) -> None:
-    """Reports the number of shards, and how many are done, damaged or of another job."""
-    shards = [shard for text in texts for shard in text.shards]
-    saved = {path.name for path in finished.shards.iterdir() if not path.name.startswith(".")}
-    expected = {finished.path(shard).name for shard in shards}
-    done = len(shards) - len(missing)
-    say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
-    if damaged := len(saved & expected) - done:
-        say(f"damaged shards, translated again: {damaged:,}")
-    if unused := len(saved - expected):
-        say(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
-
-
-def _report_counts(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> None:
-    """Reports the number of pairs, and the numbers of lines left out."""
-    for text in texts:
-        counts = finished.counts(text)
-        left_out = [f"{count:,} {reason}" for reason, count in counts.items() if reason != "pairs"]
-        say(f"{counts.get('pairs', 0):,} pairs; left out: {', '.join(left_out) or 'none'}")
-
-
-def _report_faults(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> int:
-    """Reports the first lines that could not be translated, and returns the number of all."""
-    faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
-    for fault in faults[:NAMED_FAULTS]:
-        say(fault)
-    return len(faults)
