@@ -51,22 +51,18 @@ class DocxDocument:
         if (tags := sum(part.count(b"<") + part.count(b"&") for part in parts.values())) > MAX_TAGS:
             raise ValueError(f"the DOCX has {tags:,} tags, more than {MAX_TAGS:,}; split the document")
         for name, part in parts.items():
-            self._read(name, part)
-        copied = sum(content.copied_size for _, content in self._paragraphs)
+            self._trees[name] = parse_xml(part, "DOCX")
+            for paragraph in self._trees[name].iter(f"{W}p"):
+                source = read_paragraph(paragraph)
+                if has_letters(plain(source.paired.content)):
+                    self.units.append(Unit(source.paired.content))
+                    self._paragraphs.append((paragraph, source))
+        copied = sum(source.copied_size for _, source in self._paragraphs)
         if copied > min(MAX_COPIED, max(FREELY_COPIED, COPIES * sum(map(len, parts.values())))):
             raise ValueError(
                 f"the translation of the DOCX would repeat its formatting in {copied:,} characters, because parts of "
                 "runs share much formatting; save the document again, or split it"
             )
-
-    def _read(self, name: str, part: bytes) -> None:
-        """Collects the paragraphs of a file of the archive."""
-        self._trees[name] = parse_xml(part, "DOCX")
-        for paragraph in self._trees[name].iter(f"{W}p"):
-            content = read_paragraph(paragraph)
-            if has_letters(plain(content.paired.content)):
-                self.units.append(Unit(content.paired.content))
-                self._paragraphs.append((paragraph, content))
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the archive with the translations."""

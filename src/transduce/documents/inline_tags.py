@@ -83,17 +83,15 @@ def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
         if isinstance(item, str):
             content += [item] if item else []
             continue
-        tag = _tag(place, partners.get(place, place), item.kind)
+        partner = partners.get(place)
+        tag: InlineItem
+        if partner is None:
+            tag = InlineCode(place, is_break=item.kind == "break", is_point=item.kind == "point")
+        else:
+            tag = OpeningTag(place) if partner > place else ClosingTag(partner)
         content.append(tag)
         payloads[tag] = item.payload
     return PairedContent(tuple(content), payloads)
-
-
-def _tag(place: int, partner: int, kind: str) -> OpeningTag | ClosingTag | InlineCode:
-    """Returns the item for the tag at `place`, whose partner is at `partner`; a code is its own partner."""
-    if partner == place:
-        return InlineCode(place, is_break=kind == "break", is_point=kind == "point")
-    return OpeningTag(place) if partner > place else ClosingTag(partner)
 
 
 def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
