@@ -38,8 +38,24 @@ class XliffDocument(XmlDocument):
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "XLIFF")
-        self._languages, self._replace = languages, replace
-        kept = self._read_2() if self.root.get("version", "").startswith("2") else self._read_1()
+        self._replace = replace
+        is_2 = self.root.get("version", "").startswith("2")
+        source_name, target_name = ("srcLang", "trgLang") if is_2 else ("source-language", "target-language")
+        for element in [self.root] if is_2 else children(self.root, "file"):
+            wanted = languages.target_of(element.get(source_name), element.get(target_name))
+            if element.get(target_name) is None:
+                element.set(target_name, wanted)
+        kept = 0
+        for unit in outermost(self.root, lambda element: local_name(element) == ("segment" if is_2 else "trans-unit")):
+            source, target = next(children(unit, "source"), None), next(children(unit, "target"), None)
+            if source is None or _nearest(unit, "translate") == "no":
+                continue
+            if target is not None and self._keeps(unit, target, source):
+                kept += 1
+            elif is_2:
+                self._add_segment(unit, source, target)
+            else:
+                self._add_trans_unit(unit, source, target)
         if kept:
             self.notes.append(f"{kept:,} segments that are translated already stay (--retranslate replaces them)")
 
@@ -47,56 +63,31 @@ class XliffDocument(XmlDocument):
         """Adds the content of `source` as a unit whose translation goes into `target`."""
         self.add(read_element(source, _inline), target, wraps=_nearest(source, f"{XML}space") != "preserve")
 
-    def _read_1(self) -> int:
-        """Collects the units of version 1.2; returns how many are translated already."""
-        kept = 0
-        for file in children(self.root, "file"):
-            wanted = self._languages.target_of(file.get("source-language"), file.get("target-language"))
-            if file.get("target-language") is None:
-                file.set("target-language", wanted)
-        for unit in outermost(self.root, lambda element: local_name(element) == "trans-unit"):
-            source = next(children(unit, "source"), None)
-            if source is None or _nearest(unit, "translate") == "no":
-                continue
-            target = next(children(unit, "target"), None)
-            if target is not None and self._keeps(unit, target, source):
-                kept += 1
-                continue
-            segmented = next(children(unit, "seg-source"), None)
-            after = source if segmented is None else segmented
-            target = _new_target(after, target)
-            target.set("state", "translated")
-            if segmented is None:
-                self._add(source, target)
-            else:
-                # Each segment of `seg-source` is a unit; what is between segments is copied.
-                whole = read_element(segmented, _inline)
-                fill_element(target, whole, whole.content)
-                for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
-                    self._add(source_segment, target_segment)
-        return kept
-
-    def _read_2(self) -> int:
-        """Collects the segments of version 2; returns how many are translated already."""
-        kept = 0
-        wanted = self._languages.target_of(self.root.get("srcLang"), self.root.get("trgLang"))
-        if self.root.get("trgLang") is None:
-            self.root.set("trgLang", wanted)
-        for segment in outermost(self.root, lambda element: local_name(element) == "segment"):
-            source = next(children(segment, "source"), None)
-            if source is None or _nearest(segment, "translate") == "no":
-                continue
-            target = next(children(segment, "target"), None)
-            if target is not None and self._keeps(segment, target, source):
-                kept += 1
-                continue
-            target = _new_target(source, target)
-            if space := source.get(f"{XML}space"):
-                target.set(f"{XML}space", space)
-            segment.set("state", "translated")
-            segment.attrib.pop("subState", None)
+    def _add_trans_unit(
+        self, unit: "etree._Element", source: "etree._Element", target: "etree._Element | None"
+    ) -> None:
+        """Adds a unit of version 1.2, or each segment of its `seg-source`; what is between segments is copied."""
+        segmented = next(children(unit, "seg-source"), None)
+        target = _new_target(source if segmented is None else segmented, target)
+        target.set("state", "translated")
+        if segmented is None:
             self._add(source, target)
-        return kept
+            return
+        whole = read_element(segmented, _inline)
+        fill_element(target, whole, whole.content)
+        for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
+            self._add(source_segment, target_segment)
+
+    def _add_segment(
+        self, segment: "etree._Element", source: "etree._Element", target: "etree._Element | None"
+    ) -> None:
+        """Adds a segment of version 2."""
+        target = _new_target(source, target)
+        if space := source.get(f"{XML}space"):
+            target.set(f"{XML}space", space)
+        segment.set("state", "translated")
+        segment.attrib.pop("subState", None)
+        self._add(source, target)
 
     def _keeps(self, unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
         """Returns whether a target stays: it is approved, or has text that is no copy of the source."""

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 CHUNK = 1 << 20  # bytes
 
@@ -29,21 +28,19 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
             for entry in stream:
                 destination = destinations.pop(str(PurePosixPath(entry.name)), None)
                 if destination is not None:
-                    _copy(stream, entry, archive, destination)
+                    # A link could lead to any file of this machine.
+                    content = stream.extractfile(entry) if entry.isreg() else None
+                    if content is None:
+                        raise UnusableError(
+                            f"{archive}: {entry.name} is a link or a folder instead of a file; the archive is suspect"
+                        )
+                    with destination.open("wb") as file:
+                        shutil.copyfileobj(content, file, CHUNK)
                 if not destinations:
                     return
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UnusableError(f"{archive} is a damaged archive ({error}); delete it and run the command again") from None
     raise UnusableError(f"{archive} does not contain {', '.join(sorted(destinations))}; it is not the expected archive")
-
-
-def _copy(stream: tarfile.TarFile, entry: tarfile.TarInfo, archive: Path, destination: Path) -> None:
-    """Copies a member that is a regular file; a link could lead to any file of this machine."""
-    content: IO[bytes] | None = stream.extractfile(entry) if entry.isreg() else None
-    if content is None:
-        raise UnusableError(f"{archive}: {entry.name} is a link or a folder instead of a file; the archive is suspect")
-    with destination.open("wb") as file:
-        shutil.copyfileobj(content, file, CHUNK)
 
 
 def plain_text(path: Path, converted: Path) -> Path:
