@@ -142,7 +142,11 @@ def takes_no_room(item: str | MarkerItem) -> bool:
 def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
     """Returns the text before a code and the text after it, such that one space or none is between the two.
 
-    Moves the last of `markers`, which are at `length`, where the text before the code loses its space.
+        "See ", " dogs"    "See ", "dogs"     of two spaces one is left
+        "See ", ", dogs"   "See", ", dogs"    none before punctuation
+        "See", "dogs"      "See", " dogs"     one where words would run together
+
+    Moves the last of `markers`, which are at `length`, if the text before the code loses its space.
     """
     if text.endswith(" ") and following.startswith(" "):
         return text, following[1:]
@@ -322,7 +326,10 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
 
 
 def _content(items: Sequence[str | Marker]) -> Content:
-    """Returns text and markers as the content of a unit, with the spaces that codes need."""
+    """Returns text and markers as the content of a unit, with the spaces that codes need.
+
+    This matters for codes between sentences. Those within a sentence have got their spaces in `tag_placement`.
+    """
     content: list[InlineItem] = []
     text, space = "", ""
     for item in items:

@@ -36,7 +36,6 @@ The result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on
 and every tag is there once, which is what documents need. A format where pairs may be repeated could do better.
 """
 
-import bisect
 import math
 import re
 from bisect import bisect_left, bisect_right
@@ -123,7 +122,7 @@ def link_pieces(
 
 def _nearest(words: Sequence[int], word: int) -> int:
     """Returns the nearest of sorted words; the first of two that are equally near."""
-    place = bisect.bisect_left(words, word)
+    place = bisect_left(words, word)
     return min(words[max(0, place - 1) : place + 1], key=lambda other: abs(other - word))
 
 
@@ -207,6 +206,7 @@ class _Placement:
         first, last = self._source_range(node)
         best, run = (0.0, low, low), (0.0, low)
         linked = [place for number in range(first, last) for place in self._linked(number, low, high)]
+        # Kadane's algorithm: a run goes on while its score is above 0, else the next piece begins another one.
         for place in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
             if place in taken:
                 run = (0.0, place + 1)
@@ -317,7 +317,12 @@ def _at_boundary(
     """Returns the markers between two target pieces with the white space `gap` of the translation among them.
 
     The gap stands after closing tags and before opening tags. A code has spaces as in the source, and none that the
-    punctuation `following` it forbids.
+    punctuation `following` it forbids. With the gap written as _:
+
+        dog</b>_<i>cat       markers </b> and <i> between "dog" and "cat"
+        sees_{n}_dogs        marker {n}, which had a space on both sides: one gap becomes two
+        sees_{n}.            the same marker before "."
+        ({n}_dogs            marker {n} of the source "({n} dogs": it was glued on the left and stays so
     """
     output: list[str | Marker] = []
     has_space = is_first
