@@ -69,6 +69,7 @@ class PairInspector:
         self._waiting: list[tuple[int, str, str]] | None = []
         self._numbers: dict[Check, array[int]] = {check: array("q") for check in Check if check in self._checks}
         self._hashes = {check: array("q") for check in (Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS)}
+        self._compares_pairs = not self._checks.isdisjoint(self._hashes)
         self._lengths = array("I"), array("I")
         self._scripts = bytearray(), bytearray()
 
@@ -94,11 +95,7 @@ class PairInspector:
 
         `is_whole` is False where a side is empty or no UTF-8: such a pair, which no training keeps, repeats nothing.
         """
-        if (
-            Check.DUPLICATE in self._checks
-            or Check.SEVERAL_TARGETS in self._checks
-            or Check.NEAR_DUPLICATE in self._checks
-        ):
+        if self._compares_pairs:
             self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))
             self._hashes[Check.SEVERAL_TARGETS].append(hash(source if is_whole else number))
         if Check.NEAR_DUPLICATE in self._checks:
