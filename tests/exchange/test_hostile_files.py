@@ -20,10 +20,9 @@ import torch
 from foreign_models import write_opus_mt
 
 from transduce.commands import main
-from transduce.exchange.checkpoint_reader import plain_values, read_checkpoint
 from transduce.exchange.imported_model import ForeignTensors
-from transduce.exchange.npz_reader import read_npz
 from transduce.exchange.pickle_reader import Call, Global
+from transduce.exchange.weight_files import plain_values, read_checkpoint, read_npz
 
 CANARY = "canary"
 
@@ -58,8 +57,7 @@ HOSTILE = {
     "a function by way of another": lambda folder: CallsGetattr(None),
     "import": lambda folder: Calls(builtins.__import__, "antigravity"),
     "an extension": lambda folder: Calls(copyreg.add_extension, "os", "system", 7),
-    "a scalar of NumPy": lambda folder: np.float64(3),
-    "an array of NumPy": lambda folder: np.arange(3),
+    "a function of NumPy": lambda folder: Calls(np.load, str(folder / "other.npy")),
     "an array of objects": lambda folder: np.array([Calls(os.system, canary_command(folder))]),
     "torch.load": lambda folder: Calls(torch.load, str(folder / "other.pt")),
     "a class": lambda folder: torch.nn.Linear(2, 3),
@@ -84,6 +82,36 @@ def test_nothing_of_a_checkpoint_is_called(tmp_path: Path, name: str, hidden: bo
     with pytest.raises(ValueError, match=r"model\.pt names .*Nothing of it was run"):
         read_checkpoint(path, model_of)
     assert not (tmp_path / CANARY).exists()
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("numpy", ["numpy.core", "numpy._core"])
+def test_the_best_bleu_of_fairseq_is_a_scalar_of_numpy_and_stays_a_record(
+    tmp_path: Path, numpy: str, legacy: bool
+) -> None:
+    """`fairseq-train --eval-bleu` saves its best BLEU as a `numpy.float64`; NumPy 2 renamed `numpy.core`."""
+    best, path = np.float64(27.31), tmp_path / "checkpoint_best.pt"
+    value = {
+        "args": argparse.Namespace(arch="transformer", clip_norm=np.float32(0.1)),
+        "model": {"weight": torch.arange(6.0).view(2, 3)},
+        "optimizer_history": [{"best_loss": best, "lr_scheduler_state": {"best": best}, "num_updates": np.int64(9)}],
+        "extra_state": {"best": best, "val_loss": best, "counts": np.array([5, 4, 3, 2])},
+    }
+    buffer = io.BytesIO()
+    torch.save(value, buffer, _use_new_zipfile_serialization=not legacy)
+    written = f"{np.float64.__module__}._core.multiarray\n".encode()
+    renamed = f"{numpy}.multiarray\n".encode()
+    if legacy:
+        assert written in buffer.getvalue()
+        path.write_bytes(buffer.getvalue().replace(written, renamed))
+    else:
+        with zipfile.ZipFile(buffer) as source, zipfile.ZipFile(path, "w") as target:
+            for entry in source.infolist():
+                target.writestr(entry.filename, source.read(entry).replace(written, renamed))
+    read, tensors = read_checkpoint(path, model_of)
+    assert tensors["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert plain_values(read["args"]) == {"arch": "transformer", "clip_norm": "a Call"}
+    assert read["extra_state"]["best"].function == Global(f"{numpy}.multiarray", "scalar")
 
 
 def archive(path: Path, content: bytes, storages: dict[str, bytes] = {}, compression: int = 0) -> None:  # noqa: B006
@@ -129,6 +157,7 @@ PICKLES = {
     "a key that is a bomb": b"\x80\x02})" + b"q\x00h\x00\x86" * 60 + b"K\x01s.",
     "a dictionary without a model": b"\x80\x02}.",
     "a model that is a list": b"\x80\x02}" + u("model") + b"]s.",
+    "an allocation": b"\x80\x02c__builtin__\nbytearray\n\x8a\x05" + (3 * 10**9).to_bytes(5, "little") + b"\x85R.",
     "a storage that is a bomb": b"\x80\x02}" + u("model") + b"})" + b"q\x00h\x00\x86" * 60 + b"Q" + u("x") + b"0s.",
 }
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.exchange.checkpoint_reader import part_of, plain_values, read_checkpoint
 from transduce.exchange.imported_model import (
     ForeignTensors,
     ImportedModel,
@@ -17,6 +16,7 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.layer_tensors import take_layers
 from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.exchange.weight_files import part_of, plain_values, read_checkpoint
 from transduce.model import Vocabulary
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary

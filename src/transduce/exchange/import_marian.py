@@ -18,8 +18,8 @@ from transduce.exchange.imported_model import (
     shared_number,
 )
 from transduce.exchange.marian_vocabulary import piece_file, read_vocabulary, vocabulary_files
-from transduce.exchange.npz_reader import read_npz
 from transduce.exchange.token_rows import ForeignVocabulary
+from transduce.exchange.weight_files import read_npz
 from transduce.model import FeedForward, Transformer, Vocabulary
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file

@@ -10,7 +10,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from transduce.exchange.checkpoint_reader import read_checkpoint
 from transduce.exchange.imported_model import (
     ForeignTensors,
     ImportedModel,
@@ -21,6 +20,7 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.layer_tensors import take_layers
 from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.exchange.weight_files import read_checkpoint
 from transduce.model import Vocabulary
 from transduce.model.positions import sinusoids
 from transduce.search import Decoding

@@ -1,4 +1,4 @@
-"""Reads the files that `torch.save` writes: tensors and plain data, without unpickling (see `pickle_reader`).
+"""Reads files of weights of other programs: of `torch.save`, without unpickling (see `pickle_reader`), and of NumPy.
 
 Every size is compared with the size of the file before memory is allocated for it.
 """
@@ -11,15 +11,15 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, read_pickle
-from transduce.exchange.stored_zip import check_entries, require_file
-
-__all__ = ["part_of", "plain_values", "read_checkpoint"]
 
 MAX_PICKLE_BYTES = 2**28
 MAX_SHARING = 8  # bytes of tensors for each byte of a file, since several tensors may be one
@@ -43,6 +43,9 @@ KNOWN = {
     *("collections.OrderedDict", "collections.defaultdict", "collections.Counter", "argparse.Namespace"),
     *(f"{module}.{name}" for module in ("builtins", "__builtin__") for name in BUILTINS),
     *("typing.Any", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter", "torch.Size"),
+    # Scalars and arrays of NumPy: `fairseq-train --eval-bleu` keeps its best BLEU as a `numpy.float64`.
+    *(f"{numpy}.multiarray.{name}" for numpy in ("numpy.core", "numpy._core") for name in ("scalar", "_reconstruct")),
+    *("numpy.dtype", "numpy.ndarray", "_codecs.encode"),
     *(f"torch.{name}" for name in DTYPES),
 }
 """Names that checkpoints have; all but the containers stay names."""
@@ -56,6 +59,9 @@ LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first value in files of torch befor
 Storages = dict[str, bytearray]
 """The bytes of each storage, by key."""
 
+ARRAY_TYPES = ("float32", "float16", "int8", "uint8")
+"""Types of the arrays of a model of Marian: weights, and its settings as bytes."""
+
 
 class StoredTensor(NamedTuple):
     """A tensor as a checkpoint describes it: a part of a storage."""
@@ -67,14 +73,7 @@ class StoredTensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-Select = Callable[[Any], Any]
-"""Returns the dictionary of tensors in the value that was saved."""
-
-Find = Callable[[Any], dict[str, StoredTensor]]
-"""Returns the tensors of that dictionary as the file describes them."""
-
-
-def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]:
+def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict[str, Tensor]]:
     """Returns the value in a file that `torch.save` wrote, and the tensors of the dictionary that `select` finds in it.
 
     The value has records in place of tensors; no other tensors are read. Raises ValueError for any other, a damaged or
@@ -87,7 +86,7 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
-    require_file(path)
+    _require_file(path)
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"
         value, storages = (_read_zip if is_zip else _read_legacy)(file, path, find)
@@ -103,8 +102,7 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
 
 def part_of(value: Any, name: str) -> Any:
     """Returns an attribute or an item of a record, an `argparse.Namespace` say, or of a dictionary; None without it."""
-    content = value.state.get("_content", value.state) if isinstance(value, Call) else value
-    return content.get(name) if isinstance(content, dict) else None
+    return _content(value).get(name)
 
 
 def plain_values(value: Any) -> dict[str, Any]:
@@ -112,8 +110,13 @@ def plain_values(value: Any) -> dict[str, Any]:
 
     A setting is a string, a number, a list of these, or the name of its type where it is anything else.
     """
+    return {str(key): _plain_value(inner) for key, inner in _content(value).items()}
+
+
+def _content(value: Any) -> dict[Any, Any]:
+    """Returns the attributes of a record, those that a container of OmegaConf wraps, or the items of a dictionary."""
     content = value.state.get("_content", value.state) if isinstance(value, Call) else value
-    return {str(key): _plain_value(inner) for key, inner in content.items()} if isinstance(content, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _plain_value(value: Any) -> Any:
@@ -135,11 +138,15 @@ def _is_known(name: Global) -> bool:
     return str(name) in KNOWN or name.module.startswith(RECORDS)
 
 
+Find = Callable[[Any], dict[str, StoredTensor]]
+"""Returns the tensors to read, of the value in a file."""
+
+
 def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
     """Reads a file of torch 1.6 or later, a zip of a pickle and of storages that are not compressed."""
     try:
         with zipfile.ZipFile(file) as archive:
-            check_entries(archive, path)
+            _check_entries(archive, path)
             entries = {entry.filename: entry for entry in archive.infolist()}
             folder = next((name.partition("/")[0] for name in entries if name.endswith("/data.pkl")), None)
             if folder is None or entries[f"{folder}/data.pkl"].file_size > MAX_PICKLE_BYTES:
@@ -207,22 +214,20 @@ def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
     """Returns the tensors of a dictionary, by name; raises ValueError where it is no dictionary of tensors."""
     if not isinstance(value, dict):
         raise ValueError("it holds no dictionary of tensors")
-    tensors = {str(name): _stored_tensor(inner) for name, inner in value.items()}
-    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
-
-
-def _stored_tensor(value: Any) -> StoredTensor | None:
-    """Returns the tensor that a call describes, within a parameter or alone; None where the value is no tensor."""
-    match value:
-        case Call(Global("torch._utils", "_rebuild_parameter"), (inner, *_)):
-            value = inner
-    match value:
-        case Call(Global("torch._utils", "_rebuild_tensor_v2"), arguments):
-            match arguments:
-                case (Persistent() as storage, int(offset), tuple(shape), tuple(strides), *_):
-                    return StoredTensor(*_storage(storage), offset, shape, strides)
-            raise ValueError("a tensor is described in a way that torch does not")
-    return None
+    tensors: dict[str, StoredTensor] = {}
+    for name, inner in value.items():
+        match inner:
+            case Call(Global("torch._utils", "_rebuild_parameter"), (parameter, *_)):
+                inner = parameter
+        match inner:
+            case Call(
+                Global("torch._utils", "_rebuild_tensor_v2"),
+                (Persistent() as storage, int(offset), tuple(shape), tuple(strides), *_),
+            ):
+                tensors[str(name)] = StoredTensor(*_storage(storage), offset, shape, strides)
+            case Call(Global("torch._utils", "_rebuild_tensor_v2")):
+                raise ValueError("a tensor is described in a way that torch does not")
+    return tensors
 
 
 def _storage(value: Persistent) -> tuple[str, torch.dtype]:
@@ -235,20 +240,70 @@ def _storage(value: Persistent) -> tuple[str, torch.dtype]:
 
 def _load(stored: StoredTensor, storages: Storages, place: str) -> Tensor:
     """Returns a copy of a tensor; raises ValueError where it reaches beyond its storage."""
+    _, dtype, offset, shape, strides = stored
     content = storages.get(stored.storage, bytearray())
-    available = len(content) // stored.dtype.itemsize
-    sizes = [stored.offset, *stored.shape, *stored.strides]
-    is_sane = len(stored.shape) == len(stored.strides) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in sizes)
-    if not is_sane or _numbers_needed(stored) > available:
+    available = len(content) // dtype.itemsize
+    sizes = [offset, *shape, *strides]
+    is_valid = len(shape) == len(strides) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in sizes)
+    count = math.prod(shape) if is_valid else 0
+    if count:
+        last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+        # At least one stored number for each element: a stride of 0 would make a large tensor of one number.
+        is_valid = max(count, last + 1) <= available
+    if not is_valid:
         raise ValueError(f"{place} is damaged: the tensor reaches beyond its {available:,} stored numbers")
-    if not math.prod(stored.shape):
-        return torch.empty(stored.shape, dtype=stored.dtype)
-    numbers = torch.frombuffer(content, dtype=stored.dtype, count=available)
-    return numbers.as_strided(stored.shape, stored.strides, stored.offset).clone()
+    if not count:
+        return torch.empty(shape, dtype=dtype)
+    numbers = torch.frombuffer(content, dtype=dtype, count=available)
+    return numbers.as_strided(shape, strides, offset).clone()
 
 
-def _numbers_needed(stored: StoredTensor) -> int:
-    """Returns the numbers that a storage must have for a tensor, at least one for each element."""
-    count = math.prod(stored.shape)
-    last = stored.offset + sum((size - 1) * stride for size, stride in zip(stored.shape, stored.strides, strict=True))
-    return max(count, last + 1) if count else 0
+def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
+    """Returns the arrays by name; raises ValueError for compressed, damaged or other files."""
+    _require_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_entries(archive, path)
+            return {
+                entry.filename.removesuffix(".npy"): _array(archive.read(entry), f"{path}: {entry.filename!a}")
+                for entry in archive.infolist()
+            }
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{path} is no npz file, or is damaged: {error}") from None
+
+
+def _array(content: bytes, place: str) -> NDArray[np.generic]:
+    """Returns the array of an entry; raises ValueError where header and size disagree."""
+    file = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, fortran, dtype = read_header[version](file)
+    except (ValueError, KeyError, TypeError, SyntaxError, TokenError) as error:
+        raise ValueError(f"{place} is no array: {error}") from None
+    if dtype.name not in ARRAY_TYPES or not dtype.isnative or fortran:
+        raise ValueError(
+            f"{place} is an array of {dtype.str}; a model has little-endian {', '.join(ARRAY_TYPES)} in C order"
+        )
+    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise ValueError(f"{place} is damaged: it has {len(content) - file.tell():,} bytes for the shape {shape}")
+    return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
+
+
+def _require_file(path: Path) -> None:
+    """Raises ValueError where `path` is no regular file; to open a pipe would wait for its writer."""
+    if not path.is_file():
+        raise ValueError(f"{path} is no file")
+
+
+def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raises ValueError for compressed entries, and for entries that claim more bytes than the file has.
+
+    torch and NumPy compress nothing, so that what is read is never larger than the file.
+    """
+    entries, size = archive.infolist(), path.stat().st_size
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{path} has the compressed entry {entry.filename!a}; save it again without compression")
+    if sum(entry.file_size for entry in entries) > size:
+        raise ValueError(f"{path} is damaged: its entries claim more than its {size:,} bytes")
