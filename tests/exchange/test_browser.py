@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from models import SEPARATE, TEXT, spec_of, write_random_model
 
-from transduce.exchange import browser_format, browser_runtime
-from transduce.exchange.browser_runtime import add_runtime, runtime_folder
+from transduce.exchange import browser_format
+from transduce.exchange.browser_format import add_runtime, runtime_folder
 from transduce.exchange.export import export
+from transduce.exchange.onnx_format import OnnxEngine
 from transduce.model_directory import Model
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.translation.search_method import SearchMethod
@@ -88,11 +89,11 @@ def runtime(tmp_path, monkeypatch):
     package = tmp_path / "package"
     (package / "dist").mkdir(parents=True)
     checksums = {}
-    for name in browser_runtime.CHECKSUMS:
+    for name in browser_format.CHECKSUMS:
         content = f"// {name}".encode()
         (package / "dist" / name).write_bytes(content)
         checksums[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(browser_runtime, "CHECKSUMS", checksums)
+    monkeypatch.setattr(browser_format, "CHECKSUMS", checksums)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return package
 
@@ -111,14 +112,14 @@ def test_npm_fetches_the_runtime_once(runtime, tmp_path, monkeypatch):
     counted = f"""
 import pathlib, shutil, sys
 folder = sys.argv[sys.argv.index("--pack-destination") + 1]
-shutil.copy({str(tmp_path / "packed.tgz")!r}, folder + "/onnxruntime-web-{browser_runtime.VERSION}.tgz")
+shutil.copy({str(tmp_path / "packed.tgz")!r}, folder + "/onnxruntime-web-{browser_format.VERSION}.tgz")
 pathlib.Path({str(tmp_path / "calls")!r}).open("a").write(sys.argv[2] + " ")
 """
     install_npm(tmp_path / "bin", monkeypatch, counted)
     for _ in range(2):
         folder = runtime_folder()
-        assert {path.name for path in folder.iterdir()} == set(browser_runtime.CHECKSUMS)
-    assert (tmp_path / "calls").read_text() == f"onnxruntime-web@{browser_runtime.VERSION} "
+        assert {path.name for path in folder.iterdir()} == set(browser_format.CHECKSUMS)
+    assert (tmp_path / "calls").read_text() == f"onnxruntime-web@{browser_format.VERSION} "
     (folder / "ort.wasm.bundle.min.mjs").write_text("damaged")
     assert runtime_folder() == folder
     assert (folder / "ort.wasm.bundle.min.mjs").read_text() == "// ort.wasm.bundle.min.mjs"
@@ -141,10 +142,10 @@ def test_the_message_of_npm_is_shown(runtime, tmp_path, monkeypatch):
 
 def test_a_damaged_archive_of_npm_is_refused(runtime, tmp_path, monkeypatch):
     script = "import pathlib, sys\nfolder = sys.argv[sys.argv.index('--pack-destination') + 1]\n"
-    archive = f"{browser_runtime.PACKAGE}-{browser_runtime.VERSION}.tgz"
+    archive = f"{browser_format.PACKAGE}-{browser_format.VERSION}.tgz"
     install_npm(tmp_path / "bin", monkeypatch, f"{script}pathlib.Path(folder, {archive!r}).write_bytes(b'damaged')")
     with pytest.raises(ValueError, match="the archive that npm fetched is damaged"):
-        browser_runtime.runtime_folder()
+        browser_format.runtime_folder()
 
 
 def test_a_runtime_that_is_another_is_refused(runtime):
@@ -184,7 +185,7 @@ def test_the_folder_is_whole_and_names_no_other_host(runtime, tmp_path):
         # Every file that a page names is in the folder.
         for name in re.findall(r"(?:from|src=|href=) ?\"\.?/?([\w/.-]+\.(?:js|css|mjs))\"", text):
             assert (folder / name).is_file(), name
-    assert browser_format.open_engine(folder, model).translate(["the cat"], [9])
+    assert OnnxEngine(folder).translate(["the cat"], [9])
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import SEPARATE, UNEQUAL, spec_of, write_random_model
 
-from transduce.exchange import ctranslate2_format, hugging_face_format, marian_format, onnx_format
-from transduce.exchange.export import export
+from transduce.exchange import hugging_face_format, marian_format
+from transduce.exchange.export import FORMATS, export
+from transduce.exchange.hugging_face_format import HuggingFaceEngine
+from transduce.exchange.marian_format import MarianEngine
 from transduce.model_directory import Model
 from transduce.translation.translator import Translator
 
@@ -40,13 +42,13 @@ BOTH = {
 OF_CTRANSLATE2 = {"unequal": UNEQUAL, "unequal-pre-epsilon": {**UNEQUAL, "norm": "pre", "norm_epsilon": 1e-3}}
 
 
-def greatest_difference(form, directory, folder):
+def greatest_difference(target, directory, folder):
     """The greatest difference of a token's log-probability between an export and the model in `directory`."""
-    model = Model.read(directory)
+    model, form = Model.read(directory), FORMATS[target]
     form.check(model)
     folder.mkdir()
     form.write(model, folder, "float32")
-    theirs = form.open_engine(folder, model).score(SOURCES, TARGETS)
+    theirs = form.open_engine(folder, model, ()).score(SOURCES, TARGETS)
     ours = Translator.load(directory).token_scores(SOURCES, TARGETS)
     assert [len(row) for row in theirs] == [len(row) for row in ours]
     return max(np.abs(left - right).max() for left, right in zip(ours, theirs, strict=True))
@@ -55,13 +57,13 @@ def greatest_difference(form, directory, folder):
 @pytest.mark.parametrize("change", [*BOTH, *OF_CTRANSLATE2])
 def test_ctranslate2_computes_our_log_probabilities(change, tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of({**BOTH, **OF_CTRANSLATE2}[change]))
-    assert greatest_difference(ctranslate2_format, directory, tmp_path / "out") < 3e-5
+    assert greatest_difference("ctranslate2", directory, tmp_path / "out") < 3e-5
 
 
 @pytest.mark.parametrize("change", BOTH)
 def test_hugging_face_computes_our_log_probabilities(change, tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
-    assert greatest_difference(hugging_face_format, directory, tmp_path / "out") < 3e-5
+    assert greatest_difference("hugging-face", directory, tmp_path / "out") < 3e-5
 
 
 REFUSED = {
@@ -112,7 +114,7 @@ def test_marian_computes_our_log_probabilities(change, tmp_path):
     pytest.importorskip("pymarian", reason="Marian is not installed: `pip install 'transduce[marian]'`")
     model = Model.read(write_random_model(tmp_path / "run", spec_of({**OF_MARIAN, **change})))
     marian_format.write(model, tmp_path, "float32")
-    theirs = marian_format.open_engine(tmp_path, model).score(SOURCES, TARGETS)
+    theirs = MarianEngine(tmp_path, model).score(SOURCES, TARGETS)
     ours = Translator.load(tmp_path / "run").token_scores(SOURCES, TARGETS)
     assert all(np.allclose(left[:-1], right, atol=1e-4) for left, right in zip(ours, theirs, strict=True))
 
@@ -127,7 +129,7 @@ def test_source_tags_stand_before_the_sources_that_marian_reads(tmp_path, monkey
 
     monkeypatch.setitem(sys.modules, "pymarian", SimpleNamespace(Translator=translator))
     model = Model.read(write_random_model(tmp_path / "run", spec_of(OF_MARIAN)))
-    engine = marian_format.open_engine(tmp_path, model).with_source_tags((5,))
+    engine = MarianEngine(tmp_path, model, (5,))
     engine.score(["cat"], ["tac"])
     engine.translate(["cat"], [9])
     tokens = [model.source.vocabulary[token] for token in (5, *model.source.encode(["cat"])[0])]
@@ -152,8 +154,7 @@ def test_a_model_that_would_rather_end_writes_the_same_elsewhere(target, tmp_pat
     export(run, target, tmp_path / "out", "float32", 0, print)
     parity = json.loads((tmp_path / "out" / "parity.json").read_text())
     assert parity["text_differences"] == []
-    engine = {"ctranslate2": ctranslate2_format, "hugging-face": hugging_face_format, "onnx": onnx_format}[target]
-    translated = engine.open_engine(tmp_path / "out", Model.read(run)).translate(texts, [9, 9])
+    translated = FORMATS[target].open_engine(tmp_path / "out", Model.read(run), ()).translate(texts, [9, 9])
     assert [each.text for each in translated] == [
         str(each) for each in Translator.load(run).translate(texts, greedy=True)
     ]
@@ -161,14 +162,14 @@ def test_a_model_that_would_rather_end_writes_the_same_elsewhere(target, tmp_pat
 
 
 def test_a_wrong_export_is_refused_and_leaves_nothing(fluent, tmp_path, command, monkeypatch):
-    write = ctranslate2_format.write
+    form = FORMATS["ctranslate2"]
 
     def write_wrong(model, folder, precision):
         next(model.module.decoder[0].feed_forward.parameters()).data.add_(1e-2)
-        write(model, folder, precision)
+        form.write(model, folder, precision)
         next(model.module.decoder[0].feed_forward.parameters()).data.sub_(1e-2)
 
-    monkeypatch.setattr(ctranslate2_format, "write", write_wrong)
+    monkeypatch.setitem(FORMATS, "ctranslate2", form._replace(write=write_wrong))
     code, stdout, stderr = command("export", fluent, "--to", "ctranslate2", "--out", tmp_path / "out")
     assert (code, stdout) == (1, "")
     assert "the greatest difference of a token's log-probability is" in stderr
@@ -214,10 +215,9 @@ def test_hugging_face_saves_the_model_again(change, tmp_path):
     from transformers import AutoModelForSeq2SeqLM
 
     directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
-    assert greatest_difference(hugging_face_format, directory, tmp_path / "out") < 3e-5
+    assert greatest_difference("hugging-face", directory, tmp_path / "out") < 3e-5
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "out")
-    model = Model.read(directory)
-    theirs = hugging_face_format.open_engine(tmp_path / "out", model).score(SOURCES, TARGETS)
+    theirs = HuggingFaceEngine(tmp_path / "out").score(SOURCES, TARGETS)
     ours = Translator.load(directory).token_scores(SOURCES, TARGETS)
     assert all(np.allclose(left, right, atol=3e-5) for left, right in zip(ours, theirs, strict=True))
 

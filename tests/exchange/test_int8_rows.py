@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transduce.exchange.int8_rows import int8_rows
+from transduce.exchange.transformer_weights import int8_rows
 
 
 def test_a_matrix_is_the_integers_times_the_scales_and_no_pair_of_products_overflows():

@@ -11,8 +11,9 @@ import torch
 from models import spec_of, write_random_model
 
 from transduce.exchange import onnx_format
-from transduce.exchange.int8_rows import int8_rows
+from transduce.exchange.export import FORMATS
 from transduce.exchange.parity import compare, odd_sentences
+from transduce.exchange.transformer_weights import int8_rows
 from transduce.model import TransformerModel
 from transduce.model_directory import Model
 from transduce.search import Decoding
@@ -56,12 +57,12 @@ def written(changes, folder, precision="float32"):
     model = noisy_model(changes, folder)
     onnx_format.check(model)
     onnx_format.write(model, folder, precision)
-    return model, onnx_format.open_engine(folder, model)
+    return model, onnx_format.OnnxEngine(folder)
 
 
 def parity(model, engine, lines):
     translator = Translator([model.module], model.source, model.target, model.config.decoding)
-    return compare(translator, engine, lines, onnx_format.MAX_POSITIONS)
+    return compare(translator, engine, lines, FORMATS["onnx"].max_positions)
 
 
 def odd(model):

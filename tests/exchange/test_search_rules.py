@@ -8,16 +8,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
 from models import spec_of, write_random_model
 
-from transduce.exchange.banned_tokens import with_banned_tokens
 from transduce.exchange.ctranslate2_folder import load_ctranslate2
-from transduce.exchange.export import FORMATS, export
+from transduce.exchange.export import FORMATS, export, with_banned_tokens
 from transduce.exchange.parity import EngineTranslation, ParityError, compare
 from transduce.model_directory import Model, write_model
 from transduce.search import Decoding
@@ -52,12 +50,11 @@ def write_eager_model(folder: Path, logits: tuple[float, float, float]) -> Path:
 
 def by_engine(target: str) -> Callable[[Path, Path], list[str]]:
     """Returns a function that translates as parity does."""
-    module = import_module(f"transduce.exchange.{FORMATS[target].module}")
 
     def translate(run: Path, folder: Path) -> list[str]:
         model = Model.read(run)
         bounds = [len(tokens) + 51 for tokens in model.source.encode(LINES)]
-        return [each.text for each in module.open_engine(folder, model).translate(LINES, bounds)]
+        return [each.text for each in FORMATS[target].open_engine(folder, model, ()).translate(LINES, bounds)]
 
     return translate
 

@@ -17,7 +17,7 @@ from transduce.bulk.finished_shards import FinishedShards
 from transduce.bulk.job import ShardResult
 from transduce.commands import output
 from transduce.commands.output import check_writable, open_output, release_outputs, write_output
-from transduce.exchange import browser_runtime
+from transduce.exchange import browser_format
 from transduce.measure.calibration import reliability_curve
 from transduce.model_directory import CARD, Model, verify, weights_of, write_config, write_model, write_new_model
 from transduce.pages import draw_calibration, draw_tree
@@ -61,9 +61,9 @@ def add_runtime(text, out):
     package.mkdir(exist_ok=True)
     (package / "runtime").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(browser_runtime, "CHECKSUMS", {"runtime": browser_runtime._checksum(package / "runtime")})
-        patch.setattr(browser_runtime, "_cache", lambda: out.parent)
-        browser_runtime.add_runtime(package)
+        patch.setattr(browser_format, "CHECKSUMS", {"runtime": browser_format._checksum(package / "runtime")})
+        patch.setattr(browser_format, "_cache", lambda: out.parent)
+        browser_format.add_runtime(package)
 
 
 def save_subwords(text, out):

@@ -43,7 +43,7 @@ def export(
     ] = None,
 ) -> None:
     """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
-    from transduce.exchange.browser_runtime import add_runtime
+    from transduce.exchange.browser_format import add_runtime
     from transduce.exchange.export import FORMATS, PARITY, export
     from transduce.runtime.signals import raise_on_signals
 

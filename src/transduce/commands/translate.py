@@ -216,8 +216,8 @@ def _load_translator(
     from transduce.translation.translator import Translator
 
     if engine is Engine.CTRANSLATE2:
-        from transduce.exchange.ctranslate2_engine import check_method
         from transduce.exchange.ctranslate2_folder import load_ctranslate2, read_exported_config
+        from transduce.exchange.ctranslate2_format import check_method
         from transduce.translation.source_request import choose_tags
 
         check_method(method)

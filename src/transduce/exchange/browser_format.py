@@ -3,26 +3,39 @@
 The folder is an ONNX export, which the page's own tokenizer and search run by onnxruntime-web.
 """
 
-import json
+import hashlib
+import os
 import shutil
+import subprocess
+import tarfile
+import tempfile
+import zlib
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transduce.exchange import onnx_format
-from transduce.exchange.browser_runtime import VERSION, runtime_folder
-from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
+from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
+from transduce.model_directory import Model
+from transduce.storage.atomic import atomic_write
 from transduce.text.subwords import Subwords
 from transduce.translation.line_lengths import MAX_LINE_TOKENS
 from transduce.translation.search_rules import SearchRules
 
-if TYPE_CHECKING:
-    from transduce.exchange.onnx_engine import OnnxEngine
-    from transduce.model_directory import Model
+PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 
-__all__ = ["MAX_POSITIONS", "check", "open_engine", "write"]
+CHECKSUMS = {
+    "ort.wasm.bundle.min.mjs": "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
+    "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
+}
+"""SHA-256 of the files of this version that the page needs; they are under MIT licence."""
 
-MAX_POSITIONS = onnx_format.MAX_POSITIONS
+TIMEOUT = 600.0  # seconds for 33 MB
+BY_HAND = (
+    f"run `npm pack {PACKAGE}@{VERSION} && tar xzf {PACKAGE}-{VERSION}.tgz`, where npm and a network are, and give the "
+    "folder: `--runtime package`"
+)
+
 RUNTIME = "runtime"  # the folder of onnxruntime-web
 
 READ_ME = f"""# A page that translates
@@ -38,12 +51,7 @@ graphs of `onnx`, run by onnxruntime in Python, with the original; it does not c
 """
 
 
-def check(model: "Model") -> None:
-    """Raises ValueError where the page cannot represent the model, with the option."""
-    onnx_format.check(model)
-
-
-def write(model: "Model", folder: Path, precision: str) -> None:
+def write(model: Model, folder: Path, precision: str) -> None:
     """Writes the graphs and tokenizers, the page, its settings and onnxruntime-web.
 
     Raises ValueError where onnxruntime-web is not cached and npm cannot fetch it.
@@ -53,17 +61,11 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     with as_file(files("transduce.exchange") / "page") as page:
         for asset in page.iterdir():
             shutil.copyfile(asset, folder / asset.name)
-    settings = json.dumps(_settings(model, folder, precision), indent=2)
-    (folder / "page.json").write_text(settings + "\n", "utf-8", newline="\n")
+    write_json(folder / "page.json", _settings(model, folder, precision))
     (folder / "README.md").write_text(READ_ME, "utf-8", newline="\n")
 
 
-def open_engine(folder: Path, model: "Model") -> "OnnxEngine":
-    """Returns onnxruntime with the model that `write` has put into `folder`."""
-    return onnx_format.open_engine(folder, model)
-
-
-def _settings(model: "Model", folder: Path, precision: str) -> dict[str, Any]:
+def _settings(model: Model, folder: Path, precision: str) -> dict[str, Any]:
     """Returns the content of `page.json`."""
     config, limit = model.config, model.module.max_positions
     graphs = [f"{onnx_format.GRAPHS}/{name}" for name in onnx_format.graph_files(precision)]
@@ -80,3 +82,74 @@ def _settings(model: "Model", folder: Path, precision: str) -> dict[str, Any]:
             *([f"{TARGET_FOLDER}/tokenizer.json"] if model.source is not model.target else []),
         ],
     }
+
+
+def runtime_folder() -> Path:
+    """Returns the folder with the files of `CHECKSUMS`, which npm fetches where they are not cached yet.
+
+    Raises ValueError, with the commands to run by hand, where npm cannot fetch them.
+    """
+    folder = _cache()
+    if not all((folder / name).is_file() and _checksum(folder / name) == value for name, value in CHECKSUMS.items()):
+        with tempfile.TemporaryDirectory() as temporary:
+            add_runtime(_unpack(_npm_pack(Path(temporary)), Path(temporary)))
+    return folder
+
+
+def add_runtime(folder: Path) -> None:
+    """Copies the files of an unpacked npm package into the cache.
+
+    Raises ValueError where a file is missing or is not that of this version.
+    """
+    source = folder / "dist" if (folder / "dist").is_dir() else folder
+    for name, checksum in CHECKSUMS.items():
+        if not (source / name).is_file():
+            raise ValueError(f"{source} has no {name}, so it is no {PACKAGE} {VERSION}: {BY_HAND}")
+        if _checksum(source / name) != checksum:
+            raise ValueError(f"{source / name} is not that of {PACKAGE} {VERSION}: {BY_HAND}")
+    cache = _cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    for name in CHECKSUMS:
+        content = (source / name).read_bytes()
+        atomic_write(cache / name, lambda path, content=content: path.write_bytes(content))  # type: ignore[misc]
+
+
+def _cache() -> Path:
+    """Returns the folder of this version in the user's cache."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "transduce" / f"{PACKAGE}-{VERSION}"
+
+
+def _checksum(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _npm_pack(folder: Path) -> Path:
+    """Returns the archive that npm downloads into `folder`."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ValueError(f"the page needs {PACKAGE}, and npm, which fetches it, is not installed: {BY_HAND}")
+    command = [npm, "pack", f"{PACKAGE}@{VERSION}", "--ignore-scripts", "--silent", "--pack-destination", str(folder)]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, encoding="utf-8", timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"npm did not fetch {PACKAGE} in {TIMEOUT:g} seconds: {BY_HAND}") from None
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip() or f"exit code {error.returncode}").splitlines()[-1]
+        raise ValueError(f"npm cannot fetch {PACKAGE} ({reason}): {BY_HAND}") from None
+    return folder / f"{PACKAGE}-{VERSION}.tgz"
+
+
+def _unpack(archive: Path, folder: Path) -> Path:
+    """Returns `folder` with the files of the archive that the page needs; raises ValueError for a damaged archive."""
+    try:
+        with tarfile.open(archive) as package:
+            for name in CHECKSUMS:
+                member = package.extractfile(f"package/dist/{name}")
+                assert member is not None
+                (folder / name).write_bytes(member.read())
+    except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
+        raise ValueError(f"the archive that npm fetched is damaged ({error}): {BY_HAND}") from None
+    return folder

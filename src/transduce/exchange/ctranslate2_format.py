@@ -1,38 +1,41 @@
-"""Models in the format of CTranslate2, an engine in C++ for CPUs and GPUs."""
+"""Models in the format of CTranslate2, an engine in C++ for CPUs and GPUs, and its search with our subwords."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.corpus import subwords_files
-from transduce.exchange.int8_rows import int8_rows
+from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
-    AttentionMatrices,
     Linear,
-    NetworkMatrices,
     NormWeights,
     TransformerWeights,
+    int8_rows,
     position_tables,
     transformer_weights,
 )
-from transduce.model import FeedForward
-from transduce.model.experts import FeedForwardSpec
+from transduce.model import FeedForward, Vocabulary, build_without_weights
+from transduce.model_directory import Config, Model
+from transduce.search import Hypothesis, StopCheck, length_penalty
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.batching import SentenceBatch
+from transduce.translation.line_translator import LineTranslator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.texts import one_line
 
-if TYPE_CHECKING:
-    from transduce.exchange.ctranslate2_engine import CTranslate2Translator
-    from transduce.model_directory import Model
-
-__all__ = ["CONFIG_COPY", "MAX_POSITIONS", "WEIGHTS", "check", "import_ctranslate2", "open_engine", "write"]
-
-MAX_POSITIONS = TABLE_POSITIONS
 WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
+
+PAIRS_AT_ONCE = 64  # scored in one batch
+
+AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported weights
 
 
 def import_ctranslate2() -> ModuleType:
@@ -44,12 +47,12 @@ def import_ctranslate2() -> ModuleType:
     return ctranslate2
 
 
-def check(model: "Model") -> None:
+def check(model: Model) -> None:
     """Raises ValueError where CTranslate2 cannot represent the model, with the option."""
     check_products(model, "CTranslate2")
 
 
-def write(model: "Model", folder: Path, precision: str) -> None:
+def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies into `folder`; `precision` is float32, float16 or int8.
 
     The subwords and our settings of the model, `transduce.json`, are written too: with them the folder translates text.
@@ -67,24 +70,21 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     (folder / CONFIG_COPY).write_text(config + "\n", "utf-8", newline="\n")
 
 
-def open_engine(folder: Path, model: "Model") -> "CTranslate2Translator":
-    """Returns the engine with the model that `write` has put into `folder`."""
-    from transduce.exchange.ctranslate2_engine import CTranslate2Translator
-
-    return CTranslate2Translator(folder, model.config, (model.source, model.target))
-
-
-def _specification(model: "Model", weights: TransformerWeights) -> Any:
+def _specification(model: Model, weights: TransformerWeights) -> Any:
     """Returns the model as CTranslate2's own converters describe one."""
     import_ctranslate2()
     from ctranslate2.specs import transformer_spec
+    from ctranslate2.specs.common_spec import Activation
 
-    spec = weights.spec
+    spec, symbols = weights.spec, weights.spec.symbols
+    assert isinstance(spec.feed_forward, FeedForward)
     shape = {
         "num_heads": weights.heads,
         "head_dim": None if weights.heads * weights.width == spec.d_model else weights.width,
         "pre_norm": spec.norm == "pre",
-        "activation": _activation(spec.feed_forward),
+        "activation": {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}[
+            spec.feed_forward.activation
+        ],
     }
     encoder = transformer_spec.TransformerEncoderSpec(spec.encoder_layers, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(spec.decoder_layers, **shape)
@@ -98,15 +98,23 @@ def _specification(model: "Model", weights: TransformerWeights) -> Any:
     for part, norm in ((encoder, weights.encoder_norm), (decoder, weights.decoder_norm)):
         if norm is not None:
             _set_norm(part.layer_norm, norm)
-    for layer, parts in zip(encoder.layer, weights.encoder, strict=True):
-        _set_self_attention(layer.self_attention, parts.attention)
-        _set_network(layer.ffn, parts.network)
-    for layer, of_decoder in zip(decoder.layer, weights.decoder, strict=True):
-        _set_self_attention(layer.self_attention, of_decoder.attention)
-        _set_cross_attention(layer.attention, of_decoder.cross)
-        _set_network(layer.ffn, of_decoder.network)
+    layers = zip((*encoder.layer, *decoder.layer), (*weights.encoder, *weights.decoder), strict=True)
+    for part, layer in layers:
+        own, cross = layer.attention, layer.cross
+        _set_attention(part.self_attention, [[own.query, own.key, own.value], [own.output]], own.norm)
+        if cross is not None:
+            _set_attention(part.attention, [[cross.query], [cross.key, cross.value], [cross.output]], cross.norm)
+        _set_linear(part.ffn.linear_0, [layer.inner])
+        _set_linear(part.ffn.linear_1, [layer.outer])
+        _set_norm(part.ffn.layer_norm, layer.norm)
     specification = transformer_spec.TransformerSpec(encoder, decoder)
-    _set_vocabularies(specification, model)
+    source, target = model.source.vocabulary, model.target.vocabulary
+    specification.register_source_vocabulary(source)
+    specification.register_target_vocabulary(target)
+    specification.config.unk_token = source[symbols.pad]  # no text of ours has an unknown token
+    specification.config.bos_token = specification.config.decoder_start_token = target[symbols.begin]
+    specification.config.eos_token = target[symbols.end]
+    specification.config.add_source_eos = True
     specification.config.layer_norm_epsilon = spec.norm_epsilon
     return specification
 
@@ -124,43 +132,10 @@ def _quantise(part: Any) -> None:
                 _quantise(layer)
 
 
-def _activation(network: FeedForwardSpec) -> Any:
-    """Returns CTranslate2's name of the activation."""
-    from ctranslate2.specs.common_spec import Activation
-
-    assert isinstance(network, FeedForward)
-    return {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}[network.activation]
-
-
-def _set_vocabularies(specification: Any, model: "Model") -> None:
-    """Names the tokens and the symbols; no text of ours has an unknown token."""
-    symbols = model.config.model.symbols
-    source, target = model.source.vocabulary, model.target.vocabulary
-    specification.register_source_vocabulary(source)
-    specification.register_target_vocabulary(target)
-    specification.config.unk_token = source[symbols.pad]
-    specification.config.bos_token = specification.config.decoder_start_token = target[symbols.begin]
-    specification.config.eos_token = target[symbols.end]
-    specification.config.add_source_eos = True
-
-
-def _set_self_attention(part: Any, attention: AttentionMatrices) -> None:
-    _set_linear(part.linear[0], [attention.query, attention.key, attention.value])
-    _set_linear(part.linear[1], [attention.output])
-    _set_norm(part.layer_norm, attention.norm)
-
-
-def _set_cross_attention(part: Any, attention: AttentionMatrices) -> None:
-    _set_linear(part.linear[0], [attention.query])
-    _set_linear(part.linear[1], [attention.key, attention.value])
-    _set_linear(part.linear[2], [attention.output])
-    _set_norm(part.layer_norm, attention.norm)
-
-
-def _set_network(part: Any, network: NetworkMatrices) -> None:
-    _set_linear(part.linear_0, [network.inner])
-    _set_linear(part.linear_1, [network.outer])
-    _set_norm(part.layer_norm, network.norm)
+def _set_attention(part: Any, maps: Sequence[Sequence[Linear]], norm: NormWeights) -> None:
+    for linear, of_linear in zip(part.linear, maps, strict=True):
+        _set_linear(linear, of_linear)
+    _set_norm(part.layer_norm, norm)
 
 
 def _set_linear(part: Any, maps: Sequence[Linear]) -> None:
@@ -172,3 +147,156 @@ def _set_linear(part: Any, maps: Sequence[Linear]) -> None:
 
 def _set_norm(part: Any, norm: NormWeights) -> None:
     part.gamma, part.beta = norm.scale, norm.shift
+
+
+class CTranslate2Translator(LineTranslator):
+    """Translates lines with a model that was exported to CTranslate2, or scores pairs of lines."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        sides: tuple[TokenVocabulary, TokenVocabulary],
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        precision: str | None = None,
+    ) -> None:
+        """Loads the model in `folder`, whose settings are `config`, and whose subwords are `sides`.
+
+        `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError where
+        CTranslate2 cannot load the model on the device.
+        """
+        vocabulary = Vocabulary(source=sides[0].size, target=sides[1].size)
+        # The settings of the model bound the lengths of lines; CTranslate2 has the weights.
+        super().__init__([build_without_weights(config.model, vocabulary).eval()], *sides, config.decoding)
+        self._ids = {string: token for token, string in enumerate(self.target.vocabulary)}
+        self.max_line_tokens = min(self.max_line_tokens, TABLE_POSITIONS - 1)
+        kind, _, index = device.partition(":")
+        try:
+            self._engine = import_ctranslate2().Translator(
+                str(folder),
+                device=kind,
+                device_index=int(index or 0),
+                compute_type=precision or AS_EXPORTED,
+                intra_threads=threads or 0,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target, end symbol included."""
+        return self._score(
+            self.encode_sources(sources),
+            self.encode_checked(targets, self.target, " of the target"),
+        )
+
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        results = self._engine.translate_batch(
+            _strings(self.encode_sources(lines, ""), self.source),
+            beam_size=1,
+            max_batch_size=PAIRS_AT_ONCE,
+            max_decoding_length=max(bounds),
+            min_decoding_length=1,
+            max_input_length=0,
+        )
+        whole = (self._tokens(result.hypotheses[0]) for result in results)
+        rows = [tokens[:bound] for tokens, bound in zip(whole, bounds, strict=True)]
+        return list(map(EngineTranslation, map(one_line, self.target.decode(rows)), rows))
+
+    def _search(
+        self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck
+    ) -> list[list[Hypothesis]]:
+        """Translates a batch.
+
+        CTranslate2 has one bound for all sentences. A sentence whose translation exceeds its own bound is translated
+        again, alone, so that its translation does not depend on the batch. A sentence with empty hypotheses among its
+        `n_best` is translated again too.
+        """
+        check_method(method)
+        bounds = batch.max_lengths(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
+        translated = self._translate(batch, method, max(bounds))
+        for place, bound in enumerate(bounds):
+            wanted = min(method.n_best, len(translated[place]))
+            translated[place] = [hypothesis for hypothesis in translated[place] if hypothesis.tokens]
+            is_too_long = any(len(hypothesis.tokens) > bound for hypothesis in translated[place])
+            if is_too_long or len(translated[place]) < wanted:
+                has_prefix = bool(batch.prefixes[place])
+                (translated[place],) = self._translate(batch.select([place]), method, bound, not has_prefix)
+        return [hypotheses[: method.n_best] for hypotheses in translated]
+
+    def _translate(
+        self, batch: SentenceBatch, method: SearchMethod, bound: int, bans_empty: bool = False
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each sentence; of CTranslate2's the best by our length penalty come first.
+
+        Where it bans empty translations, CTranslate2 divides the other probabilities by their sum, so that they are
+        scored again.
+        """
+        sources, prefixes = _strings(batch.sources, self.source), _strings(batch.prefixes, self.target)
+        width, alpha = method.width, method.decoding.length_penalty
+        results = self._engine.translate_batch(
+            sources,
+            target_prefix=prefixes if any(prefixes) else None,
+            beam_size=width,
+            num_hypotheses=width,
+            length_penalty=alpha,
+            max_decoding_length=bound,
+            min_decoding_length=int(bans_empty),
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+        translated = []
+        for source, result in zip(batch.sources, results, strict=True):
+            # CTranslate2's score is the log-probability of the tokens after the prefix, divided by length^α.
+            log_probabilities = [
+                score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            if any(prefixes) or bans_empty:
+                log_probabilities = self._score_hypotheses(source, result.hypotheses)
+            divisors = [length_penalty(len(tokens), alpha) if width > 1 else 1.0 for tokens in result.hypotheses]
+            hypotheses = [
+                Hypothesis(self._tokens(tokens), log_probability, log_probability / divisor)
+                for tokens, log_probability, divisor in zip(result.hypotheses, log_probabilities, divisors, strict=True)
+            ]
+            translated.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
+        return translated
+
+    def _score_hypotheses(self, source: list[int], hypotheses: Sequence[Sequence[str]]) -> list[float]:
+        """Returns the log-probability of each hypothesis, without the end symbol where it has not ended."""
+        tokens = [self._tokens(hypothesis) for hypothesis in hypotheses]
+        scores = self._score([source] * len(tokens), tokens)
+        return [float(row[: len(hypothesis)].sum()) for row, hypothesis in zip(scores, hypotheses, strict=True)]
+
+    def _score(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float64]]:
+        results = self._engine.score_batch(
+            _strings(sources, self.source),
+            _strings(targets, self.target),
+            max_batch_size=PAIRS_AT_ONCE,
+            max_input_length=0,
+        )
+        return [np.array(result.log_probs, dtype=np.float64) for result in results]
+
+    def _tokens(self, strings: Sequence[str]) -> list[int]:
+        """Returns the tokens of CTranslate2's strings, without the end symbol."""
+        ended = bool(strings) and self._ids[strings[-1]] == self.symbols.end
+        return [self._ids[string] for string in strings[: len(strings) - ended]]
+
+
+def check_method(method: SearchMethod) -> None:
+    """Raises ValueError for a search that CTranslate2 does not have."""
+    if method.sampling is not None:
+        raise ValueError("--engine ctranslate2 does not sample by our seeds: leave out --sample, or --engine")
+    if method.decoding.margin is not None:
+        raise ValueError("--engine ctranslate2 has no threshold pruning: add --margin inf, or leave out --engine")
+    if method.decoding.no_repeat_ngram is not None:
+        raise ValueError("--engine ctranslate2 scores a ban otherwise: leave out --no-repeat-ngram, or --engine")
+    if method.decoding.coverage_penalty is not None:
+        raise ValueError("--engine ctranslate2 ranks by another coverage: leave out --coverage-penalty, or --engine")
+
+
+def _strings(rows: Sequence[Sequence[int]], side: TokenVocabulary) -> list[list[str]]:
+    """Returns the vocabulary's strings of tokens."""
+    return [[side.vocabulary[token] for token in row] for row in rows]

@@ -1,17 +1,26 @@
 """Export of a model directory for another engine, with a proof of parity in the exported folder."""
 
+import copy
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import torch
+from torch import nn
 
 from transduce import __version__
-from transduce.exchange.banned_tokens import with_banned_tokens
-from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
+from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
+from transduce.exchange.ctranslate2_format import CTranslate2Translator
+from transduce.exchange.hugging_face_format import HuggingFaceEngine
+from transduce.exchange.marian_format import MarianEngine
+from transduce.exchange.onnx_format import OnnxEngine
+from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences
 from transduce.exchange.representable import refusal
+from transduce.exchange.transformer_weights import TABLE_POSITIONS
+from transduce.model import TransformerModel
 from transduce.model_directory import RECIPE, Model, check_new_or_empty, fingerprint
 from transduce.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
@@ -19,35 +28,64 @@ from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
 from transduce.text.token_vocabulary import tags_of
 from transduce.trainer.validation import read_parallel_text
+from transduce.translation.search_rules import SearchRules
 from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator
 
-__all__ = ["FORMATS", "PARITY", "export"]
-
 PARITY = "parity.json"
+BANNED_LOGIT = -3e4  # far below any logit, and a number in float16, which ends at 65,504
 
 
 class ExportFormat(NamedTuple):
-    """An engine that reads an exported folder: its module in this package, its package, and the precisions of weights.
+    """An engine that reads an exported folder, and the functions of its format."""
 
-    The module has `check(model)`, which raises ValueError for a model that the engine cannot represent;
-    `write(model, folder, precision)`; `open_engine(folder, model)`, which returns a `ForeignEngine`, with
-    `with_source_tags(tags)` where `check` accepts models with tags; and `MAX_POSITIONS` of a sentence, None for any
-    number.
-    """
-
-    module: str
-    package: str
-    precisions: tuple[str, ...]
-    bans_in_weights: bool = False  # see `banned_tokens`
+    package: str  # of the engine
+    precisions: tuple[str, ...]  # of the weights, the default first
+    check: Callable[[Model], object]  # raises ValueError for a model that the engine cannot represent
+    write: Callable[[Model, Path, str], None]  # writes the model into a folder in a precision
+    # Returns the engine of the folder; the last argument are tags that stand before every source.
+    open_engine: Callable[[Path, Model, Sequence[int]], ForeignEngine]
+    max_positions: int | None = None  # of a sentence; None: any number
+    bans_in_weights: bool = False  # see `with_banned_tokens`
 
 
 FORMATS = {
-    "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8"), True),
-    "onnx": ExportFormat("onnx_format", "onnxruntime", ("float32", "float16", "int8")),
-    "browser": ExportFormat("browser_format", "onnxruntime", ("int8", "float16", "float32")),
-    "hugging-face": ExportFormat("hugging_face_format", "transformers", ("float32",)),
-    "marian": ExportFormat("marian_format", "pymarian", ("float32",), True),
+    "ctranslate2": ExportFormat(
+        "ctranslate2",
+        ("float32", "float16", "int8"),
+        ctranslate2_format.check,
+        ctranslate2_format.write,
+        lambda folder, model, tags: CTranslate2Translator(
+            folder, model.config, (model.source, model.target)
+        ).with_source_tags(tags),
+        max_positions=TABLE_POSITIONS,
+        bans_in_weights=True,
+    ),
+    "onnx": ExportFormat(
+        "onnxruntime",
+        ("float32", "float16", "int8"),
+        onnx_format.check,
+        onnx_format.write,
+        lambda folder, model, tags: OnnxEngine(folder),
+    ),
+    "browser": ExportFormat(
+        "onnxruntime",
+        ("int8", "float16", "float32"),
+        onnx_format.check,
+        browser_format.write,
+        lambda folder, model, tags: OnnxEngine(folder),
+    ),
+    "hugging-face": ExportFormat(
+        "transformers",
+        ("float32",),
+        hugging_face_format.check,
+        hugging_face_format.write,
+        lambda folder, model, tags: HuggingFaceEngine(folder),
+        max_positions=TABLE_POSITIONS,
+    ),
+    "marian": ExportFormat(
+        "pymarian", ("float32",), marian_format.check, marian_format.write, MarianEngine, bans_in_weights=True
+    ),
 }
 
 NOT_ELSEWHERE = {
@@ -65,17 +103,18 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     another process exports to it. Raises ParityError, and leaves nothing, where the engines differ by more than the
     tolerance.
     """
-    if precision not in FORMATS[target].precisions:
-        raise ValueError(f"--precision {precision}: an export to {target} has {', '.join(FORMATS[target].precisions)}")
+    form = FORMATS[target]
+    if precision not in form.precisions:
+        raise ValueError(f"--precision {precision}: an export to {target} has {', '.join(form.precisions)}")
     out = out.resolve()
     check_new_or_empty(out)
-    model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
+    model = Model.read(run)
     for key, reason in NOT_ELSEWHERE.items():
         if getattr(model.config.decoding, key) is not None:
             remedy = f"`transduce info {run} --set decoding.{key}=null` switches it off"
             raise refusal(target, f"`decoding.{key}` {reason}", remedy)
-    module.check(model)
-    if FORMATS[target].bans_in_weights:
+    form.check(model)
+    if form.bans_in_weights:
         model = with_banned_tokens(model)
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
@@ -83,18 +122,44 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
             for path in staging.iterdir():  # of an export that was killed
                 remove(path)
             say(f"writing {target} in {precision}")
-            module.write(model, staging, precision)
-            parity = _compare(run, model, module, staging, sentences, say)
+            form.write(model, staging, precision)
+            parity = _compare(run, model, form, staging, sentences, say)
             if (fault := parity.fault(precision)) is not None:
                 raise ParityError(
                     f"the exported model does not compute what {run} computes: {fault}; nothing was written"
                 )
-            _write_parity(run, staging, target, precision, parity)
+            described = {
+                "engine": target,
+                "engine_version": importlib.metadata.version(form.package),
+                "precision": precision,
+                "transduce": __version__,
+                "model": fingerprint(run),
+                **parity.as_dictionary(),
+            }
+            atomic_write_text(staging / PARITY, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
             _publish(staging, out)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
     return parity
+
+
+def with_banned_tokens(model: Model) -> Model:
+    """Returns a model whose readout has a bias that bans tokens; all other weights are those of `model`.
+
+    The log-probabilities of the other tokens are divided by the sum of their probabilities. Programs that read an
+    exported folder pass options of their own, or none, and would choose padding or the begin symbol on odd lines. Where
+    the format has no file of options that each program reads, the exported model itself has the ban.
+    """
+    module = model.module
+    assert isinstance(module, TransformerModel)
+    shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    banning: TransformerModel = copy.deepcopy(module, shared)
+    readout = module.readout
+    bias = torch.zeros_like(readout.weight[:, 0]) if readout.bias is None else readout.bias.detach().clone()
+    bias[list(SearchRules.of(model.config.model.symbols, model.target).banned)] = BANNED_LOGIT
+    banning.readout.bias = nn.Parameter(bias)
+    return model._replace(module=banning)
 
 
 def _publish(staging: Path, out: Path) -> None:
@@ -108,23 +173,26 @@ def _publish(staging: Path, out: Path) -> None:
     flush_to_disk(out.parent)
 
 
-def _compare(run: Path, model: Model, module: Any, folder: Path, sentences: int, say: Callable[[str], None]) -> Parity:
+def _compare(
+    run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int, say: Callable[[str], None]
+) -> Parity:
     """Compares the engine of the exported folder with the model on sample sentences.
 
     A model of several directions or tags is compared in the first one that its settings name.
     """
     translator: Translator = Translator([model.module], model.source, model.target, model.config.decoding)
-    engine = module.open_engine(folder, model)
+    tags: tuple[int, ...] = ()
     if tags_of(model.source):
         request = SourceRequest(tag=next(iter(model.config.tags), None))
         if model.config.directions:
             direction = model.config.directions[0]
             request = request._replace(to=direction.target, source_language=direction.source)
         tags = choose_tags(model.config, model.source, request).ids
-        translator, engine = translator.with_source_tags(tags), engine.with_source_tags(tags)
+        translator = translator.with_source_tags(tags)
     samples = _validation_sentences(run, sentences)
     say(f"comparing both engines on {len(samples)} sentences of the validation corpora, and on odd lines")
-    return compare(translator, engine, [*odd_sentences(translator), *samples], module.MAX_POSITIONS)
+    engine = form.open_engine(folder, model, tags)
+    return compare(translator, engine, [*odd_sentences(translator), *samples], form.max_positions)
 
 
 def _validation_sentences(run: Path, sentences: int) -> list[str]:
@@ -135,16 +203,3 @@ def _validation_sentences(run: Path, sentences: int) -> list[str]:
     except (ValueError, OSError):
         return []
     return [line for corpus in corpora for line in corpus[: -(-sentences // len(corpora))]][:sentences]
-
-
-def _write_parity(run: Path, folder: Path, target: str, precision: str, parity: Parity) -> None:
-    package = FORMATS[target].package
-    described = {
-        "engine": target,
-        "engine_version": importlib.metadata.version(package),
-        "precision": precision,
-        "transduce": __version__,
-        "model": fingerprint(run),
-        **parity.as_dictionary(),
-    }
-    atomic_write_text(folder / PARITY, json.dumps(described, indent=2, ensure_ascii=False) + "\n")

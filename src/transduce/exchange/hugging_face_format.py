@@ -6,46 +6,82 @@ other positions are written as a table.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from transduce.exchange.hugging_face_card import hugging_face_card
-from transduce.exchange.hugging_face_config import MAX_POSITIONS, generation_config, has_one_matrix, hugging_face_config
-from transduce.exchange.hugging_face_tokenizer import write_tokenizers
-from transduce.exchange.representable import check_is_untagged, check_products, refusal
+from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.representable import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     Array,
     AttentionMatrices,
     Linear,
-    NetworkMatrices,
     NormWeights,
     TransformerWeights,
     attentions_of,
     position_tables,
     transformer_weights,
 )
-from transduce.model import Sinusoidal
+from transduce.model import FeedForward, Sinusoidal, Symbols, Tied, Transformer
+from transduce.model_directory import Model
 from transduce.storage.atomic import write_tensors
 from transduce.text.moses_bpe import MosesBpe
+from transduce.text.sentence_pieces import SentencePieces
+from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.search_rules import SearchRules
+from transduce.translation.texts import one_line
 
-if TYPE_CHECKING:
-    from transduce.exchange.hugging_face_engine import HuggingFaceEngine
-    from transduce.model_directory import Model
+TARGET_FOLDER = "target"  # of the tokenizer that decodes, where the sides have vocabularies of their own
 
-__all__ = ["MAX_POSITIONS", "check", "open_engine", "write"]
+CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
+"""The type of model and the class, by the place of the layer normalisation."""
 
 IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
 
 SIDES = ("encoder", "decoder")
 
+MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
+LINES_AT_ONCE = 32
+
+CARD = """---
+{languages}library_name: transformers
+pipeline_tag: translation
+tags: [translation, transduce]
+# license: name the licence of this model here, for example `license: cc-by-4.0`
+---
+
+# {title}
+
+A Transformer with {d_model} features, {origin} `transduce` and exported for `transformers`. `parity.json` compares
+the log-probabilities and the translations of both.
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+name = "."  # this folder, or its name on the hub
+model = AutoModelForSeq2SeqLM.from_pretrained(name)
+source = AutoTokenizer.from_pretrained(name)
+{target}
+inputs = source(["A sentence to translate."], return_tensors="pt", padding=True)
+output = model.generate(input_ids=inputs.input_ids, attention_mask=inputs.attention_mask)
+print(target.batch_decode(output, skip_special_tokens=True))
+```
+
+{limits}This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used
+for.
+"""
+ORIGINS = ("trained with", "trained by another program, imported by")
+TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
+
 Named = Iterator[tuple[str, Array]]
 
 
-def check(model: "Model") -> None:
+def check(model: Model) -> None:
     """Raises ValueError where `transformers` cannot represent the model, with the option."""
     spec = check_products(model, "Hugging Face")
     check_is_untagged(model, "Hugging Face")
@@ -65,50 +101,43 @@ def check(model: "Model") -> None:
         raise refusal("Hugging Face", fault)
 
 
-def write(model: "Model", folder: Path, precision: str) -> None:
+def write(model: Model, folder: Path, precision: str) -> None:
     """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
     weights, tables = _with_their_positions(model)
-    tensors = dict(_tensors(weights, tables))
-    write_tensors({name: torch.from_numpy(array) for name, array in tensors.items()}, folder / "model.safetensors")
-    for name, values in (
-        ("config.json", hugging_face_config(model)),
-        ("generation_config.json", generation_config(model)),
-    ):
-        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
+    tensors = {name: torch.from_numpy(array) for name, array in _tensors(weights, tables)}
+    write_tensors(tensors, folder / "model.safetensors")
+    write_json(folder / "config.json", hugging_face_config(model))
+    write_json(folder / "generation_config.json", generation_config(model))
     write_tokenizers(model, folder, len(position_tables(model)[0]))
-    (folder / "README.md").write_text(hugging_face_card(model, _limits(weights, tables)), "utf-8", newline="\n")
-
-
-def _limits(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> str:
-    """Returns what a reader of the folder has to know about `transformers`, in sentences; often nothing."""
-    spec = weights.spec
+    spec, limits = weights.spec, ""
     if tables is not None and spec.norm == "post":
-        return (
+        limits = (
             "`save_pretrained` of this class leaves out the table of positions: keep this folder, because a copy that\n"
             "is saved from the loaded model is another model.\n\n"
         )
     if spec.norm == "pre" and not has_one_matrix(spec):
-        return "The model needs transformers 5 or newer; 4.57 fails.\n\n"
-    return ""
+        limits = "The model needs transformers 5 or newer; 4.57 fails.\n\n"
+    (folder / "README.md").write_text(_card(model, limits), "utf-8", newline="\n")
 
 
-def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":
-    """Returns the engine with the model that `write` has put into `folder`."""
-    from transduce.exchange.hugging_face_engine import HuggingFaceEngine
-
-    return HuggingFaceEngine(folder)
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes settings as every reader of JSON expects them."""
+    path.write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
 
 
-def _with_their_positions(model: "Model") -> tuple[TransformerWeights, tuple[Array, Array] | None]:
+def _with_their_positions(model: Model) -> tuple[TransformerWeights, tuple[Array, Array] | None]:
     """Returns weights and the position tables of source and target; None where Marian's class computes the table."""
-    weights, tables = transformer_weights(model), position_tables(model)
-    if weights.spec.positions == Sinusoidal(layout="paper-halves"):
-        return weights, None if weights.spec.norm == "post" else tables
-    if weights.spec.positions != Sinusoidal(layout="interleaved"):
-        return weights, tables
-    order = np.r_[0 : weights.spec.d_model : 2, 1 : weights.spec.d_model : 2]  # sin | cos
-    source, target = (table[:, order].copy() for table in tables)
-    return weights.reordered(order), None if weights.spec.norm == "post" else (source, target)
+    spec, tables = model.config.model, position_tables(model)
+    assert isinstance(spec, Transformer)
+    if spec.positions == Sinusoidal(layout="paper-halves"):
+        weights = transformer_weights(model)
+    elif spec.positions == Sinusoidal(layout="interleaved"):
+        order = np.r_[0 : spec.d_model : 2, 1 : spec.d_model : 2]  # sin | cos
+        weights = transformer_weights(model, order)
+        tables = tables[0][:, order].copy(), tables[1][:, order].copy()
+    else:
+        return transformer_weights(model), tables
+    return weights, None if spec.norm == "post" else tables
 
 
 def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Named:
@@ -133,13 +162,15 @@ def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) ->
     for side, norm in zip(SIDES, (weights.encoder_norm, weights.decoder_norm), strict=True):
         if norm is not None:
             yield from _norm(f"model.{side}.layer_norm", norm)
-    for place, layer in enumerate(weights.encoder):
-        yield from _attention(f"model.encoder.layers.{place}.self_attn", layer.attention)
-        yield from _network(f"model.encoder.layers.{place}", layer.network)
-    for place, decoder_layer in enumerate(weights.decoder):
-        yield from _attention(f"model.decoder.layers.{place}.self_attn", decoder_layer.attention)
-        yield from _attention(f"model.decoder.layers.{place}.encoder_attn", decoder_layer.cross)
-        yield from _network(f"model.decoder.layers.{place}", decoder_layer.network)
+    for side, layers in zip(SIDES, (weights.encoder, weights.decoder), strict=True):
+        for number, layer in enumerate(layers):
+            name = f"model.{side}.layers.{number}"
+            yield from _attention(f"{name}.self_attn", layer.attention)
+            if layer.cross is not None:
+                yield from _attention(f"{name}.encoder_attn", layer.cross)
+            yield from _linear(f"{name}.fc1", layer.inner)
+            yield from _linear(f"{name}.fc2", layer.outer)
+            yield from _norm(f"{name}.final_layer_norm", layer.norm)
 
 
 def _attention(name: str, attention: AttentionMatrices) -> Named:
@@ -147,12 +178,6 @@ def _attention(name: str, attention: AttentionMatrices) -> Named:
         yield from _linear(f"{name}.{part[0]}_proj", getattr(attention, part))
     yield from _linear(f"{name}.out_proj", attention.output)
     yield from _norm(f"{name}_layer_norm", attention.norm)
-
-
-def _network(name: str, network: NetworkMatrices) -> Named:
-    yield from _linear(f"{name}.fc1", network.inner)
-    yield from _linear(f"{name}.fc2", network.outer)
-    yield from _norm(f"{name}.final_layer_norm", network.norm)
 
 
 def _linear(name: str, linear: Linear) -> Named:
@@ -170,3 +195,219 @@ def _with_rows(matrix: Array, rows: int) -> Array:
     whole = np.zeros((rows, matrix.shape[1]), np.float32)
     whole[: len(matrix)] = matrix
     return whole
+
+
+def has_one_matrix(spec: Transformer) -> bool:
+    """Whether one matrix is the embedding of both sides and the projection before the softmax."""
+    return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
+
+
+def hugging_face_config(model: Model) -> dict[str, Any]:
+    """Returns the content of `config.json`."""
+    spec, vocabulary = model.config.model, model.config.vocabulary
+    assert isinstance(spec, Transformer)
+    assert isinstance(spec.feed_forward, FeedForward)
+    size = max(vocabulary.source, vocabulary.target)
+    kind, architecture = CLASSES[spec.norm]
+    layers = {"encoder_layers": spec.encoder_layers, "decoder_layers": spec.decoder_layers}
+    of_both = {"attention_heads": spec.cross.heads, "ffn_dim": spec.feed_forward.d_ff, "layerdrop": 0.0}
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in of_both.items()}
+    return {
+        "architectures": [architecture],
+        "model_type": kind,
+        "vocab_size": size,
+        "decoder_vocab_size": size,
+        "d_model": spec.d_model,
+        **layers,
+        **sides,
+        "activation_function": spec.feed_forward.activation,
+        "dropout": spec.dropout,
+        "attention_dropout": spec.cross.dropout,
+        "activation_dropout": spec.feed_forward.dropout,
+        "max_position_embeddings": len(position_tables(model)[0]),
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": has_one_matrix(spec),
+        "tie_word_embeddings": has_one_matrix(spec),
+        "is_encoder_decoder": True,
+        **_symbol_ids(spec.symbols),
+        "forced_eos_token_id": None,
+        "dtype": "float32",
+    }
+
+
+def generation_config(model: Model) -> dict[str, Any]:
+    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty."""
+    symbols, decoding = model.config.model.symbols, model.config.decoding
+    return {
+        "num_beams": decoding.beam,
+        "length_penalty": length_power(decoding.length_penalty),
+        "max_length": min(512, len(position_tables(model)[0])),
+        "min_new_tokens": 1,  # `SearchRules.banned_first`
+        "suppress_tokens": list(SearchRules.of(symbols, model.target).banned),
+        **_symbol_ids(symbols),
+    }
+
+
+def _symbol_ids(symbols: Symbols) -> dict[str, int]:
+    """Returns the tokens of the symbols under the names of `transformers`."""
+    return {
+        "pad_token_id": symbols.pad,
+        "bos_token_id": symbols.begin,
+        "eos_token_id": symbols.end,
+        "decoder_start_token_id": symbols.begin,
+    }
+
+
+def _card(model: Model, limits: str) -> str:
+    """Returns README.md: the hub's metadata, an example that runs with `transformers` alone, and the `limits` there."""
+    config = model.config
+    languages = [code for code in (config.source_language, config.target_language) if code]
+    return CARD.format(
+        # Quoted, because YAML reads `no`, Norwegian, as False.
+        languages=f"language: {json.dumps(languages)}\n" if languages else "",
+        origin=ORIGINS[config.weights.kind == "imported"],
+        title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
+        d_model=config.model.d_model,
+        limits=limits,
+        target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
+    )
+
+
+def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
+    """Writes the tokenizer of the source into `folder`, and that of the target below where it is another one.
+
+    Models with SentencePiece have one `MarianTokenizer` for both sides.
+    """
+    if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
+        languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
+        _write_marian_tokenizer(model.source, model.target, folder, {"model_max_length": max_length, **languages})
+        return
+    _write_tokenizer(model, model.source, folder, max_length)
+    if model.target is not model.source:
+        _write_tokenizer(model, model.target, folder / TARGET_FOLDER, max_length)
+
+
+def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_length: int) -> None:
+    """Writes `tokenizer.json`, which appends the end symbol, and `tokenizer_config.json`, which names the symbols."""
+    symbols, strings = model.config.model.symbols, side.vocabulary
+    pad, begin, end = (strings[token] for token in (symbols.pad, symbols.begin, symbols.end))
+    tokenizer: dict[str, Any] = json.loads(side.as_json())
+    tokenizer["added_tokens"] = [
+        {
+            "id": token,
+            "content": strings[token],
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for token in sorted({symbols.pad, symbols.begin, symbols.end})
+    ]
+    tokenizer["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}],
+        "pair": [
+            {"Sequence": {"id": "A", "type_id": 0}},
+            {"Sequence": {"id": "B", "type_id": 0}},
+            {"SpecialToken": {"id": end, "type_id": 0}},
+        ],
+        "special_tokens": {end: {"id": end, "ids": [symbols.end], "tokens": [end]}},
+    }
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": pad,
+        "bos_token": begin,
+        "eos_token": end,
+        "model_max_length": max_length,
+        "clean_up_tokenization_spaces": False,
+        # Text that is spelt like a symbol stays text.
+        "split_special_tokens": True,
+    }
+    folder.mkdir(exist_ok=True)
+    for name, values in (("tokenizer.json", tokenizer), ("tokenizer_config.json", config)):
+        (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8", newline="\n")
+
+
+def _write_marian_tokenizer(
+    source: SentencePieces, target: SentencePieces, folder: Path, settings: dict[str, Any]
+) -> None:
+    """Writes the SentencePiece models and the ids of their pieces, which `MarianTokenizer` reads, and `settings`."""
+    separate = source.vocabulary != target.vocabulary
+    for side, model_file, vocabulary_file in (
+        (source, "source.spm", "vocab.json"),
+        (target, "target.spm", "target_vocab.json" if separate else "vocab.json"),
+    ):
+        (folder / model_file).write_bytes(side.model_file)
+        pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]
+        ids = {piece: token for token, piece in enumerate(pieces)}
+        (folder / vocabulary_file).write_text(
+            json.dumps(ids, ensure_ascii=False, indent=1) + "\n", "utf-8", newline="\n"
+        )
+    config = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": separate,
+        **{key: value for key, value in settings.items() if value is not None},
+        "unk_token": source.vocabulary[source.content.unknown],
+        "pad_token": MARIAN_SYMBOLS[0],
+        "eos_token": MARIAN_SYMBOLS[2],
+        "split_special_tokens": True,
+    }
+    write_json(folder / "tokenizer_config.json", config)
+
+
+class HuggingFaceEngine:
+    """`AutoModelForSeq2SeqLM` and `AutoTokenizer` of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Loads both; raises ValueError where `transformers` is not installed."""
+        try:
+            from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+        except ImportError:
+            raise ValueError(
+                "Hugging Face's transformers is not installed: `pip install 'transduce[hugging-face]'`"
+            ) from None
+        self._model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+        self._source = self._target = AutoTokenizer.from_pretrained(folder)
+        if (folder / TARGET_FOLDER).is_dir():
+            self._target = AutoTokenizer.from_pretrained(folder / TARGET_FOLDER)
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target, end symbol included."""
+        scores = []
+        for source, target in zip(sources, targets, strict=True):
+            labels = self._target(text_target=target, return_tensors="pt").input_ids
+            begin = torch.tensor([[self._model.config.decoder_start_token_id]])
+            inputs = self._source(source, return_tensors="pt")
+            logits = self._model(
+                input_ids=inputs.input_ids,
+                attention_mask=inputs.attention_mask,
+                decoder_input_ids=torch.cat([begin, labels[:, :-1]], dim=1),
+            ).logits
+            of_tokens = logits.log_softmax(-1).gather(2, labels.unsqueeze(2))
+            scores.append(of_tokens.flatten().double().numpy())
+        return scores
+
+    @torch.inference_mode()
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        translations: list[EngineTranslation] = []
+        end = self._model.config.eos_token_id
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            places = slice(first, first + LINES_AT_ONCE)
+            inputs = self._source(list(lines[places]), return_tensors="pt", padding=True)
+            output = self._model.generate(
+                input_ids=inputs.input_ids,
+                attention_mask=inputs.attention_mask,
+                num_beams=1,
+                do_sample=False,
+                max_length=None,
+                max_new_tokens=max(bounds[places]),
+            )
+            # The first token is the begin symbol.
+            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[places], strict=True)]
+            rows = [row[: row.index(end)] if end in row else row for row in rows]
+            texts = map(one_line, self._target.batch_decode(rows, skip_special_tokens=True))
+            translations += map(EngineTranslation, texts, rows)
+        return translations

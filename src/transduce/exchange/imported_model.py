@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.exchange.length_power import length_penalty_of_power
+from transduce.exchange.representable import length_penalty_of_power
 from transduce.model import Transformer, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import validated

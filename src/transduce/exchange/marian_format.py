@@ -1,44 +1,40 @@
 """Models in the format of Marian, an engine in C++, whose architecture is that of the preset `released-2017`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.corpus import subwords_files
-from transduce.exchange.length_power import length_power
-from transduce.exchange.representable import check_products, refusal
+from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.representable import check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     Array,
     AttentionMatrices,
     Linear,
-    NetworkMatrices,
     NormWeights,
     TransformerWeights,
     attentions_of,
     transformer_weights,
 )
-from transduce.model import FeedForward, Sinusoidal, Tied, Transformer
+from transduce.model import FeedForward, Sinusoidal, Tied
+from transduce.model_directory import Model
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.texts import one_line
 
-if TYPE_CHECKING:
-    from transduce.exchange.marian_engine import MarianEngine
-    from transduce.model_directory import Model
-    from transduce.text.token_vocabulary import TokenVocabulary
-
-__all__ = ["MAX_POSITIONS", "MODEL", "check", "marian_tokens", "open_engine", "vocabulary_files", "write"]
-
-MAX_POSITIONS = None  # Marian computes the positions of any sentence
 MODEL = "model.npz"
 NORM_EPSILON = 1e-6  # fixed in Marian
 SETTINGS = "special:model.yml"
 VERSION = "v1.12.0"  # of Marian, whose settings these are
+WORKSPACE = 256  # MiB
 
 Named = Iterator[tuple[str, Array]]
 
 
-def check(model: "Model") -> None:
+def check(model: Model) -> None:
     """Raises ValueError where Marian cannot represent the model, with the option."""
     spec = check_products(model, "Marian")
     mixer, cross = attentions_of(spec)
@@ -62,7 +58,7 @@ def check(model: "Model") -> None:
             raise refusal("Marian", fault, "the preset `released-2017` has the architecture of Marian")
 
 
-def write(model: "Model", folder: Path, precision: str) -> None:
+def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords."""
     weights = transformer_weights(model)
     arrays: dict[str, Any] = dict(_arrays(weights))
@@ -83,19 +79,12 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     (folder / "decoder.yml").write_text(json.dumps(decoder, indent=2) + "\n", "utf-8", newline="\n")
 
 
-def open_engine(folder: Path, model: "Model") -> "MarianEngine":
-    """Returns the engine with the model that `write` has put into `folder`."""
-    from transduce.exchange.marian_engine import MarianEngine
-
-    return MarianEngine(folder, model)
-
-
-def vocabulary_files(model: "Model") -> tuple[str, str]:
+def vocabulary_files(model: Model) -> tuple[str, str]:
     """Returns the names of the vocabularies of source and target."""
     return ("vocab.yml",) * 2 if model.source is model.target else ("source.vocab.yml", "target.vocab.yml")
 
 
-def marian_tokens(model: "Model", side: "TokenVocabulary") -> list[str]:
+def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:
     """Returns the strings of a side by id; the symbols have Marian's names, and `<unk>` is pad where no token is it."""
     symbols, strings = model.config.model.symbols, list(side.vocabulary)
     strings[symbols.pad] = "<pad>" if "<unk>" in strings else "<unk>"
@@ -119,6 +108,7 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
     """Returns the settings that Marian reads from the model file."""
     spec = weights.spec
     assert isinstance(spec.feed_forward, FeedForward)
+    is_shared, is_tied = spec.embeddings == "shared", isinstance(spec.readout, Tied)
     return {
         "type": "transformer",
         "version": VERSION,
@@ -138,9 +128,9 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
         "transformer-train-position-embeddings": False,
         "transformer-tied-layers": [],
         "transformer-guided-alignment-layer": "last",
-        "tied-embeddings-all": is_shared(spec) and is_tied(spec),
-        "tied-embeddings-src": is_shared(spec),
-        "tied-embeddings": is_tied(spec),
+        "tied-embeddings-all": is_shared and is_tied,
+        "tied-embeddings-src": is_shared,
+        "tied-embeddings": is_tied,
         "skip": False,
         "layer-normalization": False,
         "right-left": False,
@@ -149,45 +139,31 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
     }
 
 
-def is_shared(spec: Transformer) -> bool:
-    """Whether source and target have one embedding matrix."""
-    return spec.embeddings == "shared"
-
-
-def is_tied(spec: Transformer) -> bool:
-    """Whether the projection before the softmax is the embedding matrix of the target."""
-    return isinstance(spec.readout, Tied)
-
-
 def _arrays(weights: TransformerWeights) -> Named:
     """Yields the weights under the names of Marian, which multiplies rows by matrices."""
-    if is_shared(weights.spec):
+    if weights.spec.embeddings == "shared":
         yield "Wemb", weights.source_embedding
     else:
         yield "encoder_Wemb", weights.source_embedding
         yield "decoder_Wemb", weights.target_embedding
-    if not is_tied(weights.spec):
+    if not isinstance(weights.spec.readout, Tied):
         yield "decoder_ff_logit_out_W", np.ascontiguousarray(weights.readout.weight.T)
     yield "decoder_ff_logit_out_b", weights.readout.bias_or_zeros()[None]
-    for number, layer in enumerate(weights.encoder, start=1):
-        yield from _attention(f"encoder_l{number}_self", layer.attention)
-        yield from _network(f"encoder_l{number}_ffn", layer.network)
-    for number, decoder_layer in enumerate(weights.decoder, start=1):
-        yield from _attention(f"decoder_l{number}_self", decoder_layer.attention)
-        yield from _attention(f"decoder_l{number}_context", decoder_layer.cross)
-        yield from _network(f"decoder_l{number}_ffn", decoder_layer.network)
+    for side, layers in (("encoder", weights.encoder), ("decoder", weights.decoder)):
+        for number, layer in enumerate(layers, start=1):
+            name = f"{side}_l{number}"
+            yield from _attention(f"{name}_self", layer.attention)
+            if layer.cross is not None:
+                yield from _attention(f"{name}_context", layer.cross)
+            yield from _linear(f"{name}_ffn", "1", layer.inner)
+            yield from _linear(f"{name}_ffn", "2", layer.outer)
+            yield from _norm(f"{name}_ffn_ffn", layer.norm)
 
 
 def _attention(name: str, attention: AttentionMatrices) -> Named:
     for part in ("query", "key", "value", "output"):
         yield from _linear(name, part[0], getattr(attention, part))
     yield from _norm(f"{name}_Wo", attention.norm)
-
-
-def _network(name: str, network: NetworkMatrices) -> Named:
-    yield from _linear(name, "1", network.inner)
-    yield from _linear(name, "2", network.outer)
-    yield from _norm(f"{name}_ffn", network.norm)
 
 
 def _linear(name: str, part: str, linear: Linear) -> Named:
@@ -198,3 +174,71 @@ def _linear(name: str, part: str, linear: Linear) -> Named:
 def _norm(name: str, norm: NormWeights) -> Named:
     yield f"{name}_ln_scale", norm.scale[None]
     yield f"{name}_ln_bias", norm.shift[None]
+
+
+class MarianEngine:
+    """Marian's decoder with one thread. Lines are tokens between spaces; its log-probabilities have six digits."""
+
+    def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
+        """Loads the model; raises ValueError where `pymarian` is not installed. Each source begins with the tags."""
+        try:
+            import pymarian
+        except ImportError:
+            raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
+        self._source, self._target = model.source, model.target
+        self._source_tags = source_tags
+        self._ids = {string: token for token, string in enumerate(marian_tokens(model, model.target))}
+        self._settings: dict[str, Any] = {
+            "models": str(folder / MODEL),
+            "vocabs": [str(folder / name) for name in vocabulary_files(model)],
+            "beam_size": 1,
+            "normalize": 0,
+            "word_scores": True,
+            "n_best": True,
+            "max_length": 4096,
+            "mini_batch": 16,
+            "maxi_batch": 4,
+            "cpu_threads": 1,
+            "workspace": WORKSPACE,
+            "quiet": True,
+        }
+        self._translator = pymarian.Translator
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target; Marian does not force the end symbol."""
+        source_tokens, target_tokens = self._encode_sources(sources), self._target.encode(targets)
+        lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
+        forced = self._translator(
+            **self._settings,
+            max_length_factor=1 + max(-(-target // max(source, 1)) for source, target in lengths),
+            force_decode=True,
+            tsv=True,
+            tsv_fields=2,
+        )
+        pairs = zip(_lines(self._source, source_tokens), _lines(self._target, target_tokens), strict=True)
+        results = forced.translate([f"{source}\t{target}" for source, target in pairs])
+        rows = [result.split(" ||| ")[2].removeprefix("WordScores= ").split() for result in results]
+        return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
+
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        tokens = self._encode_sources(lines)
+        # Marian bounds a translation by a multiple of the length of its source.
+        factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
+        rows: list[list[int]] = [[] for _ in lines]
+        for factor in sorted(set(factors)):
+            places = [place for place, one in enumerate(factors) if one == factor]
+            translator = self._translator(**self._settings, max_length_factor=factor)
+            results = translator.translate(_lines(self._source, [tokens[place] for place in places]))
+            for place, result in zip(places, results, strict=True):
+                rows[place] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[place]]
+        return list(map(EngineTranslation, map(one_line, self._target.decode(rows)), rows))
+
+    def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of source lines, the tags first."""
+        return [[*self._source_tags, *tokens] for tokens in self._source.encode(lines)]
+
+
+def _lines(side: TokenVocabulary, rows: Sequence[Sequence[int]]) -> list[str]:
+    """Returns rows of tokens as lines, a space between two tokens."""
+    return [" ".join(side.vocabulary[token] for token in row) for row in rows]

@@ -1,36 +1,32 @@
-"""Models as ONNX graphs, with the names that onnxruntime's users, `optimum` and transformers.js expect."""
+"""Models as ONNX graphs, with the names that onnxruntime's users, `optimum` and transformers.js expect.
+
+The engine is onnxruntime with a greedy search in NumPy, as a program without torch has it.
+"""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import tokenizers
 import torch
+from numpy.typing import NDArray
 
-from transduce.exchange.hugging_face_config import generation_config, hugging_face_config
-from transduce.exchange.hugging_face_tokenizer import write_tokenizers
+from transduce.exchange.hugging_face_format import (
+    TARGET_FOLDER,
+    generation_config,
+    hugging_face_config,
+    write_json,
+    write_tokenizers,
+)
+from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_is_transformer, check_is_untagged, refusal
 from transduce.model import Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
+from transduce.model_directory import Model
 from transduce.text.subwords import Subwords
 
-if TYPE_CHECKING:
-    from transduce.exchange.onnx_engine import OnnxEngine
-    from transduce.model_directory import Model
-
-__all__ = [
-    "CONFIG",
-    "GENERATION_CONFIG",
-    "GRAPHS",
-    "MAX_POSITIONS",
-    "SUFFIXES",
-    "check",
-    "graph_files",
-    "open_engine",
-    "write",
-    "write_graphs",
-]
-
-MAX_POSITIONS = None  # of a sentence: the graph computes sinusoids for any length
 UNBOUNDED = 1_000_000  # positions named in `config.json`, which has no word for "any number"
 
 CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
@@ -39,7 +35,13 @@ SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
 """What follows the name of a graph, by the precision of its weights, as transformers.js expects."""
 
 
-def check(model: "Model") -> None:
+NUMBERS_AT_ONCE = 1 << 24
+"""Logits of a batch, padding included."""
+
+Tokens = NDArray[np.int64]
+
+
+def check(model: Model) -> None:
     """Raises ValueError where the graphs cannot represent the model, with the option."""
     check_is_transformer(model, "ONNX")
     if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
@@ -55,42 +57,35 @@ def graph_files(precision: str) -> tuple[str, str]:
     return f"encoder_model{suffix}.onnx", f"decoder_model_merged{suffix}.onnx"
 
 
-def write_graphs(model: "Model", folder: Path, precision: str) -> None:
-    """Writes the two graphs into `folder`; raises ValueError where `onnx` is not installed."""
+def write(model: Model, folder: Path, precision: str) -> None:
+    """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer.
+
+    Raises ValueError where `onnx` is not installed.
+    """
     try:
-        import onnx  # noqa: F401 - the modules below import it
+        import onnx  # noqa: F401 - the module below imports it
     except ImportError:
         raise ValueError("ONNX is not installed: `pip install 'transduce[onnx]'`") from None
     from transduce.exchange.onnx_graphs import decoder_graph, encoder_graph
-    from transduce.exchange.onnx_weights import weights_in
 
     assert isinstance(model.module, TransformerModel)
-    folder.mkdir(exist_ok=True)
+    (folder / GRAPHS).mkdir(exist_ok=True)
     for name, graph in zip(graph_files(precision), (encoder_graph, decoder_graph), strict=True):
-        (folder / name).write_bytes(graph(model.module, weights_in(precision)))
-
-
-def write(model: "Model", folder: Path, precision: str) -> None:
-    """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer."""
-    write_graphs(model, folder / GRAPHS, precision)
-    for name, values in ((CONFIG, _config(model)), (GENERATION_CONFIG, _generation_config(model))):
-        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
+        (folder / GRAPHS / name).write_bytes(graph(model.module, precision))
+    # transformers.js knows banned tokens by another name.
+    generation = generation_config(model)
+    generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
+    write_json(folder / CONFIG, _config(model))
+    write_json(folder / GENERATION_CONFIG, generation)
     write_tokenizers(model, folder, _positions(model))
 
 
-def open_engine(folder: Path, model: "Model") -> "OnnxEngine":
-    """Returns the engine with the model that `write` has put into `folder`."""
-    from transduce.exchange.onnx_engine import OnnxEngine
-
-    return OnnxEngine(folder, torch.get_num_threads())
-
-
-def _positions(model: "Model") -> int:
+def _positions(model: Model) -> int:
     """Returns the most positions of a sentence."""
     return model.module.max_positions or UNBOUNDED
 
 
-def _config(model: "Model") -> dict[str, Any]:
+def _config(model: Model) -> dict[str, Any]:
     """Returns the content of `config.json`: what other engines ask before they run the graphs.
 
     They need a name of a model that has such graphs, which is Marian, pre-norm or not.
@@ -109,7 +104,121 @@ def _config(model: "Model") -> dict[str, Any]:
     }
 
 
-def _generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`; transformers.js knows banned tokens by another name."""
-    values = generation_config(model)
-    return values | {"bad_words_ids": [[token] for token in values.pop("suppress_tokens")]}
+class OnnxEngine:
+    """The graphs of a folder in onnxruntime, and its tokenizers."""
+
+    def __init__(self, folder: Path) -> None:
+        """Loads both; raises ValueError where onnxruntime is not installed."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ValueError("onnxruntime is not installed: `pip install 'transduce[onnx]'`") from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        self._encoder, self._decoder = (
+            onnxruntime.InferenceSession(next((folder / GRAPHS).glob(f"{name}*.onnx")), options)
+            for name in ("encoder_model", "decoder_model_merged")
+        )
+        self._names = [output.name for output in self._decoder.get_outputs()]
+        self._source = self._target = _tokenizer(folder)
+        if (folder / TARGET_FOLDER).exists():
+            self._target = _tokenizer(folder / TARGET_FOLDER)
+        config, generation = (json.loads((folder / name).read_text("utf-8")) for name in (CONFIG, GENERATION_CONFIG))
+        self._pad, self._begin, self._end = (config[f"{name}_token_id"] for name in ("pad", "bos", "eos"))
+        self._banned = [token for (token,) in generation["bad_words_ids"]]
+        self._min_tokens = generation["min_new_tokens"]
+        self._vocabulary = config["decoder_vocab_size"]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target, end symbol included."""
+        rows = _encode(self._source, sources), _encode(self._target, targets)
+        scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
+        for places in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
+            source, target = (self._padded([side[place] for place in places]) for side in rows)
+            shifted = np.concatenate([np.full_like(target[:, :1], self._begin), target[:, :-1]], axis=1)
+            logits, _ = self._decode(shifted, self._start(source))
+            chosen = np.take_along_axis(_log_softmax(logits), target[:, :, None], 2)[:, :, 0]
+            for place, row in zip(places, chosen, strict=True):
+                scores[place] = row[: len(rows[1][place])]
+        return scores
+
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
+        """Returns the greedy translation of each line, of at most as many tokens as its bound."""
+        rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
+        for places in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
+            source = self._padded([rows[place] for place in places])
+            translated = self._search(source, np.array([bounds[place] for place in places]))
+            decoded = self._target.decode_batch(translated, skip_special_tokens=True)
+            for place, tokens, text in zip(places, translated, decoded, strict=True):
+                translations[place] = EngineTranslation(" ".join(text.split("\n")), tokens)
+        return translations
+
+    def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
+        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out."""
+        state, tokens = self._start(source), [np.full(len(source), self._begin)]
+        has_ended = np.zeros(len(source), bool)
+        while not has_ended.all():
+            logits, state = self._decode(tokens[-1][:, None], state)
+            logits[:, :, self._banned] = -np.inf
+            if len(tokens) <= self._min_tokens:
+                logits[:, :, self._end] = -np.inf
+            tokens.append(logits[:, -1].argmax(-1))
+            has_ended |= (tokens[-1] == self._end) | (len(tokens) > bounds)
+        rows = np.stack(tokens[1:], axis=1).tolist()
+        cut = [row[:bound] for row, bound in zip(rows, bounds.tolist(), strict=True)]
+        return [row[: row.index(self._end)] if self._end in row else row for row in cut]
+
+    def _start(self, source: Tokens) -> dict[str, NDArray[Any]]:
+        """Returns the inputs of the decoder before the first token: the encoder's output and an empty cache."""
+        mask = (source != self._pad).astype(np.int64)
+        (encoded,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
+        state = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask}
+        for cache in self._decoder.get_inputs():
+            if cache.name.startswith("past_key_values."):
+                _, heads, _, width = (size if isinstance(size, int) else 1 for size in cache.shape)
+                state[cache.name] = np.zeros((len(source), heads, 0, width), np.float32)
+        return state
+
+    def _decode(
+        self, tokens: Tokens, state: dict[str, NDArray[Any]]
+    ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
+        """Returns the logits after each of `tokens` [rows new vocabulary], and the inputs of the next step."""
+        outputs = dict(zip(self._names, self._decoder.run(None, {**state, "input_ids": tokens}), strict=True))
+        logits = outputs.pop("logits")
+        return logits, state | {name.replace("present", "past_key_values"): cache for name, cache in outputs.items()}
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yields the places of sentences of similar length, as many as fit into a batch."""
+        batch: list[int] = []
+        for place in np.argsort(lengths, kind="stable").tolist():
+            if batch and (len(batch) + 1) * lengths[place] * self._vocabulary > NUMBERS_AT_ONCE:
+                yield batch
+                batch = []
+            batch.append(place)
+        if batch:
+            yield batch
+
+    def _padded(self, rows: Sequence[list[int]]) -> Tokens:
+        """Returns rows of tokens padded to the longest."""
+        padded = np.full((len(rows), max(map(len, rows))), self._pad)
+        for place, row in enumerate(rows):
+            padded[place, : len(row)] = row
+        return padded
+
+
+def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    """Returns the tokenizer of a folder; text that is spelt like a symbol stays text."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the tokens of each text, the end symbol included."""
+    return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+
+
+def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns log-probabilities over the last axis."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

@@ -1,29 +1,48 @@
-"""The encoder and the decoder of a Transformer as ONNX graphs.
+"""The encoder and the decoder of a Transformer as ONNX graphs, with weights in float32, float16 or int8.
 
 The decoder is one graph for the first step and all later steps: keys and values of the source are computed for the
 positions of the encoder's output that the cache lacks, which are all or none. Names and shapes are those that
-`optimum` and transformers.js expect.
+`optimum` and transformers.js expect. Whatever stores the weights, inputs and outputs of the graph and of every part
+here are float32, so that any runtime runs any precision.
 """
 
-from typing import cast
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
 
 import transduce
-from transduce.exchange.onnx_operators import GraphBuilder
-from transduce.exchange.onnx_parts import TransformerGraphWriter
-from transduce.exchange.onnx_weights import StoredWeights
+from transduce.exchange.transformer_weights import int8_rows
 from transduce.model import TransformerModel
-from transduce.model.attention import MultiHeadAttention
+from transduce.model.attention import AttentionSpec, MultiHeadAttention
+from transduce.model.attention_scores import AdditiveNetwork, BilinearProduct
+from transduce.model.embedding import Embedding
+from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.mixers.local import NeighbourAttention
+from transduce.model.positions import LearnedPositions, SinusoidalPositions
+from transduce.model.residual import PostNorm, PreNorm
 
-__all__ = ["decoder_graph", "encoder_graph"]
+OPSET, IR_VERSION = 17, 8
+"""The first operator set with LayerNormalization; onnxruntime 1.12 and later read it."""
 
 PRODUCER = f"transduce {transduce.__version__}"
+ELEMENT_TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
 LAST = 2**63 - 1  # of a slice: to the end
+LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; two of them are still finite
+LARGEST_STATE = 127  # magnitude of a state in eight bits
+ZERO = 128  # the number that stands for 0 in eight bits without a sign
 
 
-def encoder_graph(module: TransformerModel, weights: StoredWeights) -> bytes:
+def encoder_graph(module: TransformerModel, precision: str) -> bytes:
     """Returns the encoder: from `input_ids` and `attention_mask` to `last_hidden_state`."""
-    writer = TransformerGraphWriter(GraphBuilder("encoder"), weights, module)
+    writer = TransformerGraphWriter("encoder", module, precision)
     graph, shape = writer.graph, ["batch_size", "encoder_sequence_length"]
     tokens = graph.input("input_ids", "int64", shape)
     mask = graph.input("attention_mask", "int64", shape)
@@ -43,9 +62,9 @@ def encoder_graph(module: TransformerModel, weights: StoredWeights) -> bytes:
     return graph.serialised(PRODUCER)
 
 
-def decoder_graph(module: TransformerModel, weights: StoredWeights) -> bytes:
+def decoder_graph(module: TransformerModel, precision: str) -> bytes:
     """Returns the decoder: from new tokens, the encoder's output and the cache to `logits` and the longer cache."""
-    writer = TransformerGraphWriter(GraphBuilder("decoder"), weights, module)
+    writer = TransformerGraphWriter("decoder", module, precision)
     graph = writer.graph
     tokens = graph.input("input_ids", "int64", ["batch_size", "decoder_sequence_length"])
     mask = graph.input("encoder_attention_mask", "int64", ["batch_size", "encoder_sequence_length"])
@@ -78,3 +97,349 @@ def decoder_graph(module: TransformerModel, weights: StoredWeights) -> bytes:
     graph.scope = "decoder"
     writer.logits(writer.last_norm(module.decoder_norm, states))
     return graph.serialised(PRODUCER)
+
+
+class KeyValueNames(NamedTuple):
+    """Names of the keys and values of one attention, each [batch heads length width]."""
+
+    keys: str
+    values: str
+
+
+class TransformerGraphWriter:
+    """Writes the parts of a Transformer into a graph; methods take and return names of tensors."""
+
+    def __init__(self, side: str, module: TransformerModel, precision: str) -> None:
+        self.graph, self.module, self.precision = GraphBuilder(side), module, precision
+        self._names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self._quantised: dict[str, tuple[str, str]] = {}  # states that several products share
+
+    def embedded(self, embedding: Embedding, tokens: str, positions: str) -> str:
+        """Returns embedding · √d_model + position."""
+        graph = self.graph
+        vectors = self._rows(embedding.weight, tokens)
+        if embedding.blank is not None:
+            is_blank = graph.unsqueeze(graph.apply("Equal", tokens, graph.constant(embedding.blank)), -1)
+            vectors = graph.apply("Where", is_blank, graph.constant(0, "float32"), vectors)
+        scaled = graph.apply("Mul", vectors, graph.constant(embedding.scale, "float32"))
+        return graph.apply("Add", scaled, self._position_vectors(embedding.positions, positions))
+
+    def _position_vectors(self, module: nn.Module, positions: str) -> str:
+        """Returns the vectors of positions [length d_model]."""
+        graph = self.graph
+        if isinstance(module, LearnedPositions):
+            table = self._dense(module.weight)
+            # With an axis more than needed: onnxruntime 1.32 turns the Gather of a Range into a Slice of wrong shape.
+            return graph.apply("Gather", table, graph.unsqueeze(positions, 0))
+        assert isinstance(module, SinusoidalPositions)
+        rates, phases = _waves(module)
+        # In float64, as `sinusoids` computes them: in float32 the angle of position 4,000 is off by 1e-4.
+        angles = graph.apply(
+            "Mul", graph.unsqueeze(graph.cast(positions, "float64"), 1), graph.constant(rates, "float64")
+        )
+        return graph.cast(graph.apply("Sin", graph.apply("Add", angles, graph.constant(phases, "float64"))), "float32")
+
+    def source_bias(self, mask: str) -> str:
+        """Returns what hides the padding of the source from every head and query, added to scores."""
+        return self._bias(self.graph.unsqueeze(self.graph.cast(mask, "bool"), 1, 2))
+
+    def causal_bias(self, queries: str, keys: str) -> str:
+        """Returns what hides later positions, added to scores."""
+        graph = self.graph
+        return self._bias(graph.apply("LessOrEqual", graph.unsqueeze(keys, 0), graph.unsqueeze(queries, 1)))
+
+    def band(self, attention: MultiHeadAttention, queries: str, keys: str) -> str | None:
+        """Returns what hides all but neighbours, added to scores; None where attention is not restricted to them."""
+        if not isinstance(attention, NeighbourAttention):
+            return None
+        graph = self.graph
+        distance = graph.apply("Sub", graph.unsqueeze(queries, 1), graph.unsqueeze(keys, 0))
+        reach = graph.constant(attention.spec.neighbours)
+        return self._bias(graph.apply("LessOrEqual", graph.apply("Abs", distance), reach))
+
+    def _bias(self, visible: str) -> str:
+        """Returns 0 where a key is visible, else `LOWEST`."""
+        return self.graph.apply(
+            "Where", visible, self.graph.constant(0, "float32"), self.graph.constant(LOWEST, "float32")
+        )
+
+    def attention(self, attention: MultiHeadAttention, states: str, memory: KeyValueNames, bias: str) -> str:
+        """Returns Concat(head_1 … head_h) W^O of `states`."""
+        graph, spec = self.graph, attention.spec
+        query = self._heads(self.linear(attention.query, states), spec.heads, spec.d_k)
+        scores = self._scores(attention.compatibility, query, memory.keys)
+        shares = graph.apply("Softmax", graph.apply("Add", scores, bias), axis=-1)
+        attended = graph.apply("Transpose", graph.apply("MatMul", shares, memory.values), perm=[0, 2, 1, 3])
+        return self.linear(
+            attention.join, graph.apply("Reshape", attended, graph.constant([0, 0, spec.heads * spec.d_v]))
+        )
+
+    def _scores(self, compatibility: nn.Module, query: str, keys: str) -> str:
+        """Returns the compatibility of each query with each key, for all heads."""
+        graph = self.graph
+        if isinstance(compatibility, AdditiveNetwork):
+            hidden = graph.apply("Tanh", graph.apply("Add", graph.unsqueeze(query, 3), graph.unsqueeze(keys, 2)))
+            weight = self._dense(compatibility.weight, compatibility.weight[:, None, None, :])
+            return graph.apply("ReduceSum", graph.apply("Mul", hidden, weight), graph.constant([-1]), keepdims=0)
+        if isinstance(compatibility, BilinearProduct):
+            query = graph.apply("MatMul", query, self._dense(compatibility.weight))
+        products = graph.apply("MatMul", query, graph.apply("Transpose", keys, perm=[0, 1, 3, 2]))
+        return graph.apply("Mul", products, graph.constant(cast(float, compatibility.scale), "float32"))
+
+    def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:
+        """Returns the keys and values of `states`."""
+        spec = attention.spec
+        widths = [spec.heads * spec.d_k, spec.heads * spec.d_v]
+        projected = self.linear(attention.key_value, states)
+        keys, values = self.graph.apply_split("Split", 2, projected, self.graph.constant(widths), axis=-1)
+        return KeyValueNames(self._heads(keys, spec.heads, spec.d_k), self._heads(values, spec.heads, spec.d_v))
+
+    def _heads(self, states: str, heads: int, width: int) -> str:
+        """Returns states [batch length heads·width] as [batch heads length width]."""
+        split = self.graph.apply("Reshape", states, self.graph.constant([0, 0, heads, width]))
+        return self.graph.apply("Transpose", split, perm=[0, 2, 1, 3])
+
+    def cache(self, number: int, layer: DecoderLayer) -> tuple[KeyValueNames, KeyValueNames]:
+        """Adds the inputs for the cache of a layer: keys and values of the target and of the source."""
+        mixer = cast(MultiHeadAttention, layer.mixer)
+        return self._past(number, "decoder", mixer), self._past(number, "encoder", layer.cross)
+
+    def _past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
+        """Adds the two inputs for one attention.
+
+        Other engines give the first step a cache without positions in the shape d_model / heads. Where that is not the
+        shape of this model, the graph accepts any shape, and gives the cache its own.
+        """
+        spec, names = attention.spec, []
+        attentions = cast(AttentionSpec, self.module.spec.mixer), self.module.spec.cross
+        widths = {(other.heads, other.heads * width) for other in attentions for width in (other.d_k, other.d_v)}
+        is_regular = widths == {(spec.heads, self.module.spec.d_model)}
+        for part, width in (("key", spec.d_k), ("value", spec.d_v)):
+            name, length = f"past_key_values.{number}.{side}.{part}", f"past_{side}_sequence_length"
+            shape: list[int | str] = ["batch_size", spec.heads, length, width]
+            if not is_regular:
+                shape[1], shape[3] = f"{name}.heads", f"{name}.width"
+            tensor = self.graph.input(name, "float32", shape)
+            if not is_regular:
+                tensor = self.graph.apply("Reshape", tensor, self.graph.constant([0, spec.heads, -1, width]))
+            names.append(tensor)
+        return KeyValueNames(*names)
+
+    def extended(self, past: KeyValueNames, new: KeyValueNames) -> KeyValueNames:
+        """Returns cached keys and values followed by new ones."""
+        return KeyValueNames(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
+
+    def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeyValueNames) -> None:
+        """Adds the outputs for the longer cache of one attention."""
+        spec = attention.spec
+        for part, width, tensor in (("key", spec.d_k, memory.keys), ("value", spec.d_v, memory.values)):
+            shape: list[int | str] = ["batch_size", spec.heads, f"present_{side}_sequence_length", width]
+            self.graph.output(f"present.{number}.{side}.{part}", tensor, shape)
+
+    def feed_forward(self, layer: EncoderLayer | DecoderLayer, states: str) -> str:
+        """Returns the output of a layer: applies its last sub-layer to `states`."""
+        network = cast(FeedForwardNetwork, layer.feed_forward)
+        kind = cast(str, self.module.spec.feed_forward.activation)
+        hidden = self.linear(network.inner, self.sublayer_input(layer.around_feed_forward, states))
+        outputs = self.linear(network.outer, self._activated(kind, hidden))
+        return self.sublayer_output(layer.around_feed_forward, states, outputs)
+
+    def _activated(self, kind: str, hidden: str) -> str:
+        """Returns the activation of the hidden layer."""
+        graph = self.graph
+        if kind == "relu":
+            return graph.apply("Relu", hidden)
+        if kind == "swish":
+            return graph.apply("Mul", hidden, graph.apply("Sigmoid", hidden))
+        erf = graph.apply("Erf", graph.apply("Div", hidden, graph.constant(math.sqrt(2), "float32")))
+        doubled = graph.apply("Mul", hidden, graph.apply("Add", erf, graph.constant(1, "float32")))
+        return graph.apply("Mul", doubled, graph.constant(0.5, "float32"))
+
+    def sublayer_input(self, around: PostNorm | PreNorm, states: str) -> str:
+        """Returns the input of a sub-layer."""
+        return self._norm(around.norm, states) if isinstance(around, PreNorm) else states
+
+    def sublayer_output(self, around: PostNorm | PreNorm, states: str, output: str) -> str:
+        """Returns the states after a sub-layer, whose output is `output`."""
+        total = self.graph.apply("Add", states, output)
+        return self._norm(around.norm, total) if isinstance(around, PostNorm) else total
+
+    def last_norm(self, norm: nn.Module, states: str) -> str:
+        """Returns the states after the norm behind the last layer, which only pre-norm has."""
+        return self._norm(norm, states) if isinstance(norm, nn.LayerNorm) else states
+
+    def _norm(self, norm: nn.LayerNorm, states: str) -> str:
+        """Returns the layer normalisation."""
+        scale, bias = self._dense(norm.weight), self._dense(norm.bias)
+        return self.graph.apply("LayerNormalization", states, scale, bias, axis=-1, epsilon=norm.eps)
+
+    def linear(self, linear: nn.Linear, states: str) -> str:
+        """Returns states · Wᵀ + b."""
+        product = self._product(linear.weight, states)
+        return product if linear.bias is None else self.graph.apply("Add", product, self._dense(linear.bias))
+
+    def logits(self, states: str) -> None:
+        """Adds the output `logits`; a tied readout shares the table of the embedding."""
+        readout = self.module.readout
+        is_table = readout.weight is self.module.target_embedding.weight
+        logits = self._product(readout.weight, states, is_table=is_table)
+        if readout.bias is not None:
+            logits = self.graph.apply("Add", logits, self._dense(readout.bias))
+        shape: list[int | str] = ["batch_size", "decoder_sequence_length", len(readout.weight)]
+        self.graph.output("logits", logits, shape, first=True)
+
+    def _rows(self, table: Tensor, tokens: str) -> str:
+        """Returns the rows of a table [rows features] that `tokens` select."""
+        graph = self.graph
+        if self.precision != "int8":
+            return self._as_float32(graph.apply("Gather", self._stored(table, table), tokens))
+        numbers, scales = self._int8_matrix(table, transposed=False)
+        rows = graph.cast(graph.apply("Gather", numbers, tokens), "float32")
+        return graph.apply("Mul", rows, graph.unsqueeze(graph.apply("Gather", scales, tokens), -1))
+
+    def _product(self, matrix: Tensor, states: str, *, is_table: bool = False) -> str:
+        """Returns states · matrixᵀ for a matrix [outputs inputs].
+
+        With `is_table` the matrix is stored as `_rows` stores it, so that both can share it.
+        """
+        graph = self.graph
+        if self.precision != "int8":
+            factor = self._as_float32(self._stored(matrix, matrix if is_table else matrix.T))
+            return graph.apply("MatMul", states, graph.apply("Transpose", factor, perm=[1, 0]) if is_table else factor)
+        numbers, scales = self._int8_matrix(matrix, transposed=not is_table)
+        factor = graph.apply("Transpose", numbers, perm=[1, 0]) if is_table else numbers
+        quantised, of_states = self._quantise(states)
+        zero = graph.constant(ZERO, "uint8")
+        sums = graph.cast(graph.apply("MatMulInteger", quantised, factor, zero), "float32")
+        return graph.apply("Mul", graph.apply("Mul", sums, of_states), scales)
+
+    def _dense(self, weight: Tensor, values: Tensor | None = None) -> str:
+        """Returns a bias, a norm or a small matrix, never in int8; `values` is the weight in another shape."""
+        return self._as_float32(self._stored(weight, weight if values is None else values))
+
+    def _stored(self, weight: Tensor, values: Tensor) -> str:
+        """Adds a weight in float16 or float32, under its name in `model.safetensors`."""
+        dtype = "float16" if self.precision == "float16" else "float32"
+        return self.graph.weight(self._names[id(weight)], values.detach().float().numpy().astype(dtype))
+
+    def _as_float32(self, tensor: str) -> str:
+        """Returns a stored tensor in float32; a runtime converts constants once, when it loads the graph."""
+        return self.graph.cast(tensor, "float32") if self.precision == "float16" else tensor
+
+    def _int8_matrix(self, matrix: Tensor, *, transposed: bool) -> tuple[str, str]:
+        """Adds a matrix [outputs inputs] as int8 numbers and scales of its outputs; returns their names."""
+        numbers, scales = int8_rows(matrix.detach().float().numpy())
+        name = self._names[id(matrix)]
+        stored = self.graph.weight(name, numbers.T if transposed else numbers)
+        return stored, self.graph.weight(f"{name}.scale", scales)
+
+    def _quantise(self, states: str) -> tuple[str, str]:
+        """Returns states as eight bits without a sign, and the scale of each token.
+
+        The scale is that of the largest magnitude of the token, so that a translation does not depend on the other
+        sentences of a batch, as it does with the scale for the whole batch that DynamicQuantizeLinear computes.
+        """
+        graph = self.graph
+        if states not in self._quantised:
+            largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
+            # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
+            largest = graph.apply("Reshape", largest, graph.constant([0, 0, 1]))
+            tiny = graph.constant(np.finfo(np.float32).tiny * LARGEST_STATE, "float32")
+            scale = graph.apply("Div", graph.apply("Max", largest, tiny), graph.constant(LARGEST_STATE, "float32"))
+            rounded = graph.apply("Round", graph.apply("Div", states, scale))
+            shifted = graph.apply("Add", rounded, graph.constant(ZERO, "float32"))
+            self._quantised[states] = graph.cast(shifted, "uint8"), scale
+        return self._quantised[states]
+
+
+def _waves(positions: SinusoidalPositions) -> tuple[list[float], list[float]]:
+    """Returns rates and phases of the features: the feature of token t, counted from 0, is sin(t · rate + phase)."""
+    d_model = positions.d_model
+    pairs = torch.arange(d_model // 2, dtype=torch.float64)
+    spacing = max(d_model / 2 - 1, 1) if positions.layout == "halves" else d_model / 2
+    rates = torch.exp(-math.log(10000.0) * pairs / spacing)
+    phases = torch.stack([positions.first * rates, positions.first * rates + math.pi / 2])  # of sine and cosine
+    if positions.layout == "interleaved":
+        return rates.repeat_interleave(2).tolist(), phases.T.flatten().tolist()
+    return rates.repeat(2).tolist(), phases.flatten().tolist()
+
+
+class GraphBuilder:
+    """Collects the nodes, constants, inputs and outputs of one graph; a tensor is known by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.scope = name, name
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
+        self._small_constants: dict[tuple[str, bytes, tuple[int, ...]], str] = {}
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+
+    def apply(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Adds a node with one output; returns the name of the output."""
+        return self.apply_split(operator, 1, *inputs, **attributes)[0]
+
+    def apply_split(self, operator: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+        """Adds a node with `count` outputs; returns their names."""
+        name = f"{self.scope}/{operator}_{len(self._nodes)}"
+        outputs = [name] if count == 1 else [f"{name}:{number}" for number in range(count)]
+        self._nodes.append(helper.make_node(operator, inputs, outputs, name, **attributes))
+        return outputs
+
+    def weight(self, name: str, values: NDArray[Any]) -> str:
+        """Adds a weight, once for each name; returns its name."""
+        if name not in self._constants:
+            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(values), name)
+        return name
+
+    def constant(self, values: Any, dtype: str = "int64") -> str:
+        """Adds a small constant, once for each value; returns its name."""
+        array = np.asarray(values, dtype)
+        key = dtype, array.tobytes(), array.shape
+        if key not in self._small_constants:
+            self._small_constants[key] = self.weight(f"constant_{len(self._small_constants)}", array)
+        return self._small_constants[key]
+
+    def cast(self, tensor: str, dtype: str) -> str:
+        """Returns the tensor in another element type, named as NumPy names it."""
+        return self.apply("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def size(self, tensor: str, axis: int) -> str:
+        """Returns the size of one axis, as a vector of one number."""
+        return self.apply("Shape", tensor, start=axis, end=axis + 1)
+
+    def range(self, first: str, stop: str) -> str:
+        """Returns the whole numbers from `first` to `stop − 1`; both are vectors of one number."""
+        axis = self.constant([0])
+        scalars = [self.apply("Squeeze", bound, axis) for bound in (first, stop)]
+        return self.apply("Range", *scalars, self.constant(1))
+
+    def unsqueeze(self, tensor: str, *axes: int) -> str:
+        """Returns the tensor with new axes of size 1."""
+        return self.apply("Unsqueeze", tensor, self.constant(axes))
+
+    def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> str:
+        """Adds an input of the graph; returns its name."""
+        self._inputs.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape))
+        return name
+
+    def output(self, name: str, tensor: str, shape: Sequence[int | str], *, first: bool = False) -> None:
+        """Adds an output of the graph in float32, which `tensor` is, behind the others or before them."""
+        self._nodes.append(helper.make_node("Identity", [tensor], [name], f"output/{name}"))
+        described = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        self._outputs.insert(0 if first else len(self._outputs), described)
+
+    def serialised(self, producer: str) -> bytes:
+        """Returns the graph as the content of a file; raises ValueError where the format cannot hold its size."""
+        constants = list(self._constants.values())
+        size = sum(len(constant.raw_data) for constant in constants)
+        if size > 2**31 - 2**24:
+            raise ValueError(
+                f"the {self.name} has weights of {size / 1e9:.1f} GB, and an ONNX file holds less than 2 GB: export "
+                "with `--precision float16` or `--precision int8`"
+            )
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, constants)
+        opsets = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name=producer)
+        onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())

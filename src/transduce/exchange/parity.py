@@ -12,8 +12,6 @@ from transduce.translation.search_method import SearchMethod
 from transduce.translation.search_rules import SearchRules
 from transduce.translation.translator import Translator
 
-__all__ = ["TOLERANCES", "EngineTranslation", "ForeignEngine", "Parity", "ParityError", "compare", "odd_sentences"]
-
 LONG_LINE_TOKENS = 600  # beyond the 512 positions that many models have
 MAX_UNEXPLAINED = 0.01  # share of sentences, in float32
 

@@ -1,11 +1,15 @@
-"""Refusals of models that another engine cannot represent; each names the option."""
+"""What other engines can represent: refusals of models, which name the option, and the nearest length penalties."""
 
 from transduce.model import Attention, FeedForward, Transformer
 from transduce.model.attention import AttentionSpec
 from transduce.model_directory import Model
 from transduce.text.token_vocabulary import tags_of
 
-__all__ = ["check_is_transformer", "check_is_untagged", "check_products", "refusal"]
+RATIO = 1.25  # (5 + 20) / 20
+"""Other engines divide the log-probability of a translation by length^power, this program by ((5 + length) / 6)^α.
+
+Both grow equally fast at 20 tokens where α = 1.25 · power.
+"""
 
 
 def refusal(engine: str, fault: str, remedy: str = "translate with it here, or train another") -> ValueError:
@@ -48,3 +52,13 @@ def check_is_untagged(model: Model, engine: str) -> None:
     if tags_of(model.source):
         fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")
+
+
+def length_penalty_of_power(power: float) -> float:
+    """Returns α of the penalty here that is nearest to length^power."""
+    return round(RATIO * power, 4)
+
+
+def length_power(alpha: float) -> float:
+    """Returns the power whose penalty is nearest to that of α here."""
+    return round(alpha / RATIO, 4)

@@ -1,16 +1,16 @@
-"""The weights of a Transformer in the layout that other engines share, as float32 arrays.
+"""The weights of a Transformer in the layout that other engines share, as float32 arrays, and as int8.
 
 Every attention has one number of heads and one width of a head, and scores its keys by q · k / √width. Other numbers of
 heads, d_k ≠ d_v, the plain dot product and the bilinear one are brought into this form without a change of the output:
 missing heads and dimensions are zeros, scales and matrices are multiplied into W^Q.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from transduce.model import Attention, Transformer, TransformerModel
 from transduce.model.attention import MultiHeadAttention
@@ -19,24 +19,16 @@ from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model_directory import Model
 
-__all__ = [
-    "TABLE_POSITIONS",
-    "Array",
-    "AttentionMatrices",
-    "DecoderLayerWeights",
-    "EncoderLayerWeights",
-    "Linear",
-    "NetworkMatrices",
-    "NormWeights",
-    "TransformerWeights",
-    "attentions_of",
-    "position_tables",
-    "transformer_weights",
-]
-
 Array = NDArray[np.float32]
+Order = NDArray[np.int64] | slice
+"""The order of dimensions."""
+
+AS_THEY_ARE = slice(None)
 
 TABLE_POSITIONS = 2048  # of a sentence, where an engine stores a vector for each and the model has no limit
+
+# x86 processors without VNNI add two products of a weight and an unsigned byte in 16 bits: 2 · 255 · 64 is below 2¹⁵.
+LARGEST_INT8 = 64
 
 
 class Linear(NamedTuple):
@@ -44,14 +36,6 @@ class Linear(NamedTuple):
 
     weight: Array  # [out in]
     bias: Array | None  # [out]
-
-    def with_inputs(self, order: NDArray[np.int64]) -> "Linear":
-        """Returns the map for inputs in another order."""
-        return Linear(np.ascontiguousarray(self.weight[:, order]), self.bias)
-
-    def with_outputs(self, order: NDArray[np.int64]) -> "Linear":
-        """Returns the map with its outputs in another order."""
-        return Linear(np.ascontiguousarray(self.weight[order]), None if self.bias is None else self.bias[order])
 
     def bias_or_zeros(self) -> Array:
         """Returns the bias, zeros where there is none."""
@@ -64,10 +48,6 @@ class NormWeights(NamedTuple):
     scale: Array  # [d_model]
     shift: Array  # [d_model]
 
-    def reordered(self, order: NDArray[np.int64]) -> "NormWeights":
-        """Returns the normalisation of states in another order."""
-        return NormWeights(self.scale[order], self.shift[order])
-
 
 class AttentionMatrices(NamedTuple):
     """W^Q, W^K, W^V [heads·width d_model] and W^O [d_model heads·width] of an attention, and its normalisation."""
@@ -78,48 +58,15 @@ class AttentionMatrices(NamedTuple):
     output: Linear
     norm: NormWeights
 
-    def reordered(self, order: NDArray[np.int64]) -> "AttentionMatrices":
-        """Returns the attention of states in another order."""
-        query, key, value = (linear.with_inputs(order) for linear in (self.query, self.key, self.value))
-        return AttentionMatrices(query, key, value, self.output.with_outputs(order), self.norm.reordered(order))
 
+class LayerWeights(NamedTuple):
+    """A layer: its attentions, and the two maps of its feed-forward network with their normalisation."""
 
-class NetworkMatrices(NamedTuple):
-    """The two maps of a feed-forward network, and its normalisation."""
-
+    attention: AttentionMatrices
+    cross: AttentionMatrices | None  # over the source, of a layer of the decoder
     inner: Linear
     outer: Linear
     norm: NormWeights
-
-    def reordered(self, order: NDArray[np.int64]) -> "NetworkMatrices":
-        """Returns the network of states in another order."""
-        return NetworkMatrices(
-            self.inner.with_inputs(order), self.outer.with_outputs(order), self.norm.reordered(order)
-        )
-
-
-class EncoderLayerWeights(NamedTuple):
-    """A layer of the encoder."""
-
-    attention: AttentionMatrices
-    network: NetworkMatrices
-
-    def reordered(self, order: NDArray[np.int64]) -> "EncoderLayerWeights":
-        """Returns the layer of states in another order."""
-        return EncoderLayerWeights(self.attention.reordered(order), self.network.reordered(order))
-
-
-class DecoderLayerWeights(NamedTuple):
-    """A layer of the decoder."""
-
-    attention: AttentionMatrices
-    cross: AttentionMatrices
-    network: NetworkMatrices
-
-    def reordered(self, order: NDArray[np.int64]) -> "DecoderLayerWeights":
-        """Returns the layer of states in another order."""
-        attention, cross = (part.reordered(order) for part in (self.attention, self.cross))
-        return DecoderLayerWeights(attention, cross, self.network.reordered(order))
 
 
 class TransformerWeights(NamedTuple):
@@ -133,24 +80,11 @@ class TransformerWeights(NamedTuple):
     width: int  # of a head
     source_embedding: Array  # [vocabulary d_model]
     target_embedding: Array  # [vocabulary d_model]
-    encoder: tuple[EncoderLayerWeights, ...]
-    decoder: tuple[DecoderLayerWeights, ...]
+    encoder: tuple[LayerWeights, ...]
+    decoder: tuple[LayerWeights, ...]
     encoder_norm: NormWeights | None  # None with post-norm
     decoder_norm: NormWeights | None
     readout: Linear
-
-    def reordered(self, order: NDArray[np.int64]) -> "TransformerWeights":
-        """Returns the same model with the dimensions of its states in another order."""
-        encoder_norm, decoder_norm = (norm and norm.reordered(order) for norm in (self.encoder_norm, self.decoder_norm))
-        return self._replace(
-            source_embedding=np.ascontiguousarray(self.source_embedding[:, order]),
-            target_embedding=np.ascontiguousarray(self.target_embedding[:, order]),
-            encoder=tuple(layer.reordered(order) for layer in self.encoder),
-            decoder=tuple(layer.reordered(order) for layer in self.decoder),
-            encoder_norm=encoder_norm,
-            decoder_norm=decoder_norm,
-            readout=self.readout.with_inputs(order),
-        )
 
 
 def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
@@ -159,27 +93,45 @@ def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
     return spec.mixer, spec.cross
 
 
-def transformer_weights(model: Model) -> TransformerWeights:
-    """Returns the weights of a model that `check_products` accepts."""
+def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> TransformerWeights:
+    """Returns the weights of a model that `check_products` accepts, the dimensions of its states in `order`."""
     module, spec = model.module, model.config.model
     assert isinstance(module, TransformerModel)
     assert isinstance(spec, Transformer)
     attentions = attentions_of(spec)
     heads = max(attention.heads for attention in attentions)
     width = max(max(attention.d_k, attention.d_v) for attention in attentions)
-    encoder = tuple(_encoder_layer(layer, heads, width) for layer in module.encoder)
-    decoder = tuple(_decoder_layer(layer, heads, width) for layer in module.decoder)
+
+    def norm_of(norm: nn.Module) -> NormWeights:
+        assert isinstance(norm, nn.LayerNorm)
+        return NormWeights(_array(norm.weight)[order], _array(norm.bias)[order])
+
+    def layer_of(layer: nn.Module) -> LayerWeights:
+        assert isinstance(layer, EncoderLayer | DecoderLayer)
+        network, cross = layer.feed_forward, None
+        assert isinstance(network, FeedForwardNetwork)
+        if isinstance(layer, DecoderLayer):
+            cross = AttentionMatrices(*_projections(layer.cross, heads, width, order), norm_of(layer.around_cross.norm))
+        return LayerWeights(
+            AttentionMatrices(*_projections(layer.mixer, heads, width, order), norm_of(layer.around_mixer.norm)),
+            cross,
+            _linear(network.inner.weight, network.inner.bias, inputs=order),
+            _linear(network.outer.weight, network.outer.bias, outputs=order),
+            norm_of(layer.around_feed_forward.norm),
+        )
+
+    has_last_norms = isinstance(module.encoder_norm, nn.LayerNorm)
     return TransformerWeights(
         spec,
         heads,
         width,
-        _array(module.source_embedding.weight),
-        _array(module.target_embedding.weight),
-        encoder,
-        decoder,
-        _last_norm(module.encoder_norm),
-        _last_norm(module.decoder_norm),
-        Linear(_array(module.readout.weight), None if module.readout.bias is None else _array(module.readout.bias)),
+        np.ascontiguousarray(_array(module.source_embedding.weight)[:, order]),
+        np.ascontiguousarray(_array(module.target_embedding.weight)[:, order]),
+        tuple(layer_of(layer) for layer in module.encoder),
+        tuple(layer_of(layer) for layer in module.decoder),
+        norm_of(module.encoder_norm) if has_last_norms else None,
+        norm_of(module.decoder_norm) if has_last_norms else None,
+        _linear(module.readout.weight, module.readout.bias, inputs=order),
     )
 
 
@@ -193,85 +145,59 @@ def position_tables(model: Model) -> tuple[Array, Array]:
     return source, target
 
 
-def _encoder_layer(layer: EncoderLayer, heads: int, width: int) -> EncoderLayerWeights:
-    return EncoderLayerWeights(
-        _attention(layer.mixer, layer.around_mixer.norm, heads, width),
-        _network(layer.feed_forward, layer.around_feed_forward.norm),
-    )
+def int8_rows(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Returns a matrix [outputs inputs] as integers from −64 to 64, and the scale of each output.
+
+    The matrix is the integers times the scales; every processor multiplies integers of this range exactly.
+    """
+    scales = np.maximum(np.abs(matrix).max(1) / LARGEST_INT8, np.finfo(np.float32).tiny)
+    return np.rint(matrix / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
-def _decoder_layer(layer: DecoderLayer, heads: int, width: int) -> DecoderLayerWeights:
-    return DecoderLayerWeights(
-        _attention(layer.mixer, layer.around_mixer.norm, heads, width),
-        _attention(layer.cross, layer.around_cross.norm, heads, width),
-        _network(layer.feed_forward, layer.around_feed_forward.norm),
-    )
-
-
-def _attention(attention: nn.Module, norm: nn.LayerNorm, heads: int, width: int) -> AttentionMatrices:
-    """Returns the matrices of an attention with `heads` heads of `width`."""
+def _projections(attention: nn.Module, heads: int, width: int, order: Order) -> tuple[Linear, Linear, Linear, Linear]:
+    """Returns W^Q, W^K, W^V and W^O of an attention as one of `heads` heads of `width`, with zeros for the others."""
     assert isinstance(attention, MultiHeadAttention)
-    spec, weight, bias = attention.spec, attention.key_value.weight, attention.key_value.bias
-    keys = spec.heads * spec.d_k
-    key = (weight[:keys], None if bias is None else bias[:keys])
-    value = (weight[keys:], None if bias is None else bias[keys:])
-    query = _scaled_query(attention, width)
-    parts = zip((query, key, value), (spec.d_k, spec.d_k, spec.d_v), strict=True)
-    projected = (Linear(*_padded(part, spec.heads, narrow, heads, width)) for part, narrow in parts)
-    query_map, key_map, value_map = projected
+    spec = attention.spec
+    sizes = spec.heads * spec.d_k, spec.heads * spec.d_v
+
+    def padded(tensor: Tensor, narrow: int) -> Tensor:
+        """Returns rows [spec.heads·narrow …] as [heads·width …]."""
+        split = tensor.detach().view(spec.heads, narrow, -1)
+        whole = split.new_zeros(heads, width, split.shape[2])
+        whole[: spec.heads, :narrow] = split
+        return whole.reshape(heads * width, *tensor.shape[1:])
+
+    weights = [_scaled_query(attention, attention.query.weight, width), *attention.key_value.weight.split(sizes)]
+    biases: list[Tensor | None] = [None, None, None]
+    if attention.query.bias is not None:
+        biases = [_scaled_query(attention, attention.query.bias, width), *attention.key_value.bias.split(sizes)]
+    query, key, value = (
+        _linear(padded(weight, narrow), None if bias is None else padded(bias, narrow), inputs=order)
+        for weight, bias, narrow in zip(weights, biases, (spec.d_k, spec.d_k, spec.d_v), strict=True)
+    )
     output = torch.zeros(len(attention.join.weight), heads, width)
     output[:, : spec.heads, : spec.d_v] = attention.join.weight.detach().unflatten(1, (spec.heads, spec.d_v))
-    joined = Linear(_array(output.flatten(1)), None if attention.join.bias is None else _array(attention.join.bias))
-    return AttentionMatrices(query_map, key_map, value_map, joined, _norm(norm))
+    return query, key, value, _linear(output.flatten(1), attention.join.bias, outputs=order)
 
 
-def _scaled_query(attention: MultiHeadAttention, width: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Returns W^Q and its bias such that q · k / √width are the scores of the attention."""
+def _scaled_query(attention: MultiHeadAttention, part: Tensor, width: int) -> Tensor:
+    """Returns W^Q or its bias such that q · k / √width are the scores of the attention."""
     compatibility, spec = attention.compatibility, attention.spec
     assert isinstance(compatibility, DotProduct)
-    factor = compatibility.scale * width**0.5
-    parts = []
-    for part in (attention.query.weight, attention.query.bias):
-        if part is not None:
-            split = part.detach().double().view(spec.heads, spec.d_k, -1)
-            if isinstance(compatibility, BilinearProduct):
-                split = compatibility.weight.detach().double().transpose(1, 2) @ split
-            part = (factor * split).float().reshape(part.shape)
-        parts.append(part)
-    return parts[0], parts[1]
+    split = part.detach().double().view(spec.heads, spec.d_k, -1)
+    if isinstance(compatibility, BilinearProduct):
+        split = compatibility.weight.detach().double().transpose(1, 2) @ split
+    return (compatibility.scale * width**0.5 * split).float().reshape(part.shape)
 
 
-def _padded(
-    part: tuple[torch.Tensor, torch.Tensor | None], heads: int, narrow: int, all_heads: int, width: int
-) -> tuple[Array, Array | None]:
-    """Returns a projection of `heads` heads of width `narrow`, with zeros for further heads and dimensions."""
-    padded = []
-    for tensor in part:
-        if tensor is not None:
-            split = tensor.detach().view(heads, narrow, -1)
-            whole = split.new_zeros(all_heads, width, split.shape[2])
-            whole[:heads, :narrow] = split
-            tensor = whole.reshape(all_heads * width, *tensor.shape[1:])
-        padded.append(None if tensor is None else _array(tensor))
-    assert padded[0] is not None
-    return padded[0], padded[1]
+def _linear(
+    weight: Tensor, bias: Tensor | None, *, outputs: Order = AS_THEY_ARE, inputs: Order = AS_THEY_ARE
+) -> Linear:
+    matrix = np.ascontiguousarray(_array(weight)[outputs][:, inputs])
+    return Linear(matrix, None if bias is None else _array(bias)[outputs])
 
 
-def _network(network: nn.Module, norm: nn.LayerNorm) -> NetworkMatrices:
-    assert isinstance(network, FeedForwardNetwork)
-    inner, outer = (Linear(_array(part.weight), _array(part.bias)) for part in (network.inner, network.outer))
-    return NetworkMatrices(inner, outer, _norm(norm))
-
-
-def _norm(norm: nn.LayerNorm) -> NormWeights:
-    return NormWeights(_array(norm.weight), _array(norm.bias))
-
-
-def _last_norm(norm: nn.Module) -> NormWeights | None:
-    return _norm(norm) if isinstance(norm, nn.LayerNorm) else None
-
-
-def _array(tensor: torch.Tensor) -> Array:
+def _array(tensor: Tensor) -> Array:
     """Returns the tensor as a contiguous float32 array, which may share its memory."""
     array: Array = tensor.detach().float().contiguous().numpy()
     return array
