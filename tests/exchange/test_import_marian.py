@@ -13,8 +13,8 @@ from marian_models import SETTINGS, MarianInNumPy, random_weights, save_npz, wri
 from ruamel.yaml import YAML
 
 from transduce.exchange import marian_format
+from transduce.exchange.import_marian import read_vocabulary
 from transduce.exchange.import_model import import_model
-from transduce.exchange.marian_vocabulary import read_vocabulary
 from transduce.model_directory import Model, verify
 from transduce.translation.translator import Translator
 

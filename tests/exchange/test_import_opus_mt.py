@@ -12,7 +12,7 @@ from transformers import MarianMTModel, MarianTokenizer
 
 from transduce.exchange.export import export
 from transduce.exchange.import_model import import_model
-from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.exchange.imported_model import ForeignVocabulary
 from transduce.model import Sinusoidal
 from transduce.model_directory import Model, verify
 from transduce.translation.translator import Translator
@@ -254,10 +254,10 @@ def test_the_card_states_origin_and_checksums_and_the_decoding_is_the_nearest(op
 def test_a_vocabulary_of_a_hundred_thousand_is_ordered_at_once() -> None:
     """A second for each side at most; a search through all rows for each token would take minutes."""
     size = 100_000
-    rows = TokenRows.of(size, pad=size - 1, begin=size - 1, end=0, place="a file")
+    ids = {"</s>": 0, "<unk>": 1} | {f"▁{row}": row for row in range(2, size)}
     began = time.process_time()
-    vocabulary = ForeignVocabulary.of(rows, {f"▁{row}": row for row in range(1, size)} | {"<unk>": 0}, "▁7", "a file")
-    assert vocabulary.rows.subwords(vocabulary.names)[:2] == ("▁1", "▁2")
+    vocabulary = ForeignVocabulary.of(ids, size, pad=size - 1, begin=size - 1, end=0, place="a file")
+    assert vocabulary.moses_bpe((), "en").vocabulary[3:5] == ["<unk>", "▁2"]
     assert time.process_time() - began < 2
 
 

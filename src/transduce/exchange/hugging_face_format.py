@@ -14,13 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transduce.exchange.layer_names import FAIRSEQ, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     Array,
-    AttentionMatrices,
-    Linear,
-    NormWeights,
     TransformerWeights,
     attentions_of,
     position_tables,
@@ -42,8 +40,6 @@ CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForCo
 """The type of model and the class, by the place of the layer normalisation."""
 
 IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
-
-SIDES = ("encoder", "decoder")
 
 MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
 LINES_AT_ONCE = 32
@@ -77,8 +73,6 @@ for.
 """
 ORIGINS = ("trained with", "trained by another program, imported by")
 TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
-
-Named = Iterator[tuple[str, Array]]
 
 
 def check(model: Model) -> None:
@@ -140,7 +134,7 @@ def _with_their_positions(model: Model) -> tuple[TransformerWeights, tuple[Array
     return weights, None if spec.norm == "post" else tables
 
 
-def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Named:
+def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Iterator[tuple[str, Array]]:
     """Yields the weights under the names of `transformers`."""
     spec = weights.spec
     size = max(len(weights.source_embedding), len(weights.target_embedding))
@@ -157,37 +151,10 @@ def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) ->
     bias = np.full((1, size), IMPOSSIBLE, np.float32)
     bias[0, : len(weights.readout.weight)] = weights.readout.bias_or_zeros()
     yield "final_logits_bias", bias
-    for number, table in enumerate(tables or ()):
-        yield f"model.{SIDES[number]}.embed_positions.weight", table
-    for side, norm in zip(SIDES, (weights.encoder_norm, weights.decoder_norm), strict=True):
-        if norm is not None:
-            yield from _norm(f"model.{side}.layer_norm", norm)
-    for side, layers in zip(SIDES, (weights.encoder, weights.decoder), strict=True):
-        for number, layer in enumerate(layers):
-            name = f"model.{side}.layers.{number}"
-            yield from _attention(f"{name}.self_attn", layer.attention)
-            if layer.cross is not None:
-                yield from _attention(f"{name}.encoder_attn", layer.cross)
-            yield from _linear(f"{name}.fc1", layer.inner)
-            yield from _linear(f"{name}.fc2", layer.outer)
-            yield from _norm(f"{name}.final_layer_norm", layer.norm)
-
-
-def _attention(name: str, attention: AttentionMatrices) -> Named:
-    for part in ("query", "key", "value"):
-        yield from _linear(f"{name}.{part[0]}_proj", getattr(attention, part))
-    yield from _linear(f"{name}.out_proj", attention.output)
-    yield from _norm(f"{name}_layer_norm", attention.norm)
-
-
-def _linear(name: str, linear: Linear) -> Named:
-    yield f"{name}.weight", linear.weight
-    yield f"{name}.bias", linear.bias_or_zeros()
-
-
-def _norm(name: str, norm: NormWeights) -> Named:
-    yield f"{name}.weight", norm.scale
-    yield f"{name}.bias", norm.shift
+    if tables is not None:
+        yield "model.encoder.embed_positions.weight", tables[0]
+        yield "model.decoder.embed_positions.weight", tables[1]
+    yield from named_layers(weights, FAIRSEQ, "model.")
 
 
 def _with_rows(matrix: Array, rows: int) -> Array:

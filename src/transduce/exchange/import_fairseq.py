@@ -8,20 +8,19 @@ from torch import Tensor
 
 from transduce.exchange.imported_model import (
     ForeignTensors,
+    ForeignVocabulary,
     ImportedModel,
     build_spec,
     nearest_decoding,
     refuse_settings,
-    shared_number,
+    shared_numbers,
+    take_embeddings,
 )
-from transduce.exchange.layer_tensors import take_layers
-from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import part_of, plain_values, read_checkpoint
 from transduce.model import Vocabulary
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
-
-__all__ = ["is_fairseq", "read_fairseq"]
 
 PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
@@ -52,6 +51,14 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("encoder_learned_pos", "decoder_learned_pos"), (False, True)),
 }
 
+SIZES = {
+    "d_model": ["encoder_embed_dim", "decoder_embed_dim"],
+    "d_ff": ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"],
+    "heads": ["encoder_attention_heads", "decoder_attention_heads"],
+    "encoder_layers": ["encoder_layers"],
+    "decoder_layers": ["decoder_layers"],
+}
+
 PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_learned_pos", "decoder_learned_pos"))
 
 
@@ -76,10 +83,11 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         raise ValueError(f"{directory}: `share_all_embeddings` is True, and {' and '.join(dictionaries)} differ")
     tensors = ForeignTensors(loaded, place)
     tensors.drop(f"{side}.{name}" for side in ("encoder", "decoder") for name in NO_WEIGHTS)
-    sizes = _sizes(settings, place)
-    weights, parts = _take_tables(tensors, settings, source, target)
+    widths = [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
+    sizes = shared_numbers(settings, SIZES | {"d_model": [*SIZES["d_model"], *widths]}, place)
+    weights, parts = _take_tables(tensors, settings, (source, target))
     model = build_spec(settings, sizes, parts, place)
-    weights |= take_layers(tensors, model, "")
+    weights |= take_layers(tensors, model, FAIRSEQ)
     tensors.finish()
     sides, subword_file = _subwords(directory, source, target, (source_language, target_language))
     return ImportedModel(
@@ -132,19 +140,6 @@ def _check(settings: Mapping[str, Any], place: str) -> None:
             )
 
 
-def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
-    """Returns the sizes that `build_spec` needs."""
-    widths = ["encoder_embed_dim", "decoder_embed_dim"]
-    widths += [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
-    return {
-        "d_model": shared_number(settings, widths, place),
-        "d_ff": shared_number(settings, ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"], place),
-        "heads": shared_number(settings, ["encoder_attention_heads", "decoder_attention_heads"], place),
-        "encoder_layers": shared_number(settings, ["encoder_layers"], place),
-        "decoder_layers": shared_number(settings, ["decoder_layers"], place),
-    }
-
-
 def _languages(
     directory: Path, settings: Mapping[str, Any], languages: tuple[str | None, str | None]
 ) -> tuple[str, str]:
@@ -168,8 +163,7 @@ def _vocabulary(path: Path) -> ForeignVocabulary:
     ids = {token: row for row, token in enumerate((*SYMBOLS, *tokens))}
     if len(ids) < len(tokens) + len(SYMBOLS):
         raise ValueError(f"{path} has a token twice, or one of the symbols {', '.join(SYMBOLS)}")
-    rows = TokenRows.of(len(ids), pad=PAD, begin=END, end=END, place=str(path))
-    return ForeignVocabulary.of(rows, ids, "<unk>", str(path))
+    return ForeignVocabulary.of(ids, len(ids), pad=PAD, begin=END, end=END, place=str(path))
 
 
 def _lines(path: Path) -> list[str]:
@@ -182,29 +176,21 @@ def _lines(path: Path) -> list[str]:
 
 
 def _take_tables(
-    tensors: ForeignTensors, settings: Mapping[str, Any], source: ForeignVocabulary, target: ForeignVocabulary
+    tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Takes embeddings, readout and positions; returns them and what they say about the spec."""
-    d_model, names = settings["encoder_embed_dim"], ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    d_model, target = settings["encoder_embed_dim"], sides[1]
     shared = bool(settings.get("share_all_embeddings"))
     tied = shared or bool(settings.get("share_decoder_input_output_embed"))
-    sizes = tuple(len(side.names) for side in (source, target))
+    names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
     output = [name for name in ("decoder.output_projection.weight", "decoder.embed_out") if name in tensors]
-    tied_output = output if tied else []
-    if shared:
-        both = tensors.take_equal([*names, *tied_output], sizes[0], d_model)
-        weights = {"source_embedding.weight": source.rows.matrix(both)}
-    else:
-        weights = {
-            "source_embedding.weight": source.rows.matrix(tensors.take(names[0], sizes[0], d_model)),
-            "target_embedding.weight": target.rows.matrix(
-                tensors.take_equal([names[1], *tied_output], sizes[1], d_model)
-            ),
-        }
+    if tied:
+        names += output
+    weights = take_embeddings(tensors, sides, d_model, [names] if shared else [names[:1], names[1:]])
     if not tied:
-        matrix = tensors.take_equal(output or ["decoder.output_projection.weight"], sizes[1], d_model)
-        weights["readout.weight"] = target.rows.matrix(matrix)
-    weights["readout.bias"] = target.rows.bias(None)
+        matrix = tensors.take_equal(output or ["decoder.output_projection.weight"], target.size, d_model)
+        weights["readout.weight"] = target.matrix(matrix)
+    weights["readout.bias"] = target.bias(None)
     positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
     if settings.get("encoder_learned_pos"):
         tables = _learned_positions(tensors, d_model)

@@ -1,5 +1,7 @@
-"""Imports models of Marian: a `.npz` with its settings inside, and SentencePiece vocabularies."""
+"""Imports models of Marian: a `.npz` with its settings inside, and vocabularies in YAML or of SentencePiece."""
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,20 +13,21 @@ from torch import Tensor
 
 from transduce.exchange.imported_model import (
     ForeignTensors,
+    ForeignVocabulary,
     ImportedModel,
     build_spec,
     nearest_decoding,
     refuse_settings,
     shared_number,
+    shared_numbers,
+    take_embeddings,
 )
-from transduce.exchange.marian_vocabulary import piece_file, read_vocabulary, vocabulary_files
-from transduce.exchange.token_rows import ForeignVocabulary
+from transduce.exchange.layer_names import MARIAN, take_layers
 from transduce.exchange.weight_files import read_npz
-from transduce.model import FeedForward, Transformer, Vocabulary
+from transduce.model import Vocabulary
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
-
-__all__ = ["is_marian", "read_marian"]
+from transduce.text.sentence_pieces import pieces_of_model
 
 SETTINGS = "special:model.yml"
 BEAM, EXPONENT = 12, 0.0  # Marian's defaults, where there is no decoder.yml
@@ -59,6 +62,17 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
 }
 
 
+SIZES = {
+    "d_model": ["dim-emb"],
+    "d_ff": ["transformer-dim-ffn"],
+    "heads": ["transformer-heads"],
+    "encoder_layers": ["enc-depth"],
+    "decoder_layers": ["dec-depth"],
+}
+
+_ESCAPE = re.compile(r"\\(?:U(?P<digits>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|.)")
+
+
 def is_marian(directory: Path) -> bool:
     """Returns whether a folder holds a model of Marian."""
     return any(directory.glob("*.npz"))
@@ -71,18 +85,17 @@ def read_marian(directory: Path) -> ImportedModel:
     arrays = dict(read_npz(path))
     settings, place = _settings(arrays.pop(SETTINGS, None), path), f"{path}: {SETTINGS}"
     refuse_settings(settings, ALLOWED, place)
-    sizes = _sizes(settings, place)
-    files = vocabulary_files(directory, decoder.get("vocabs"))
+    widths = [name for name in ("transformer-decoder-dim-ffn",) if settings.get(name)]
+    sizes = shared_numbers(settings, SIZES | {"d_ff": [*SIZES["d_ff"], *widths]}, place)
+    files = _vocabulary_files(directory, decoder.get("vocabs"))
     source_size, target_size = _vocabulary_sizes(settings, place)
     source, target = read_vocabulary(files[0], source_size), read_vocabulary(files[1], target_size)
     tensors = ForeignTensors({name: torch.tensor(array) for name, array in arrays.items()}, str(path))
-    weights, parts = _take_tables(tensors, settings, sizes["d_model"], source, target)
+    weights, parts = _take_tables(tensors, settings, sizes["d_model"], (source, target))
     model = build_spec(settings, sizes, parts, place)
-    for side, count in (("encoder", sizes["encoder_layers"]), ("decoder", sizes["decoder_layers"])):
-        for number in range(count):
-            weights |= _take_layer(tensors, model, f"{side}_l{number + 1}_", f"{side}.{number}.")
+    weights |= take_layers(tensors, model, MARIAN)
     tensors.finish()
-    pieces = [piece_file(directory, files[0], "source"), piece_file(directory, files[1], "target")]
+    pieces = [_piece_file(directory, files[0], "source"), _piece_file(directory, files[1], "target")]
     sides = [
         vocabulary.sentence_pieces(read_regular_file(piece))
         for vocabulary, piece in zip((source, target), pieces, strict=True)
@@ -129,19 +142,6 @@ def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
     return values
 
 
-def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
-    """Returns the sizes that `build_spec` needs."""
-    widths = ["transformer-dim-ffn"]
-    widths += ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
-    return {
-        "d_model": shared_number(settings, ["dim-emb"], place),
-        "d_ff": shared_number(settings, widths, place),
-        "heads": shared_number(settings, ["transformer-heads"], place),
-        "encoder_layers": shared_number(settings, ["enc-depth"], place),
-        "decoder_layers": shared_number(settings, ["dec-depth"], place),
-    }
-
-
 def _vocabulary_sizes(settings: Mapping[str, Any], place: str) -> tuple[int, int]:
     """Returns the rows of the vocabularies of source and target."""
     sizes = settings.get("dim-vocabs")
@@ -162,25 +162,21 @@ def _take_tables(
     tensors: ForeignTensors,
     settings: Mapping[str, Any],
     d_model: int,
-    source: ForeignVocabulary,
-    target: ForeignVocabulary,
+    sides: tuple[ForeignVocabulary, ForeignVocabulary],
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Takes embeddings and readout; returns them and what they say about the spec."""
-    sizes = source.rows.size, target.rows.size
+    source, target = sides
     all_tied = bool(settings.get("tied-embeddings-all"))
     shared, tied = all_tied or bool(settings.get("tied-embeddings-src")), all_tied or settings.get("tied-embeddings")
     if shared and source.names != target.names:
         raise ValueError(f"{source.place} and {target.place} differ, and the model has one embedding for both")
-    if shared:
-        weights = {"source_embedding.weight": source.rows.matrix(tensors.take("Wemb", sizes[0], d_model))}
-    else:
-        weights = {
-            "source_embedding.weight": source.rows.matrix(tensors.take("encoder_Wemb", sizes[0], d_model)),
-            "target_embedding.weight": target.rows.matrix(tensors.take("decoder_Wemb", sizes[1], d_model)),
-        }
-    if not tied:
-        weights["readout.weight"] = target.rows.matrix(_output_matrix(tensors, sizes[1], d_model))
-    weights["readout.bias"] = target.rows.bias(tensors.take("decoder_ff_logit_out_b", 1, sizes[1])[0])
+    weights = take_embeddings(tensors, sides, d_model, [["Wemb"]] if shared else [["encoder_Wemb"], ["decoder_Wemb"]])
+    if not tied and "decoder_ff_logit_out_Wt" in tensors:  # versions of Marian store it either way round
+        weights["readout.weight"] = target.matrix(tensors.take("decoder_ff_logit_out_Wt", target.size, d_model))
+    elif not tied:
+        matrix = tensors.take("decoder_ff_logit_out_W", d_model, target.size).T.contiguous()
+        weights["readout.weight"] = target.matrix(matrix)
+    weights["readout.bias"] = target.bias(tensors.take("decoder_ff_logit_out_b", 1, target.size)[0])
     return weights, {
         "activation": settings.get("transformer-ffn-activation", "swish"),
         "embeddings": "shared" if shared else "separate",
@@ -191,44 +187,67 @@ def _take_tables(
     }
 
 
-def _output_matrix(tensors: ForeignTensors, size: int, d_model: int) -> Tensor:
-    """Returns the matrix of the readout, which versions of Marian store either way round."""
-    if "decoder_ff_logit_out_Wt" in tensors:
-        return tensors.take("decoder_ff_logit_out_Wt", size, d_model)
-    return tensors.take("decoder_ff_logit_out_W", d_model, size).T.contiguous()
+def _vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
+    """Returns the vocabularies of source and target: those that decoder.yml names, or the only one of the folder."""
+    names = [Path(str(name)).name for name in named] if isinstance(named, list) else []
+    if not names:
+        vocabularies = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
+        names = [path.name for path in vocabularies] * 2
+    if len(names) != 2:
+        raise ValueError(
+            f"{directory} does not name the vocabularies of source and target: write decoder.yml with "
+            "`vocabs: [SOURCE, TARGET]`"
+        )
+    return directory / names[0], directory / names[1]
 
 
-def _take_layer(tensors: ForeignTensors, model: Transformer, foreign: str, ours: str) -> dict[str, Tensor]:
-    """Returns the weights of one layer."""
-    assert isinstance(model.feed_forward, FeedForward)
-    width, d_ff = model.d_model, model.feed_forward.d_ff
-    attentions = {"mixer": "self", "cross": "context"} if ours.startswith("decoder") else {"mixer": "self"}
-    weights: dict[str, Tensor] = {}
-    for part, name in attentions.items():
-        for projection, letters in {"query": "q", "key_value": "kv", "join": "o"}.items():
-            taken = _take_linear(tensors, f"{foreign}{name}_", letters, width, width)
-            weights |= _named(f"{ours}{part}.{projection}", *taken)
-        weights |= _named(f"{ours}around_{part}.norm", *_take_norm(tensors, f"{foreign}{name}_Wo", width))
-    weights |= _named(f"{ours}feed_forward.inner", *_take_linear(tensors, f"{foreign}ffn_", "1", width, d_ff))
-    weights |= _named(f"{ours}feed_forward.outer", *_take_linear(tensors, f"{foreign}ffn_", "2", d_ff, width))
-    return weights | _named(f"{ours}around_feed_forward.norm", *_take_norm(tensors, f"{foreign}ffn_ffn", width))
+def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
+    """Returns the vocabulary of a file, for a model with `size` rows; it has no pad and no begin symbol."""
+    if path.suffix == ".spm":
+        pieces = pieces_of_model(read_regular_file(path), str(path))
+        ids = {piece: row for row, piece in enumerate(pieces)}
+    else:
+        ids = _token_lines(path)
+    if "</s>" not in ids:
+        raise ValueError(f"{path} lacks the token </s>")
+    return ForeignVocabulary.of(ids, size, pad=None, begin=ids["</s>"], end=ids["</s>"], place=str(path))
 
 
-def _take_linear(tensors: ForeignTensors, prefix: str, parts: str, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
-    """Returns the matrix and the bias of several maps side by side, W and b with each letter of `parts`.
+def _token_lines(path: Path) -> dict[str, int]:
+    """Reads a vocabulary in YAML as Marian writes it: a token and its id on each line, the token in quotes or not."""
+    ids: dict[str, int] = {}
+    for number, line in enumerate(read_regular_file(path).split(b"\n"), start=1):
+        try:
+            text = line.decode("utf-8").strip()
+            if not text or text == "---":
+                continue
+            token, row = _parse_line(text)
+        except ValueError:
+            token, row = "", 0
+        if not token or token in ids:
+            raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
+        ids[token] = row
+    return ids
 
-    Marian multiplies rows by matrices, so that its matrices are transposed.
-    """
-    matrices = [tensors.take(f"{prefix}W{part}", inputs, outputs).T for part in parts]
-    return torch.cat(matrices).contiguous(), torch.cat(
-        [tensors.take(f"{prefix}b{part}", 1, outputs)[0] for part in parts]
-    )
+
+def _parse_line(text: str) -> tuple[str, int]:
+    """Returns the token and the id of a line; raises ValueError for any other line."""
+    quoted, _, row = (part.strip() for part in text.rpartition(":"))
+    if len(row) > 10 or not (row.isascii() and row.isdigit()):
+        raise ValueError(row)
+    if quoted.startswith('"'):
+        # JSON lacks the escape of eight digits; every other escape stays as it is.
+        plain = _ESCAPE.sub(lambda found: chr(int(found["digits"], 16)) if found["digits"] else found.group(), quoted)
+        return str(json.loads(plain)), int(row)
+    is_single = len(quoted) > 1 and quoted[0] == quoted[-1] == "'"
+    return quoted[1:-1].replace("''", "'") if is_single else quoted, int(row)
 
 
-def _take_norm(tensors: ForeignTensors, prefix: str, width: int) -> tuple[Tensor, Tensor]:
-    """Returns gain and bias of a norm."""
-    return tensors.take(f"{prefix}_ln_scale", 1, width)[0], tensors.take(f"{prefix}_ln_bias", 1, width)[0]
-
-
-def _named(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    return {f"{name}.weight": weight, f"{name}.bias": bias}
+def _piece_file(directory: Path, vocabulary: Path, side: str) -> Path:
+    """Returns the SentencePiece model of a side: the vocabulary itself, or `source.spm` and `target.spm`."""
+    path = vocabulary if vocabulary.suffix == ".spm" else directory / f"{side}.spm"
+    if not path.is_file():
+        raise ValueError(
+            f"{directory} has no {path.name}: models whose text is split by other programs are not imported"
+        )
+    return path

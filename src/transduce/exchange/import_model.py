@@ -11,8 +11,6 @@ from transduce.model import build_without_weights
 from transduce.model_directory import CARD, Config, Model, Weights, check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
 
-__all__ = ["import_model"]
-
 
 def import_model(
     directory: Path,

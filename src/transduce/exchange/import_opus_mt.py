@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -12,22 +12,22 @@ from torch import Tensor
 
 from transduce.exchange.imported_model import (
     ForeignTensors,
+    ForeignVocabulary,
     ImportedModel,
     build_spec,
     nearest_decoding,
     refuse_settings,
     shared_number,
+    shared_numbers,
+    take_embeddings,
 )
-from transduce.exchange.layer_tensors import take_layers
-from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import read_checkpoint
 from transduce.model import Vocabulary
 from transduce.model.positions import sinusoids
 from transduce.search import Decoding
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
-
-__all__ = ["is_hugging_face", "read_opus_mt"]
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -67,11 +67,13 @@ NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?([a-zA-Z]+)-([a-zA-Z]+)$")
 MAX_CONFIG_BYTES = 2**24
 
 
-class _Tables(NamedTuple):
-    """Weights, and what they say about the spec."""
-
-    weights: dict[str, Tensor]
-    parts: dict[str, Any]
+SIZES = {
+    "d_model": ["d_model"],
+    "d_ff": ["encoder_ffn_dim", "decoder_ffn_dim"],
+    "heads": ["encoder_attention_heads", "decoder_attention_heads"],
+    "encoder_layers": ["encoder_layers"],
+    "decoder_layers": ["decoder_layers"],
+}
 
 
 def is_hugging_face(directory: Path) -> bool:
@@ -87,13 +89,13 @@ def read_opus_mt(directory: Path) -> ImportedModel:
         raise ValueError(f"{place}: `model_type` is {config.get('model_type')!r}; only 'marian' can be imported")
     settings = {**DEFAULTS, **config}
     refuse_settings(settings, ALLOWED, place)
-    sizes = _sizes(settings, place)
+    sizes = shared_numbers(settings, SIZES, place)
     weights_name = next(name for name in WEIGHTS if (directory / name).is_file())
     tensors = ForeignTensors(_read_tensors(directory / weights_name), str(directory / weights_name))
     source, target = _vocabularies(directory, settings, place)
-    tables = _take_tables(tensors, settings, source.rows, target.rows)
-    model = build_spec(settings, sizes, tables.parts, place)
-    weights = tables.weights | take_layers(tensors, model, "model.")
+    weights, parts = _take_tables(tensors, settings, (source, target))
+    model = build_spec(settings, sizes, parts, place)
+    weights |= take_layers(tensors, model, FAIRSEQ, "model.")
     tensors.finish()
     source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
     target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
@@ -109,17 +111,6 @@ def read_opus_mt(directory: Path) -> ImportedModel:
         "a model in Hugging Face's Marian format",
         tuple(name for name in files if (directory / name).is_file()),
     )
-
-
-def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
-    """Returns the sizes that `build_spec` needs."""
-    return {
-        "d_model": shared_number(settings, ["d_model"], place),
-        "d_ff": shared_number(settings, ["encoder_ffn_dim", "decoder_ffn_dim"], place),
-        "heads": shared_number(settings, ["encoder_attention_heads", "decoder_attention_heads"], place),
-        "encoder_layers": shared_number(settings, ["encoder_layers"], place),
-        "decoder_layers": shared_number(settings, ["decoder_layers"], place),
-    }
 
 
 def _vocabularies(
@@ -150,38 +141,31 @@ def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVo
     begin = settings.get("decoder_start_token_id", pad)
     if type(begin) is not int:
         raise ValueError(f"{path.parent / 'config.json'}: `decoder_start_token_id` is {begin!r}, and must be a number")
-    rows = TokenRows.of(size, pad=pad, begin=begin, end=end, place=str(path))
-    return ForeignVocabulary.of(rows, ids, "<unk>", str(path))
+    return ForeignVocabulary.of(ids, size, pad=pad, begin=begin, end=end, place=str(path))
 
 
-def _take_tables(tensors: ForeignTensors, settings: Mapping[str, Any], source: TokenRows, target: TokenRows) -> _Tables:
-    """Takes embeddings, readout and positions."""
-    d_model = settings["d_model"]
+def _take_tables(
+    tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Takes embeddings, readout and positions; returns them and what they say about the spec."""
+    d_model, size = settings["d_model"], sides[1].size
     shared, tied = settings["share_encoder_decoder_embeddings"], settings["tie_word_embeddings"]
     names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
     output = ["lm_head.weight"] if tied else []
-    if shared:
-        weights = {
-            "source_embedding.weight": source.matrix(tensors.take_equal([*names, *output], source.size, d_model))
-        }
-    else:
-        weights = {
-            "source_embedding.weight": source.matrix(tensors.take(names[1], source.size, d_model)),
-            "target_embedding.weight": target.matrix(tensors.take_equal([names[2], *output], target.size, d_model)),
-        }
+    embeddings = [[*names, *output]] if shared else [[names[1]], [names[2], *output]]
+    weights = take_embeddings(tensors, sides, d_model, embeddings)
     if not tied:
-        weights["readout.weight"] = target.matrix(tensors.take("lm_head.weight", target.size, d_model))
-    bias = tensors.take("final_logits_bias", 1, target.size)[0] if "final_logits_bias" in tensors else None
-    weights["readout.bias"] = target.bias(bias)
+        weights["readout.weight"] = sides[1].matrix(tensors.take("lm_head.weight", size, d_model))
+    bias = tensors.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in tensors else None
+    weights["readout.bias"] = sides[1].bias(bias)
     positions, tables = _positions(tensors, d_model)
     activation = settings["activation_function"]
-    parts = {
+    return weights | tables, {
         "activation": "swish" if activation == "silu" else activation,
         "embeddings": "shared" if shared else "separate",
         "readout": {"kind": "tied" if tied else "separate", "bias": True},
         "positions": positions,
     }
-    return _Tables(weights | tables, parts)
 
 
 def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], dict[str, Tensor]]:

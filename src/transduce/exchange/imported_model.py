@@ -1,22 +1,36 @@
-"""What every importer returns, and what importers share: checks of foreign settings and of foreign tensors."""
+"""What every importer returns, and what importers share: checks of foreign settings, tensors and vocabularies."""
 
+from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from transduce.exchange.representable import length_penalty_of_power
 from transduce.model import Transformer, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import validated
+from transduce.text.byte_level import BEGIN, END, PAD
+from transduce.text.imported_subwords import SubwordsContent
+from transduce.text.moses_bpe import MosesBpe, MosesBpeContent
+from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary
-
-__all__ = ["ForeignTensors", "ImportedModel", "build_spec", "nearest_decoding", "refuse_settings", "shared_number"]
 
 LARGEST_POWER = 100  # of a length; a larger number may be too large for a float
 
 MAX_SIZE = 2**24  # of a setting: more than any model has
+
+UNKNOWN = "<unk>"
+
+BELOW = 100.0
+"""Nats by which a symbol that the foreign model lacks is less probable than the token whose row it copies.
+
+float32 rounds its probability to 0, and 16-bit numbers can represent the bias.
+"""
+
+Content = TypeVar("Content", bound=SubwordsContent)
 
 
 class ImportedModel(NamedTuple):
@@ -45,6 +59,11 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
                 "value for both"
             )
     return int(values[0] or 0)
+
+
+def shared_numbers(settings: Mapping[str, Any], names: Mapping[str, Sequence[str]], place: str) -> dict[str, int]:
+    """Returns the sizes that `build_spec` needs, each of the settings that `names` has for it."""
+    return {size: shared_number(settings, of_size, place) for size, of_size in names.items()}
 
 
 def refuse_settings(settings: Mapping[str, Any], allowed: Mapping[str, Collection[Any]], place: str) -> None:
@@ -99,6 +118,10 @@ class ForeignTensors:
                 raise ValueError(f"{self._place}: {present[0]} and {name} differ, and the settings tie them")
         return first
 
+    def split(self, name: str, parts: Sequence[str], *shape: int) -> None:
+        """Replaces a tensor by equal parts of its rows, which are taken by the names `parts`."""
+        self._tensors.update(zip(parts, self.take(name, *shape).chunk(len(parts)), strict=True))
+
     def drop(self, names: Iterable[str]) -> None:
         """Drops tensors that no model needs, where the file has them."""
         for name in names:
@@ -114,6 +137,102 @@ class ForeignTensors:
         if name not in self._tensors:
             raise ValueError(f"{self._place} lacks the weights {name}")
         return self._tensors[name]
+
+
+class ForeignVocabulary(NamedTuple):
+    """The tokens of one side, and the rows of its matrices in the order of this program's ids.
+
+    The order is pad, begin, end, then all other tokens. Two of the three symbols may be one token of the foreign model,
+    and pad may be missing.
+    """
+
+    rows: tuple[int, ...]  # by our ids
+    copies: tuple[int, ...]  # our ids whose row also is another id's
+    names: Mapping[int, str]  # by row
+    place: str  # the name of the vocabulary in errors
+
+    @classmethod
+    def of(
+        cls, ids: Mapping[str, Any], size: int, *, pad: int | None, begin: int, end: int, place: str
+    ) -> "ForeignVocabulary":
+        """Orders `size` rows, of which `ids` has those with a token; without `pad`, the row of `end` is copied.
+
+        Raises ValueError for rows that there are not, or twice, and for a vocabulary without an unknown token.
+        """
+        symbols = (end if pad is None else pad, begin, end)
+        if not all(0 <= symbol < size for symbol in symbols):
+            raise ValueError(f"{place}: the ids of pad, begin and end are {symbols}, and there are {size:,} ids")
+        owned = {symbols[END]: END}
+        for symbol in (PAD, BEGIN):
+            owned.setdefault(symbols[symbol], symbol)
+        copies = tuple(symbol for symbol in (PAD, BEGIN) if owned[symbols[symbol]] != symbol)
+        names: dict[int, str] = {}
+        for token, row in ids.items():
+            if type(row) is not int or not 0 <= row < size or row in names:
+                raise ValueError(
+                    f"{place}: the token {token!a} has the id {row!r}; ids are different numbers, and the model has "
+                    f"rows for those below {size:,}"
+                )
+            names[row] = token
+        if UNKNOWN not in ids:
+            raise ValueError(f"{place} lacks the token {UNKNOWN}")
+        return cls((*symbols, *(row for row in range(size) if row not in owned)), copies, names, place)
+
+    @property
+    def size(self) -> int:
+        """The number of rows of the foreign vocabulary."""
+        return max(self.rows) + 1
+
+    def matrix(self, foreign: Tensor) -> Tensor:
+        """Returns the rows of a matrix in this program's order."""
+        return foreign[list(self.rows)]
+
+    def bias(self, foreign: Tensor | None) -> Tensor:
+        """Returns the readout's bias in this program's order, low for copies; zeros where there is none."""
+        bias = torch.zeros(len(self.rows)) if foreign is None else foreign[list(self.rows)]
+        bias[list(self.copies)] -= BELOW
+        return bias
+
+    def sentence_pieces(self, model: bytes) -> SentencePieces:
+        """Returns the subwords of a side with a SentencePiece model."""
+        encoded = b64encode(model).decode()
+        try:
+            return SentencePieces(self._content(SentencePieceContent, model=encoded))
+        except ValueError as error:
+            raise ValueError(f"{self.place}: {error}") from None
+
+    def moses_bpe(self, merges: tuple[tuple[str, str], ...], language: str) -> MosesBpe:
+        """Returns the subwords of a side with merges, and the tokeniser of a language."""
+        try:
+            return MosesBpe(self._content(MosesBpeContent, merges=merges, language=language))
+        except ValueError as error:
+            raise ValueError(f"{self.place}: {error}") from None
+
+    def _content(self, kind: type[Content], **values: Any) -> Content:
+        """Returns the content of the file of the subwords; a row without a token gets a subword that no text has."""
+        row = next(row for row, name in self.names.items() if name == UNKNOWN)
+        subwords = tuple(self.names.get(row, f"⟨unused {row}⟩") for row in self.rows[END + 1 :])
+        try:
+            return kind(unknown=self.rows.index(row, END + 1), subwords=subwords, **values)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+
+
+def take_embeddings(
+    tensors: ForeignTensors,
+    sides: tuple[ForeignVocabulary, ForeignVocabulary],
+    d_model: int,
+    matrices: Sequence[Sequence[str]],
+) -> dict[str, Tensor]:
+    """Takes the embeddings of source and target, or one for both.
+
+    Each matrix may be in the file under one or several of its names.
+    """
+    return {
+        f"{name}_embedding.weight": side.matrix(tensors.take_equal(names, side.size, d_model))
+        for name, side, names in zip(("source", "target"), sides, matrices, strict=False)
+    }
 
 
 def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:

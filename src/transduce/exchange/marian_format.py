@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus import subwords_files
+from transduce.exchange.layer_names import MARIAN, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     Array,
-    AttentionMatrices,
-    Linear,
-    NormWeights,
     TransformerWeights,
     attentions_of,
     transformer_weights,
@@ -30,8 +28,6 @@ NORM_EPSILON = 1e-6  # fixed in Marian
 SETTINGS = "special:model.yml"
 VERSION = "v1.12.0"  # of Marian, whose settings these are
 WORKSPACE = 256  # MiB
-
-Named = Iterator[tuple[str, Array]]
 
 
 def check(model: Model) -> None:
@@ -139,7 +135,7 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
     }
 
 
-def _arrays(weights: TransformerWeights) -> Named:
+def _arrays(weights: TransformerWeights) -> Iterator[tuple[str, Array]]:
     """Yields the weights under the names of Marian, which multiplies rows by matrices."""
     if weights.spec.embeddings == "shared":
         yield "Wemb", weights.source_embedding
@@ -149,31 +145,7 @@ def _arrays(weights: TransformerWeights) -> Named:
     if not isinstance(weights.spec.readout, Tied):
         yield "decoder_ff_logit_out_W", np.ascontiguousarray(weights.readout.weight.T)
     yield "decoder_ff_logit_out_b", weights.readout.bias_or_zeros()[None]
-    for side, layers in (("encoder", weights.encoder), ("decoder", weights.decoder)):
-        for number, layer in enumerate(layers, start=1):
-            name = f"{side}_l{number}"
-            yield from _attention(f"{name}_self", layer.attention)
-            if layer.cross is not None:
-                yield from _attention(f"{name}_context", layer.cross)
-            yield from _linear(f"{name}_ffn", "1", layer.inner)
-            yield from _linear(f"{name}_ffn", "2", layer.outer)
-            yield from _norm(f"{name}_ffn_ffn", layer.norm)
-
-
-def _attention(name: str, attention: AttentionMatrices) -> Named:
-    for part in ("query", "key", "value", "output"):
-        yield from _linear(name, part[0], getattr(attention, part))
-    yield from _norm(f"{name}_Wo", attention.norm)
-
-
-def _linear(name: str, part: str, linear: Linear) -> Named:
-    yield f"{name}_W{part}", np.ascontiguousarray(linear.weight.T)
-    yield f"{name}_b{part}", linear.bias_or_zeros()[None]
-
-
-def _norm(name: str, norm: NormWeights) -> Named:
-    yield f"{name}_ln_scale", norm.scale[None]
-    yield f"{name}_ln_bias", norm.shift[None]
+    yield from named_layers(weights, MARIAN)
 
 
 class MarianEngine:
