@@ -115,7 +115,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes settings as every reader of JSON expects them."""
+    """Writes settings as JSON of ASCII letters."""
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
 
 

@@ -18,7 +18,6 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import part_of, plain_values, read_checkpoint
-from transduce.model import Vocabulary
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 
@@ -74,7 +73,9 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     """
     path = _checkpoint(directory)
     value, loaded = read_checkpoint(path, _weights)
-    settings, place = _settings(value), str(path)
+    settings, place = plain_values(value.get("args")), str(path)
+    for section in ("task", "model"):  # of `cfg`, which later versions have in the place of `args`
+        settings |= plain_values(part_of(value.get("cfg"), section))
     _check(settings, place)
     source_language, target_language = _languages(directory, settings, languages)
     dictionaries = [f"dict.{language}.txt" for language in (source_language, target_language)]
@@ -83,8 +84,8 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         raise ValueError(f"{directory}: `share_all_embeddings` is True, and {' and '.join(dictionaries)} differ")
     tensors = ForeignTensors(loaded, place)
     tensors.drop(f"{side}.{name}" for side in ("encoder", "decoder") for name in NO_WEIGHTS)
-    widths = [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
-    sizes = shared_numbers(settings, SIZES | {"d_model": [*SIZES["d_model"], *widths]}, place)
+    further_widths = [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
+    sizes = shared_numbers(settings, SIZES | {"d_model": [*SIZES["d_model"], *further_widths]}, place)
     weights, parts = _take_tables(tensors, settings, (source, target))
     model = build_spec(settings, sizes, parts, place)
     weights |= take_layers(tensors, model, FAIRSEQ)
@@ -92,7 +93,6 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     sides, subword_file = _subwords(directory, source, target, (source_language, target_language))
     return ImportedModel(
         model,
-        Vocabulary(source=sides[0].size, target=sides[1].size),
         weights,
         *sides,
         nearest_decoding(BEAM, EXPONENT, place),
@@ -116,14 +116,6 @@ def _weights(value: Any) -> Any:
     if not isinstance(value, dict) or "model" not in value:
         raise ValueError("it holds no `model`, as checkpoints of fairseq do")
     return value["model"]
-
-
-def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a checkpoint: `args`, or `model` and `task` of `cfg` in later versions."""
-    settings = plain_values(value.get("args"))
-    for section in ("task", "model"):
-        settings |= plain_values(part_of(value.get("cfg"), section))
-    return settings
 
 
 def _check(settings: Mapping[str, Any], place: str) -> None:

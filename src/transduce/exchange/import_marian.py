@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.exchange.imported_model import (
@@ -24,7 +22,6 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.layer_names import MARIAN, take_layers
 from transduce.exchange.weight_files import read_npz
-from transduce.model import Vocabulary
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model
@@ -80,13 +77,20 @@ def is_marian(directory: Path) -> bool:
 
 def read_marian(directory: Path) -> ImportedModel:
     """Reads the model; raises ValueError for what it cannot represent, and for missing or damaged files."""
-    decoder = _read_yaml(directory / "decoder.yml") if (directory / "decoder.yml").is_file() else {}
-    path = _model_file(directory)
-    arrays = dict(read_npz(path))
-    settings, place = _settings(arrays.pop(SETTINGS, None), path), f"{path}: {SETTINGS}"
+    decoder, decoder_file = dict[str, Any](), directory / "decoder.yml"
+    if decoder_file.is_file():
+        decoder = _parse_yaml(read_regular_file(decoder_file, LARGEST), str(decoder_file))
+    path, *others = sorted(directory.glob("*.npz"))
+    if others:
+        names = ", ".join(model.name for model in (path, *others))
+        raise ValueError(f"{directory} has several models, {names}: leave one")
+    arrays, place = read_npz(path), f"{path}: {SETTINGS}"
+    if SETTINGS not in arrays:
+        raise ValueError(f"{path} lacks {SETTINGS}, the settings of a model of Marian")
+    settings = _parse_yaml(arrays.pop(SETTINGS).tobytes().rstrip(b"\0"), place)
     refuse_settings(settings, ALLOWED, place)
-    widths = [name for name in ("transformer-decoder-dim-ffn",) if settings.get(name)]
-    sizes = shared_numbers(settings, SIZES | {"d_ff": [*SIZES["d_ff"], *widths]}, place)
+    further = ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
+    sizes = shared_numbers(settings, SIZES | {"d_ff": [*SIZES["d_ff"], *further]}, place)
     files = _vocabulary_files(directory, decoder.get("vocabs"))
     source_size, target_size = _vocabulary_sizes(settings, place)
     source, target = read_vocabulary(files[0], source_size), read_vocabulary(files[1], target_size)
@@ -100,36 +104,19 @@ def read_marian(directory: Path) -> ImportedModel:
         vocabulary.sentence_pieces(read_regular_file(piece))
         for vocabulary, piece in zip((source, target), pieces, strict=True)
     ]
+    exponent = decoder.get("normalize", EXPONENT)
+    if isinstance(exponent, bool):  # without a value it is 1
+        exponent = float(exponent)
     return ImportedModel(
         model,
-        Vocabulary(source=sides[0].size, target=sides[1].size),
         weights,
         sides[0],
         sides[1],
-        nearest_decoding(decoder.get("beam-size", BEAM), _exponent(decoder), str(directory / "decoder.yml")),
+        nearest_decoding(decoder.get("beam-size", BEAM), exponent, str(decoder_file)),
         (None, None),
         "a model of Marian",
         tuple(dict.fromkeys([path.name, *(file.name for file in (*files, *pieces))])),
     )
-
-
-def _model_file(directory: Path) -> Path:
-    """Returns the model of a folder; raises ValueError where there are several."""
-    models = sorted(directory.glob("*.npz"))
-    if len(models) > 1:
-        raise ValueError(f"{directory} has several models, {', '.join(path.name for path in models)}: leave one")
-    return models[0]
-
-
-def _settings(content: NDArray[np.generic] | None, path: Path) -> dict[str, Any]:
-    """Returns the settings that a model holds as bytes."""
-    if content is None:
-        raise ValueError(f"{path} lacks {SETTINGS}, the settings of a model of Marian")
-    return _parse_yaml(content.tobytes().rstrip(b"\0"), f"{path}: {SETTINGS}")
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    return _parse_yaml(read_regular_file(path, LARGEST), str(path))
 
 
 def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
@@ -150,12 +137,6 @@ def _vocabulary_sizes(settings: Mapping[str, Any], place: str) -> tuple[int, int
     named = {f"dim-vocabs.{number}": size for number, size in enumerate(sizes)}
     first, second = (shared_number(named, [name], place) for name in named)
     return first, second
-
-
-def _exponent(decoder: Mapping[str, Any]) -> Any:
-    """Returns the exponent of the length that `normalize` sets; without a value it is 1, and off it is 0."""
-    value = decoder.get("normalize", EXPONENT)
-    return float(value) if isinstance(value, bool) else value
 
 
 def _take_tables(

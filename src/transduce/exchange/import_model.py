@@ -7,7 +7,7 @@ from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
 from transduce.exchange.import_marian import is_marian, read_marian
 from transduce.exchange.import_opus_mt import is_hugging_face, read_opus_mt
 from transduce.exchange.imported_model import ImportedModel
-from transduce.model import build_without_weights
+from transduce.model import Vocabulary, build_without_weights
 from transduce.model_directory import CARD, Config, Model, Weights, check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
 
@@ -29,12 +29,18 @@ def import_model(
     if not directory.is_dir():
         raise ValueError(f"{directory} is no folder; name one with a model of OPUS-MT, fairseq or Marian")
     imported = _read(directory, source_language, target_language)
+    vocabulary = Vocabulary(source=imported.source.size, target=imported.target.size)
     say(f"{directory} holds {imported.origin}")
-    _check_weights(imported, directory)
+    built = build_without_weights(imported.model, vocabulary)
+    expected = {name: tuple(parameter.shape) for name, parameter in built.named_parameters()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}
+    if expected != shapes:
+        names = sorted(name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name))
+        raise ValueError(f"{directory}: the weights do not fit the settings: {', '.join(names[:5])}")
     languages = source_language or imported.languages[0], target_language or imported.languages[1]
     config = Config(
         model=imported.model,
-        vocabulary=imported.vocabulary,
+        vocabulary=vocabulary,
         source_language=languages[0],
         target_language=languages[1],
         decoding=imported.decoding,
@@ -59,16 +65,6 @@ def _read(directory: Path, source_language: str | None, target_language: str | N
         f"{directory} holds no model that can be imported: a folder of OPUS-MT has config.json with model.safetensors "
         "or pytorch_model.bin, one of fairseq a checkpoint .pt with dict.LANGUAGE.txt, one of Marian a .npz"
     )
-
-
-def _check_weights(imported: ImportedModel, directory: Path) -> None:
-    """Raises ValueError where the weights are not those of the spec."""
-    built = build_without_weights(imported.model, imported.vocabulary)
-    expected = {name: tuple(parameter.shape) for name, parameter in built.named_parameters()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}
-    if expected != shapes:
-        names = sorted(name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name))
-        raise ValueError(f"{directory}: the weights do not fit the settings: {', '.join(names[:5])}")
 
 
 def _card(directory: Path, imported: ImportedModel, config: Config) -> str:

@@ -23,7 +23,6 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import read_checkpoint
-from transduce.model import Vocabulary
 from transduce.model.positions import sinusoids
 from transduce.search import Decoding
 from transduce.settings import parse_json
@@ -102,7 +101,6 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
     return ImportedModel(
         model,
-        Vocabulary(source=source_side.size, target=target_side.size),
         weights,
         source_side,
         target_side,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from transduce.exchange.representable import length_penalty_of_power
-from transduce.model import Transformer, Vocabulary
+from transduce.model import Transformer
 from transduce.search import Decoding
 from transduce.settings import validated
 from transduce.text.byte_level import BEGIN, END, PAD
@@ -37,7 +37,6 @@ class ImportedModel(NamedTuple):
     """A model of another program as this program holds it."""
 
     model: Transformer
-    vocabulary: Vocabulary
     weights: dict[str, Tensor]
     source: TokenVocabulary
     target: TokenVocabulary

@@ -199,7 +199,10 @@ def _difference(translator: Translator, line: str, ours: Translation, theirs: En
     (source,) = translator.encode_sources([line])
     scores = translator.score_tokens([(source, ours.tokens), (source, theirs.tokens)])
     loss = max(0.0, float(scores[0].mean() - scores[1].mean()))
-    first = _first_difference(ours.tokens, theirs.tokens)
+    # The first token that differs, or the end of the shorter translation.
+    pairs = zip(ours.tokens, theirs.tokens, strict=False)
+    shorter = min(len(ours.tokens), len(theirs.tokens))
+    first = next((place for place, (left, right) in enumerate(pairs) if left != right), shorter)
     gap = abs(float(scores[0][first] - scores[1][first]))
     greatest = TOLERANCES["float32"].greatest
     assert greatest is not None
@@ -209,9 +212,3 @@ def _difference(translator: Translator, line: str, ours: Translation, theirs: En
     elif gap <= 2 * greatest:
         reason = f"the two tokens at place {first + 1} have log-probabilities that differ by {gap:.1e}"
     return TextDifference(line, ours.text, theirs.text, loss, reason)
-
-
-def _first_difference(left: Sequence[int], right: Sequence[int]) -> int:
-    """Returns the first place at which two sequences have different tokens, or the end of the shorter one."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))
