@@ -26,6 +26,7 @@ from transduce.model import Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
 from transduce.model_directory import Model
 from transduce.text.subwords import Subwords
+from transduce.translation.texts import one_line
 
 UNBOUNDED = 1_000_000  # positions named in `config.json`, which has no word for "any number"
 
@@ -150,7 +151,7 @@ class OnnxEngine:
             translated = self._search(source, np.array([bounds[place] for place in places]))
             decoded = self._target.decode_batch(translated, skip_special_tokens=True)
             for place, tokens, text in zip(places, translated, decoded, strict=True):
-                translations[place] = EngineTranslation(" ".join(text.split("\n")), tokens)
+                translations[place] = EngineTranslation(one_line(text), tokens)
         return translations
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
