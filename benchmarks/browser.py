@@ -18,7 +18,7 @@ from typing import NamedTuple
 from chromium import Page, chromium, served
 
 from transduce.embedded.splits import split
-from transduce.exchange.export import export
+from transduce.exchange.export_model import export
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

@@ -45,7 +45,7 @@ def engines(run: Path, folder: Path, threads: int) -> dict[str, Callable[[str], 
 
     from transduce import Translator
     from transduce.exchange.ctranslate2_folder import load_ctranslate2
-    from transduce.exchange.export import export
+    from transduce.exchange.export_model import export
 
     torch.set_num_threads(threads)
     export(run, "ctranslate2", folder, "float32", 0, lambda message: None)

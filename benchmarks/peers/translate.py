@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from peers import FOLDER, INSIDE, TUNED, environment, machine, median_and_range, python_of, table
 from workload import ROOT
 
-from transduce.exchange.export import export
+from transduce.exchange.export_model import export
 from transduce.measure import scores
 from transduce.model_directory import Model
 

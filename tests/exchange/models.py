@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from transduce.exchange.export import with_banned_tokens
+from transduce.exchange.export_model import with_banned_tokens
 from transduce.model import Transformer, Vocabulary
 from transduce.model_directory import Config, Model, Weights, weights_of, write_model
 from transduce.settings import merged, validated

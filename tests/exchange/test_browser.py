@@ -16,7 +16,7 @@ from models import SEPARATE, TEXT, spec_of, write_random_model
 
 from transduce.exchange import browser_format
 from transduce.exchange.browser_format import add_runtime, runtime_folder
-from transduce.exchange.export import export
+from transduce.exchange.export_model import export
 from transduce.exchange.onnx_format import OnnxEngine
 from transduce.model_directory import Model
 from transduce.text.subwords import Bpe, Subwords, WordPiece

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models import SEPARATE, UNEQUAL, spec_of, write_random_model
 
 from transduce.exchange import hugging_face_format, marian_format
-from transduce.exchange.export import FORMATS, export
+from transduce.exchange.export_model import FORMATS, export
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
 from transduce.exchange.marian_format import MarianEngine
 from transduce.model_directory import Model

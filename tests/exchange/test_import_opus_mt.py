@@ -10,7 +10,7 @@ from foreign_models import ENGLISH, GERMAN, ODD, write_opus_mt
 from torch import Tensor
 from transformers import MarianMTModel, MarianTokenizer
 
-from transduce.exchange.export import export
+from transduce.exchange.export_model import export
 from transduce.exchange.import_model import import_model
 from transduce.exchange.imported_model import ForeignVocabulary
 from transduce.model import Sinusoidal

@@ -11,7 +11,7 @@ import torch
 from models import spec_of, write_random_model
 
 from transduce.exchange import onnx_format
-from transduce.exchange.export import FORMATS
+from transduce.exchange.export_model import FORMATS
 from transduce.exchange.parity import compare, odd_sentences
 from transduce.exchange.transformer_weights import int8_rows
 from transduce.model import TransformerModel

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from models import spec_of, write_random_model
 
-from transduce.exchange.export import PARITY, export
+from transduce.exchange.export_model import PARITY, export
 from transduce.exchange.parity import EngineTranslation, Parity, ParityError, TextDifference, compare
 from transduce.model_directory import write_recipe
 from transduce.search import Decoding

@@ -15,7 +15,7 @@ import torch
 from models import spec_of, write_random_model
 
 from transduce.exchange.ctranslate2_folder import load_ctranslate2
-from transduce.exchange.export import FORMATS, export, with_banned_tokens
+from transduce.exchange.export_model import FORMATS, export, with_banned_tokens
 from transduce.exchange.parity import EngineTranslation, ParityError, compare
 from transduce.model_directory import Model, write_model
 from transduce.search import Decoding

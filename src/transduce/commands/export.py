@@ -44,7 +44,7 @@ def export(
 ) -> None:
     """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
     from transduce.exchange.browser_format import add_runtime
-    from transduce.exchange.export import FORMATS, PARITY, export
+    from transduce.exchange.export_model import FORMATS, PARITY, export
     from transduce.runtime.signals import raise_on_signals
 
     if runtime is not None:

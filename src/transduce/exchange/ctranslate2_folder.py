@@ -9,7 +9,7 @@ from pathlib import Path
 from transduce import __version__
 from transduce.corpus import subwords_files
 from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTranslate2Translator, import_ctranslate2
-from transduce.exchange.export import PARITY, export
+from transduce.exchange.export_model import PARITY, export
 from transduce.model_directory import fingerprint
 from transduce.model_directory.config import Config, parse_config
 from transduce.storage.locks import wait_for_lock
