@@ -23,7 +23,6 @@ from transduce.corpus.checks import MARKUP
 from transduce.inspection.scripts import LETTERS
 from transduce.measure.bracket_parameters import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
-from transduce.text.word_links import _words
 from transduce.translation.documents import markdown_inline, srt
 from transduce.translation.documents.paired_tags import _TAG, string_content
 
@@ -78,10 +77,6 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
             words._replace(method="match")
         ],
         ("transduce.text.glossary", "re.finditer(_whole_words(target), output)"): [words],
-        ("transduce.text.word_links", "re.compile(f'{word}(?:-{word})*')"): [
-            PatternUse(_words(), "findall"),
-            PatternUse(_words(), "finditer"),
-        ],
         **{(inline, pattern.pattern): [PatternUse(pattern, "match")] for pattern in inline_patterns},
         (inline, "pattern.match(self.text, self.place)"): [],
         ("transduce.translation.documents.paired_tags", _TAG.pattern): [],

@@ -67,11 +67,9 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_sharing(self) -> "Recipe":
-        """Raises ValueError for shared embeddings, and for marked terms, with two vocabularies."""
+        """Raises ValueError for shared embeddings with two vocabularies."""
         if not self.subwords.shared and self.model.embeddings == "shared":
             raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
-        if self.data.terms is not None and not self.subwords.shared:
-            raise ValueError("`data.terms` teaches to copy target words into the output: set `subwords.shared: true`")
         return self
 
     @model_validator(mode="after")
