@@ -1,6 +1,6 @@
 """Ways to choose a translation beside the beam of the model: BLEU, chrF and CPU time on Multi30k's test set.
 
-python benchmarks/decoding.py RUN [--candidates 16] [--only coverage]
+python benchmarks/decoding.py RUN [--candidates 16] [--only MBR]
 """
 
 import argparse
@@ -14,8 +14,6 @@ from transduce.search import Sampling
 from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
-
-BETAS = (0.1, 0.2, 0.4)
 
 
 def main() -> None:
@@ -38,10 +36,6 @@ def main() -> None:
         f"beam of {decoding.beam}": (translator, beam),
         f"beam of {count}": (translator, search_method(decoding, beam=count)),
         "beam, no 4 tokens twice": (translator, search_method(decoding, no_repeat_ngram=4)),
-        **{
-            f"beam, coverage penalty {beta}": (translator, search_method(decoding, coverage_penalty=beta))
-            for beta in BETAS
-        },
         f"MBR of the {count} best": (risk, beam),
         f"MBR of {count} samples": (risk, beam._replace(sampling=Sampling())),
         f"MBR of {count} samples, temperature 0.5": (risk, beam._replace(sampling=Sampling(temperature=0.5))),

@@ -9,7 +9,6 @@ from transduce.commands.bulk import SHARD_LINES, make_pairs
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
-    CoveragePenaltyOption,
     DeviceOption,
     Engine,
     FromOption,
@@ -45,7 +44,6 @@ def augment(
     tag: TagOption = None,
     beam: BeamOption = None,
     length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
     margin: MarginOption = None,
     no_repeat_ngram: NoRepeatNgramOption = None,
     greedy: GreedyOption = False,
@@ -75,7 +73,6 @@ def augment(
         1,
         beam=beam,
         length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
         margin=margin,
         no_repeat_ngram=no_repeat_ngram,
         greedy=greedy,

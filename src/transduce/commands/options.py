@@ -33,10 +33,6 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the C
 PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
 BeamOption = Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")]
 LengthPenaltyOption = Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")]
-CoveragePenaltyOption = Annotated[
-    float | None,
-    typer.Option(min=0, help="β: rank translations lower that leave words of the source without attention; 0: off."),
-]
 NoRepeatNgramOption = Annotated[
     int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
 ]

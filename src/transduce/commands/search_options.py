@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["search_method_of_options"]
 
-BEAM_OPTIONS = ("--beam", "--length-penalty", "--coverage-penalty", "--margin")
+BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
 SAMPLE_OPTIONS = ("--temperature", "--top-k", "--top-p", "--seed")
 
 

@@ -14,7 +14,6 @@ from transduce.commands.line_windows import read_windows, runs_and_text, transla
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
-    CoveragePenaltyOption,
     DeviceOption,
     Engine,
     FromOption,
@@ -55,7 +54,6 @@ def translate(
     overwrite: OverwriteOption = False,
     beam: BeamOption = None,
     length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
     margin: MarginOption = None,
     no_repeat_ngram: NoRepeatNgramOption = None,
     greedy: GreedyOption = False,
@@ -120,7 +118,6 @@ def translate(
     runs = [_converted(runs)] if engine is Engine.CTRANSLATE2 else runs
     config = read_config(runs[0], engine)
     beams: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "margin": margin}
-    beams["coverage_penalty"] = coverage_penalty
     draws: dict[str, Any] = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     method = search_method_of_options(
         config.decoding, n_best, no_repeat_ngram=no_repeat_ngram, greedy=greedy, **beams, **draws
@@ -212,7 +209,6 @@ def _load_translator(
 ) -> "LineTranslator":
     """Loads the models; raises ValueError for a search that the engine does not have."""
     from transduce.runtime.device import set_up_device
-    from transduce.translation.coverage import check_coverage
     from transduce.translation.translator import Translator
 
     if engine is Engine.CTRANSLATE2:
@@ -228,9 +224,7 @@ def _load_translator(
             say(f"note: {tags.note}")
         return exported.with_source_tags(tags.ids, tags.target_language)
     chosen = str(set_up_device(device, threads, _or_float32(precision)))
-    translator = Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
-    check_coverage(translator.models, method)
-    return translator
+    return Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
 
 
 def _translate_function(

@@ -168,8 +168,6 @@ def check_method(method: SearchMethod) -> None:
         raise ValueError("--engine ctranslate2 has no threshold pruning: add --margin inf, or leave out --engine")
     if method.decoding.no_repeat_ngram is not None:
         raise ValueError("--engine ctranslate2 scores a ban otherwise: leave out --no-repeat-ngram, or --engine")
-    if method.decoding.coverage_penalty is not None:
-        raise ValueError("--engine ctranslate2 ranks by another coverage: leave out --coverage-penalty, or --engine")
 
 
 def _strings(rows: Sequence[Sequence[int]], side: TokenVocabulary) -> list[list[str]]:

@@ -52,7 +52,6 @@ FORMATS = {
 
 NOT_ELSEWHERE = {
     "no_repeat_ngram": "bans repeated n-grams, whose scores differ between engines",
-    "coverage_penalty": "ranks by attention, which engines do not return",
 }
 """Settings of decoding that no engine has, each with the reason."""
 

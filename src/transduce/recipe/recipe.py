@@ -83,7 +83,7 @@ class Recipe(Spec):
             )
         if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
-        check_decoding(self.decoding, self.model, is_parser=is_parser)
+        check_decoding(self.decoding, is_parser=is_parser)
         if measure == ("bleu" if is_parser else "f1"):
             raise ValueError(
                 f"`training.validate_by: {measure}` measures {'translations' if is_parser else 'trees'}: "

@@ -30,7 +30,7 @@ class Decoding(GrownSpec):
     `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram", "coverage_penalty"})
+    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram"})
 
     beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
     length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")
@@ -50,13 +50,6 @@ class Decoding(GrownSpec):
         ge=1,
         le=1000,
         description="No n-gram of this many tokens stands twice in a translation; not for parsers.",
-    )
-    coverage_penalty: float | None = Field(
-        default=None,
-        gt=0,
-        le=100,
-        description="β of the coverage penalty: finished hypotheses rank lower by source tokens that have had little "
-        "attention; needs the Transformer's, and not for parsers.",
     )
 
 

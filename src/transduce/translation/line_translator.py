@@ -31,7 +31,6 @@ from transduce.search import (
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch, sentence_batches
-from transduce.translation.coverage import beam_search_with_coverage
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.model_steppers import ModelSteppers
 from transduce.translation.precision import TranslationPrecision, check_precision
@@ -319,9 +318,6 @@ class LineTranslator:
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
         if method.greedy:
             return [[best] for best in greedy_search(stepper, problem, compiled=compiled)]
-        if method.ranks_by_coverage:
-            tags = len(self.source_tags)
-            return beam_search_with_coverage(stepper, problem, method, self.models, tags, compiled=compiled)
         return beam_search(stepper, problem, method.decoding, method.n_best, compiled=compiled)
 
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:

@@ -73,9 +73,8 @@ class Parser:
         ValueError for a word with a space and for a search with a setting of translations.
         """
         method = method or SearchMethod(self.translator.decoding)
-        for name in ("no_repeat_ngram", "coverage_penalty"):
-            if getattr(method.decoding, name) is not None:
-                raise ValueError(f"`{name}` is for translations: leave it out")
+        if method.decoding.no_repeat_ngram is not None:
+            raise ValueError("`no_repeat_ngram` is for translations: leave it out")
         lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
         faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
