@@ -76,9 +76,6 @@ def translate(
     glossary: Annotated[
         Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
     ] = None,
-    mbr: Annotated[
-        int | None, typer.Option(min=2, help="Choose by chrF among N translations: samples with --sample, else N best.")
-    ] = None,
     batch_tokens: BatchTokensOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
     text_format: Annotated[
@@ -133,7 +130,7 @@ def translate(
         source = open_source(text, kind, out, config, request, replace=retranslate)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
-        translate_lines, terms = _translate_function(translator, glossary, mbr, method, batch_tokens)
+        translate_lines, terms = _translate_function(translator, glossary, method, batch_tokens)
         if source is None:
             lines_of = functools.partial(output_format.lines, translator)
             translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
@@ -141,7 +138,7 @@ def translate(
             translate_source(source, translator, translate_lines, out, terms, sample=sample)
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
-        refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
+        refuse_options({**not_here, "--glossary": glossary}, "is not for --engine")
         fields: dict[str, Any] = {"output_format": output_format, "request": request, "batch_tokens": batch_tokens}
         fields |= {"precision": _or_float32(precision), "device": device, "threads": threads}
         job = TranslationJob.of(runs, method, **fields)
@@ -228,7 +225,7 @@ def _load_translator(
 
 
 def _translate_function(
-    translator: "LineTranslator", glossary: Path | None, mbr: int | None, method: "SearchMethod", batch_tokens: int
+    translator: "LineTranslator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
     """Returns what translates lines, and with a glossary its counts of terms.
 
@@ -238,14 +235,6 @@ def _translate_function(
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.translator import Translator
 
-    if mbr is not None:
-        from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
-
-        if method.n_best > 1:
-            raise ValueError(f"--n-best {method.n_best}: --mbr chooses one translation; leave --n-best out")
-        refuse_options({"--glossary": glossary}, "is not for --mbr")
-        risk = MinimumBayesRisk(translator, mbr)
-        return functools.partial(risk.translate_lines, method=method, batch_tokens=batch_tokens), None
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens), None
     if not isinstance(translator, Translator):

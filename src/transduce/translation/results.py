@@ -16,8 +16,7 @@ __all__ = ["Explanation", "Translation", "decoded"]
 class Translation(NamedTuple):
     """One translation of a line. `str()` and `print` give its text.
 
-    `score` is what the search ranks by: log-probability / length penalty of a beam search; of minimum Bayes risk the
-    expected chrF; else the log-probability.
+    `score` is what the search ranks by: log-probability / length penalty of a beam search, else the log-probability.
     """
 
     text: str
