@@ -63,9 +63,9 @@ def augment(
     """Translates text into the other side of training pairs; the same command resumes a stopped one."""
     from transduce.bulk.job import TranslationJob
     from transduce.commands.translate import read_config
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import BATCH_TOKENS
 
     config = read_config(run)
     method = search_method_of_options(

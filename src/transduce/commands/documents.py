@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from transduce.translation.documents.translate_document import SentenceTranslator
     from transduce.translation.documents.units import Document
     from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.results import Translation
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import Translator
 
 __all__ = ["choose_format", "open_source", "options_for_lines", "translate_source"]
 
@@ -123,7 +123,7 @@ def open_source(
 
 def translate_source(
     source: SentenceSource,
-    translator: "LineTranslator",
+    translator: "Translator",
     translate_lines: "Callable[..., list[list[Translation]]]",
     out: Path | None,
     terms: "GlossaryTranslator | None",

@@ -54,7 +54,7 @@ def read_windows(
     """
     from transduce.text.line_stream import LineStream
     from transduce.text.lines import read_lines, read_texts
-    from transduce.translation.line_translator import LOOKAHEAD
+    from transduce.translation.translator import LOOKAHEAD
 
     if prefix is not None:
         lines, prefixes = read_texts(str(text or "-"), str(prefix))

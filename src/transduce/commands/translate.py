@@ -39,13 +39,13 @@ from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
     from transduce.model_directory import Config
+    from transduce.translation.engine import TranslationPrecision
     from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
-    from transduce.translation.precision import TranslationPrecision
     from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import Translator
 
 
 def translate(
@@ -107,8 +107,8 @@ def translate(
 ) -> None:
     """Translates lines, one for each, or a document, whose structure stays as it is."""
     from transduce.bulk.job import TranslationJob
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import BATCH_TOKENS
 
     bulk_engine = engine if engine is not None and engine.is_bulk else None
     runs, text = runs_and_text(run, bulk_engine)
@@ -203,41 +203,37 @@ def _load_translator(
     device: str,
     threads: int | None,
     precision: PrecisionName | None,
-) -> "LineTranslator":
+) -> "Translator":
     """Loads the models; raises ValueError for a search that the engine does not have."""
     from transduce.runtime.device import set_up_device
     from transduce.translation.translator import Translator
 
     if engine is Engine.CTRANSLATE2:
         from transduce.exchange.ctranslate2_engine import check_method
-        from transduce.exchange.ctranslate2_folder import load_ctranslate2, read_exported_config
-        from transduce.translation.source_request import choose_tags
+        from transduce.exchange.ctranslate2_folder import load_ctranslate2
 
         check_method(method)
         chosen = str(set_up_device(device, threads))
         exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision and precision.value)
-        tags = choose_tags(read_exported_config(runs[0]), exported.source, request)
-        if tags.note:
-            say(f"note: {tags.note}")
-        return exported.with_source_tags(tags.ids, tags.target_language)
+        return exported.into(**request._asdict())
     chosen = str(set_up_device(device, threads, _or_float32(precision)))
     return Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
 
 
 def _translate_function(
-    translator: "LineTranslator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
+    translator: "Translator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
     """Returns what translates lines, and with a glossary its counts of terms.
 
     Raises ValueError for an engine, a model or a search that has no glossary.
     """
-    from transduce.text.glossary import Glossary
-    from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.translator import Translator
-
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens), None
-    if not isinstance(translator, Translator):
+    from transduce.text.glossary import Glossary
+    from transduce.translation.engine import TorchEngine
+    from transduce.translation.glossary_translator import GlossaryTranslator
+
+    if not isinstance(translator.engine, TorchEngine):
         raise ValueError("--glossary: this engine returns no attention weights; leave out --engine, or --glossary")
     terms = GlossaryTranslator(translator, Glossary.read(glossary))
     terms.check_method(method)

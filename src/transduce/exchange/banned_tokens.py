@@ -11,7 +11,7 @@ from torch import nn
 
 from transduce.model import TransformerModel
 from transduce.model_directory import Model
-from transduce.translation.search_rules import SearchRules
+from transduce.translation.engine import SearchRules
 
 __all__ = ["with_banned_tokens"]
 

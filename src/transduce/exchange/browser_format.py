@@ -13,8 +13,8 @@ from transduce.exchange import onnx_format
 from transduce.exchange.browser_runtime import VERSION, runtime_folder
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
 from transduce.text.subwords import Subwords
-from transduce.translation.line_lengths import MAX_LINE_TOKENS
-from transduce.translation.search_rules import SearchRules
+from transduce.translation.batching import MAX_LINE_TOKENS
+from transduce.translation.engine import SearchRules
 
 if TYPE_CHECKING:
     from transduce.exchange.onnx_engine import OnnxEngine

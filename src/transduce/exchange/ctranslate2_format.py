@@ -25,7 +25,7 @@ from transduce.model import FeedForward
 from transduce.model.experts import FeedForwardSpec
 
 if TYPE_CHECKING:
-    from transduce.exchange.ctranslate2_engine import CTranslate2Translator
+    from transduce.exchange.ctranslate2_engine import CTranslate2Engine
     from transduce.model_directory import Model
 
 __all__ = ["CONFIG_COPY", "MAX_POSITIONS", "WEIGHTS", "check", "import_ctranslate2", "open_engine", "write"]
@@ -67,11 +67,11 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     (folder / CONFIG_COPY).write_text(config + "\n", "utf-8", newline="\n")
 
 
-def open_engine(folder: Path, model: "Model") -> "CTranslate2Translator":
+def open_engine(folder: Path, model: "Model") -> "CTranslate2Engine":
     """Returns the engine with the model that `write` has put into `folder`."""
-    from transduce.exchange.ctranslate2_engine import CTranslate2Translator
+    from transduce.exchange.ctranslate2_engine import CTranslate2Engine
 
-    return CTranslate2Translator(folder, model.config, (model.source, model.target))
+    return CTranslate2Engine(folder, model.config, (model.source, model.target))
 
 
 def _specification(model: "Model", weights: TransformerWeights) -> Any:

@@ -112,7 +112,7 @@ def _compare(run: Path, model: Model, module: Any, folder: Path, sentences: int,
 
     A model of several directions or tags is compared in the first one that its settings name.
     """
-    translator: Translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     engine = module.open_engine(folder, model)
     if tags_of(model.source):
         request = SourceRequest(tag=next(iter(model.config.tags), None))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.exchange.length_power import length_power
 from transduce.exchange.transformer_weights import TABLE_POSITIONS, position_tables
 from transduce.model import FeedForward, Symbols, Tied, Transformer
-from transduce.translation.search_rules import SearchRules
+from transduce.translation.engine import SearchRules
 
 if TYPE_CHECKING:
     from transduce.model_directory import Model

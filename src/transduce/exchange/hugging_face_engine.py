@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
 from transduce.exchange.parity import EngineTranslation
-from transduce.translation.texts import one_line
+from transduce.translation.results import one_line
 
 __all__ = ["HuggingFaceEngine"]
 

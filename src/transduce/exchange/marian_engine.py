@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transduce.exchange.marian_format import MODEL, marian_tokens, vocabulary_files
 from transduce.exchange.parity import EngineTranslation
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.texts import one_line
+from transduce.translation.results import one_line
 
 if TYPE_CHECKING:
     from transduce.model_directory import Model

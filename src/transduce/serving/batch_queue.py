@@ -12,7 +12,7 @@ from typing import NamedTuple
 from transduce.search import SearchStoppedError
 from transduce.serving.tickets import Ticket
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

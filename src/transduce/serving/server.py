@@ -24,7 +24,7 @@ from transduce.serving.metrics import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
 from transduce.serving.service import Service
 from transduce.translation.documents.sentences import load_segment
-from transduce.translation.precision import TranslationPrecision
+from transduce.translation.engine import TranslationPrecision
 from transduce.translation.translator import Translator
 
 __all__ = ["Address", "SignalledServer", "load_models", "serve_forever"]

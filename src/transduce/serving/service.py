@@ -14,7 +14,7 @@ from transduce.serving.languages import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
 from transduce.serving.served_models import ServedModels
 from transduce.serving.tickets import Ticket
-from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.batching import LineTooLargeError
 
 __all__ = ["RETRY_SECONDS", "Service"]
 

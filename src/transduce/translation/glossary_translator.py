@@ -20,13 +20,10 @@ from transduce.text.glossary import Glossary, Occurrence, capitalise
 from transduce.text.moses_bpe import MosesBpe
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import BATCH_TOKENS
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.translator import Translator
-
-__all__ = ["GlossaryTranslator"]
+from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class Draft(NamedTuple):
@@ -61,7 +58,8 @@ class GlossaryTranslator:
         """Of these, terms whose translation is that of the glossary."""
         self.forced = 0
         """Of these, terms that were missing until they were forced."""
-        self._boundaries = _word_boundaries(translator.target, translator.symbols.end).to(translator.device)
+        engine = translator.torch_engine
+        self._boundaries = _word_boundaries(translator.target, engine.symbols.end).to(engine.device)
         if not glossary.is_spaced:
             self._boundaries[:] = True
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from transduce.translation.alignment import aligned_words
 from transduce.translation.documents.language_codes import codes_of
 from transduce.translation.documents.translate_document import MAX_SENTENCE_TOKENS, SentenceTranslator
-from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
 
@@ -14,7 +13,7 @@ __all__ = ["sentence_translator"]
 
 
 def sentence_translator(
-    translator: LineTranslator,
+    translator: Translator,
     translate_lines: Callable[[list[str]], list[list[Translation]]] | None = None,
     *,
     source_language: str | None = None,
@@ -37,10 +36,8 @@ def sentence_translator(
     return SentenceTranslator(translate, align, count_tokens, source_language, target_language, max_tokens, codes)
 
 
-def _has_alignments(translator: LineTranslator) -> bool:
+def _has_alignments(translator: Translator) -> bool:
     """Returns whether a translator has attention weights to align words by."""
-    if not isinstance(translator, Translator):
-        return False
     try:
         translator.check_explicable()
     except ValueError:
@@ -48,7 +45,6 @@ def _has_alignments(translator: LineTranslator) -> bool:
     return True
 
 
-def _align(translator: LineTranslator, source: str, best: Translation) -> list[tuple[int, int]]:
+def _align(translator: Translator, source: str, best: Translation) -> list[tuple[int, int]]:
     """Returns the aligned words of a sentence and its translation."""
-    assert isinstance(translator, Translator)
     return aligned_words(translator.explain(source, best.tokens))
