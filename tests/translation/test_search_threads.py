@@ -63,6 +63,23 @@ def test_a_failure_stops_the_other_threads_and_begins_no_more_parts():
     assert 1 in stopped
 
 
+def test_the_check_of_the_caller_stops_a_thread():
+    calls = []
+
+    def refuse_the_third():
+        calls.append(len(calls))
+        if len(calls) == 3:
+            raise SearchStoppedError("the client has left")
+
+    def work(share, check):
+        while True:
+            check()
+
+    with pytest.raises(SearchStoppedError, match=r"the client has left|were stopped"):
+        map_in_threads(work, range(4), 2, 0, refuse_the_third)
+    assert len(calls) >= 3
+
+
 def test_a_failure_stops_the_thread_before_it_too():
     def work(share, check):
         if share[0] == 1:
