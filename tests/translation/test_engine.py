@@ -1,7 +1,10 @@
 """A translator with an outsider's search engine: text, batches, streams, documents, and what only torch models do."""
 
+import ast
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -88,3 +91,20 @@ def test_scoring_and_explaining_need_torch_models(translator):
     ):
         with pytest.raises(ValueError, match="this engine translates alone"):
             work()
+
+
+LOADED = """
+import sys
+from transduce import Translator
+
+Translator.load(sys.argv[1]).translate("cat dog")
+print({name.split(".")[1] for name in sys.modules if name.startswith("transduce.")})
+"""
+
+
+def test_translating_lines_loads_neither_corpora_nor_training(fluent):
+    """A reader of translation would else have to know them."""
+    ended = subprocess.run([sys.executable, "-c", LOADED, fluent], capture_output=True, text=True, timeout=200)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    rooms = {"model", "model_directory", "runtime", "search", "settings", "storage", "text", "translation"}
+    assert ast.literal_eval(ended.stdout) == rooms
