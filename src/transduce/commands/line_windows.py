@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.results import Translation
 
-__all__ = ["read_windows", "runs_and_text", "say_loops", "text_progress", "translate_windows"]
-
 
 def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
     """Splits the paths into model directories and the text, None for standard input.

@@ -13,8 +13,6 @@ from torch import Tensor
 from transduce.search import Decoding, Sampling
 from transduce.settings import merged, validated
 
-__all__ = ["SearchMethod", "SearchOptions", "search_method", "uniform_draws"]
-
 
 class SearchMethod(NamedTuple):
     """A search with its settings: beam search unless `greedy`, or `sampling` is set."""
