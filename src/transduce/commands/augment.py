@@ -26,8 +26,8 @@ from transduce.commands.options import (
     ToOption,
     TopKOption,
     TopPOption,
+    search_method_of_options,
 )
-from transduce.commands.search_options import search_method_of_options
 
 
 def augment(

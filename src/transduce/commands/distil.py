@@ -20,8 +20,8 @@ from transduce.commands.options import (
     SetOption,
     ThreadsOption,
     ToOption,
+    search_method_of_options,
 )
-from transduce.commands.search_options import search_method_of_options
 from transduce.commands.train import print_result
 
 

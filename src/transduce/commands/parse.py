@@ -17,9 +17,9 @@ from transduce.commands.options import (
     PrecisionOption,
     TagOption,
     ThreadsOption,
+    search_method_of_options,
 )
 from transduce.commands.output import check_writable, open_output
-from transduce.commands.search_options import search_method_of_options
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:

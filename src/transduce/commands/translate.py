@@ -32,9 +32,9 @@ from transduce.commands.options import (
     TopKOption,
     TopPOption,
     refuse_options,
+    search_method_of_options,
 )
 from transduce.commands.output import check_writable
-from transduce.commands.search_options import search_method_of_options
 from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
