@@ -1,7 +1,7 @@
 """The direction and the tag that a user requests, and the source tags that stand for them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from transduce.model_directory import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
@@ -17,14 +17,6 @@ class SourceRequest(NamedTuple):
     to: str | None = None
     source_language: str | None = None
     tag: str | None = None
-
-
-class RequestOptions(TypedDict, total=False):
-    """The fields of a `SourceRequest` as keyword arguments."""
-
-    to: str | None
-    source_language: str | None
-    tag: str | None
 
 
 class ChosenTags(NamedTuple):

@@ -35,7 +35,7 @@ from transduce.translation.batching import (
 from transduce.translation.engine import SearchEngine, TorchEngine, TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Explanation, Translation, decoded, one_line
 from transduce.translation.search_method import SearchMethod, SearchOptions, search_method
-from transduce.translation.source_request import RequestOptions, SourceRequest, choose_tags
+from transduce.translation.source_request import SourceRequest, choose_tags
 
 _log = logging.getLogger("transduce")
 
@@ -98,7 +98,9 @@ class Translator:
         *directories: Path | str,
         device: str = "cpu",
         precision: TranslationPrecision = "float32",
-        **request: Unpack[RequestOptions],
+        to: str | None = None,
+        source_language: str | None = None,
+        tag: str | None = None,
     ) -> "Translator":
         """Reads the model of one directory, or an ensemble from several.
 
@@ -116,7 +118,7 @@ class Translator:
             raise ValueError("--precision int8 needs oneDNN, which this build of torch does not have: leave it out")
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
-        return cls._read(directories, device, precision).into(**request)
+        return cls._read(directories, device, precision).into(to, source_language=source_language, tag=tag)
 
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
@@ -259,8 +261,25 @@ class Translator:
         `translate`.
         """
         method = search_method(self.decoding, **options)
-        n_best_lists = self.stream_lines(lines, method, prefixes=prefix, batch_tokens=batch_tokens, lookahead=lookahead)
-        return (best[0] for best in n_best_lists)
+
+        def translations() -> Iterator[Translation]:
+            if lookahead < 1:
+                raise ValueError(f"`lookahead` is {lookahead}: read at least 1 line at a time")
+            texts, prefixes = _each_text(lines, "text"), None if prefix is None else _each_text(prefix, "prefix")
+            before = 0
+            while window := list(islice(texts, lookahead)):
+                some = None if prefixes is None else list(islice(prefixes, len(window)))
+                for best in self.translate_lines(
+                    window, method, prefixes=some, batch_tokens=batch_tokens, lines_before=before
+                ):
+                    yield best[0]
+                before += len(window)
+            if prefixes is not None and (surplus := len(list(prefixes))):
+                raise ValueError(
+                    f"there are {before + surplus:,} prefixes for {before:,} texts: give one a text, or none"
+                )
+
+        return translations()
 
     def translate_lines(
         self,
@@ -285,29 +304,6 @@ class Translator:
                 translations[place] = best
                 progress.advance()
         return translations
-
-    def stream_lines(
-        self,
-        lines: Iterable[str],
-        method: SearchMethod,
-        *,
-        prefixes: Iterable[str] | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        lookahead: int = LOOKAHEAD,
-    ) -> Iterator[list[Translation]]:
-        """Yields the translations of each line, in order; reads `lookahead` lines at a time."""
-        if lookahead < 1:
-            raise ValueError(f"`lookahead` is {lookahead}: read at least 1 line at a time")
-        texts, remaining = _each_text(lines, "text"), None if prefixes is None else _each_text(prefixes, "prefix")
-        before = 0
-        while window := list(islice(texts, lookahead)):
-            window_prefixes = None if remaining is None else list(islice(remaining, len(window)))
-            yield from self.translate_lines(
-                window, method, prefixes=window_prefixes, batch_tokens=batch_tokens, lines_before=before
-            )
-            before += len(window)
-        if remaining is not None and (surplus := len(list(remaining))):
-            raise ValueError(f"there are {before + surplus:,} prefixes for {before:,} texts: give one a text, or none")
 
     def translate_each(
         self,
