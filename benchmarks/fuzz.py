@@ -317,8 +317,7 @@ def try_document(rng: random.Random, corpus: Corpus, folder: Path) -> None:
 def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Runs `translate` with unusual values of options."""
     names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
-    names += ("threads", "device", "precision", "prefix", "out", "glossary", "mbr", "no-repeat-ngram")
-    names += ("coverage-penalty",)
+    names += ("threads", "device", "precision", "prefix", "out", "glossary", "no-repeat-ngram")
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
     values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
     options = [f"--{name}={rng.choice(values)}" for name in rng.sample(names, rng.randint(1, 2))]

@@ -3,8 +3,7 @@
     python benchmarks/glossary.py RUN
 
 `multi30k_terms.tsv` has 30 nouns with their usual translations, `multi30k_synonyms.tsv` with words that the model does
-not choose, `multi30k_made_up.tsv` words that do not exist. A model that was trained with `data.terms` has each glossary
-twice: with marks first, and with force alone.
+not choose, `multi30k_made_up.tsv` words that do not exist.
 """
 
 import argparse
@@ -43,17 +42,13 @@ def main() -> None:
         terms = [glossary.find(line) for line in sources]
         missing = map(glossary.missing, free, terms)
         by_chance = sum(map(len, terms)) - sum(map(len, missing))
-        with_marks, forcing = GlossaryTranslator(translator, glossary), GlossaryTranslator(translator, glossary)
-        forcing.marking = None
-        for kind, with_terms in {"marks": with_marks, "force": forcing}.items():
-            if kind == "marks" and with_terms.marking is None:
-                continue
-            began = time.process_time()
-            output = [best[0].text for best in with_terms.translate_lines(sources, method)]
-            seconds = time.process_time() - began
-            bleu = scores(output, [references])["bleu"]
-            honoured = f"{with_terms.honoured} of {with_terms.terms}"
-            print_row(f"{name}, {kind}", honoured, str(by_chance), str(with_terms.forced), bleu.score, seconds)
+        with_terms = GlossaryTranslator(translator, glossary)
+        began = time.process_time()
+        output = [best[0].text for best in with_terms.translate_lines(sources, method)]
+        seconds = time.process_time() - began
+        bleu = scores(output, [references])["bleu"]
+        honoured = f"{with_terms.honoured} of {with_terms.terms}"
+        print_row(name, honoured, str(by_chance), str(with_terms.forced), bleu.score, seconds)
     print(f"\n{bleu.signature}")
 
 

@@ -25,7 +25,6 @@ from transduce.documents.inline_tags import _TAG, string_content
 from transduce.inspection.languages import LETTERS
 from transduce.measure.bracket_parameters import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
-from transduce.text.word_links import _words
 
 PACKAGE = Path(__file__).parents[1] / "src" / "transduce"
 METHODS = ("search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn")
@@ -80,10 +79,6 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
             words._replace(method="match")
         ],
         ("transduce.text.glossary", "re.finditer(_whole_words(target), output)"): [words],
-        ("transduce.text.word_links", "re.compile(f'{word}(?:-{word})*')"): [
-            PatternUse(_words(), "findall"),
-            PatternUse(_words(), "finditer"),
-        ],
         **{(inline, pattern.pattern): [PatternUse(pattern, "match")] for pattern in inline_patterns},
         (inline, "pattern.match(self.text, self.place)"): [],
         ("transduce.documents.inline_tags", _TAG.pattern): [],

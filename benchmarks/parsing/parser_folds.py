@@ -24,9 +24,8 @@ from transduce.storage.atomic import atomic_write_text
 from transduce.text.lines import read_lines
 from transduce.text.trees import Tree, format_tree, words_of
 from transduce.trainer.train import TrainOptions, run_training
-from transduce.translation.parser import Parser
+from transduce.translation.parser import Parser, split_treebank_words
 from transduce.translation.search_method import search_method
-from transduce.translation.treebank_words import split_treebank_words
 
 SELF_TRAINED = "self-trained.trees"
 LONGEST_RAW = 40  # words

@@ -37,10 +37,8 @@ def expected(model, mono, forward, **options):
 
 def test_pairs_are_searched_as_translate_does(fluent, mono, tmp_path, command):
     out = tmp_path / "out.tsv"
-    code, _, error = command(
-        "augment", fluent, mono, "--out", out, "--no-repeat-ngram", 1, "--coverage-penalty", 0.4, "--beam", 3
-    )
-    options = {"no_repeat_ngram": 1, "coverage_penalty": 0.4, "beam": 3}
+    code, _, error = command("augment", fluent, mono, "--out", out, "--no-repeat-ngram", 1, "--beam", 3)
+    options = {"no_repeat_ngram": 1, "beam": 3}
     assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, False, **options)), error
 
 

@@ -13,7 +13,7 @@ from micro_run import forked
 from transduce.commands import main
 from transduce.search import Decoding
 from transduce.text.lines import read_lines
-from transduce.translation.line_lengths import MAX_LINE_TOKENS
+from transduce.translation.batching import MAX_LINE_TOKENS
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

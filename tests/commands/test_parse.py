@@ -196,11 +196,10 @@ def test_what_is_no_list_of_words_is_refused(parser):
             Parser.load(parser).parse([sentence])
 
 
-@pytest.mark.parametrize("setting", ["no_repeat_ngram", "coverage_penalty"])
-def test_a_search_with_a_setting_of_translations_is_refused(parser, setting):
+def test_a_search_with_a_setting_of_translations_is_refused(parser):
     model = Parser.load(parser)
-    method = search_method(model.translator.decoding, **{setting: 2})
-    with pytest.raises(ValueError, match=f"`{setting}` is for translations"):
+    method = search_method(model.translator.decoding, no_repeat_ngram=2)
+    with pytest.raises(ValueError, match="`no_repeat_ngram` is for translations"):
         model.parse([["owl"]], method)
 
 

@@ -62,7 +62,7 @@ def test_draws_for_sentences_do_not_depend_on_the_lines_that_are_read_at_once(
     arguments = (fluent, tmp_path / "text.txt", "--sample", "--temperature", 9, "--seed", 7)
     whole = translate(*arguments)
     assert whole[0] == 0
-    monkeypatch.setattr("transduce.translation.line_translator.LOOKAHEAD", 2)
+    monkeypatch.setattr("transduce.translation.translator.LOOKAHEAD", 2)
     assert translate(*arguments) == whole
 
 

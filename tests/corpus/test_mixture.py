@@ -79,7 +79,7 @@ def test_a_recipe_of_one_direction_makes_the_store_of_earlier_versions(data_of, 
     assert prepared.source.tags == {}
     assert not any("of an epoch" in line for line in lines)
     assert data.as_dictionary()["train"][1] == {"tsv": data.train[1].tsv, "weight": 2.0}
-    assert not {"temperature", "checks", "terms"} & data.as_dictionary().keys()
+    assert not {"temperature", "checks"} & data.as_dictionary().keys()
 
 
 @pytest.mark.parametrize("name", ["a", "b", "d", "embedded"])

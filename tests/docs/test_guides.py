@@ -65,7 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = README.read_text("utf-8").split("```yaml\n")[1].split("```")[0]
     (folder / "recipe.yaml").write_text(recipe, "utf-8")
     pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "more-text"}
-    pages |= {"terms": "terms", "few": "few-texts"}
+    pages |= {"few": "few-texts"}
     for name, page in pages.items():
         text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")
         (folder / f"{name}.yaml").write_text(text.split("```yaml\n")[1].split("```")[0], "utf-8")

@@ -152,7 +152,6 @@ def test_an_exported_folder_translates_without_the_run(run, text, tmp_path, comm
     [
         (["--sample"], "--engine ctranslate2 does not sample by our seeds"),
         (["--margin", "2"], "--engine ctranslate2 has no threshold pruning"),
-        (["--coverage-penalty", "0.2"], "--engine ctranslate2 ranks by another coverage"),
         (["--alignments"], "this engine returns no attention weights"),
         (["--shard-lines", "5"], "--shard-lines 5: it is for --engine local or ray"),
     ],

@@ -61,13 +61,13 @@ def written(changes, folder, precision="float32"):
 
 
 def parity(model, engine, lines):
-    translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     return compare(translator, engine, lines, FORMATS["onnx"].max_positions)
 
 
 def odd(model):
     """Returns the odd lines but the very long one, whose translation by a random model would never end."""
-    lines = odd_sentences(Translator([model.module], model.source, model.target, model.config.decoding))
+    lines = odd_sentences(Translator.of_models([model.module], model.source, model.target, model.config.decoding))
     return [line for line in lines if len(line) < 100]
 
 
@@ -249,7 +249,7 @@ def test_the_program_of_the_guide_translates_as_the_model_does(tmp_path, monkeyp
     (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     namespace: dict = {}
     exec(program, namespace)
-    translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     method = SearchMethod(Decoding(extra_length=50), greedy=True)
     for line in ("the cat", "⟨/s⟩ dog"):
         (best,) = translator.translate_lines([line], method)

@@ -19,8 +19,8 @@ from transduce.exchange.export_model import FORMATS, export, with_banned_tokens
 from transduce.exchange.parity import EngineTranslation, ParityError, compare
 from transduce.model_directory import Model, write_model
 from transduce.search import Decoding
+from transduce.translation.engine import SearchRules
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.search_rules import SearchRules
 from transduce.translation.translator import Translator
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"

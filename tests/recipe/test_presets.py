@@ -220,7 +220,7 @@ def from_preset(name):
         (["subwords.shared=true"], "subwords.shared: false"),
         (["training.validate_by=bleu"], "`training.validate_by: bleu` measures translations: set f1, or loss"),
         (["decoding.extra_length=2"], "`decoding.extra_length` of a parser is at least 3"),
-        (["decoding.coverage_penalty=0.2"], "`decoding.coverage_penalty` is for translations"),
+        (["decoding.no_repeat_ngram=3"], "`decoding.no_repeat_ngram` is for translations"),
     ],
 )
 def test_settings_of_translations_are_refused_for_parsers(changes, message):

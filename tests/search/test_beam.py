@@ -11,7 +11,7 @@ from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, s
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
-from transduce.search.top_k import top_k
+from transduce.search.best_tokens import top_k
 
 ALPHAS = [0.0, 0.6, 1.0]
 

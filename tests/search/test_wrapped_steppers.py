@@ -256,16 +256,6 @@ def test_every_search_stops_at_the_step_at_which_the_check_raises(name: str) -> 
     assert len(inner.shapes) == 2
 
 
-def test_a_stepper_with_two_checks_is_wrapped_once() -> None:
-    inner, first, second = Hashed(6, 1), CountedCheck(100), CountedCheck(2)
-    stoppable = StoppableStepper(StoppableStepper(inner, first), second)
-    assert stoppable.inner is inner
-    stoppable.check()
-    assert (first.calls, second.calls) == (1, 1)
-    with pytest.raises(SearchStoppedError, match="nobody waits"):
-        stoppable.check()
-
-
 def test_a_deadline_is_kept() -> None:
     check = stop_after(3600)
     check()

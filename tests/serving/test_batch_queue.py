@@ -94,7 +94,7 @@ def test_prefixes_count_in_the_sizes_of_groups_and_batches(queue, beam, translat
     wait([*held, *forced], 60)
     assert queue.groups == [["fox"], ["cat"] * 2, ["cat"] * 2]
     batches = translator.batches(texts, beam.method, prefixes, batch_tokens=20)
-    assert [len(batch.places) for batch in batches] == [2, 2]
+    assert [len(batch.sources) for batch in batches] == [2, 2]
 
 
 def test_a_search_stops_when_nobody_waits_for_it_and_the_next_begins(queue, beam, translator):

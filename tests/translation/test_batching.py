@@ -8,7 +8,7 @@ from transduce.translation.batching import (
     ATTENTION_WEIGHTS,
     HYPOTHESIS_TOKENS,
     LOG_PROBABILITIES,
-    SentenceBatch,
+    max_lengths,
     sentence_batches,
 )
 
@@ -53,7 +53,7 @@ def test_wide_beams_are_bounded_by_their_key_value_caches() -> None:
 
 def test_a_translation_has_so_many_tokens_more_than_its_source() -> None:
     """At most the length of the input + 50, with the end symbols of both (section 6.1)."""
-    batch = SentenceBatch([0, 1, 2], [[5] * 3, [6] * 2, [7] * 4], [[], [8] * 9, []])
-    assert batch.max_lengths(0, 50, 1000) == [54, 60, 55]
-    assert batch.max_lengths(1, 50, 1000) == [53, 60, 54]  # the source tag has no translation
-    assert batch.max_lengths(0, 50, 58) == [54, 58, 55]
+    sources, prefixes = [[5] * 3, [6] * 2, [7] * 4], [[], [8] * 9, []]
+    assert max_lengths(sources, prefixes, 0, 50, 1000) == [54, 60, 55]
+    assert max_lengths(sources, prefixes, 1, 50, 1000) == [53, 60, 54]  # the source tag has no translation
+    assert max_lengths(sources, prefixes, 0, 50, 58) == [54, 58, 55]

@@ -18,7 +18,6 @@ from torch.nn.utils import parametrize, prune
 from transduce import Translator
 from transduce.model_directory import Model
 from transduce.search import Decoding
-from transduce.translation.line_translator import LineTranslator
 
 LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "", "pig"]
 
@@ -100,10 +99,11 @@ CHANGES = {
 }
 
 
-def uncompiled(translator: Translator) -> LineTranslator:
+def uncompiled(translator: Translator) -> Translator:
     """A translator with the same models that searches with torch alone."""
     plain = copy.copy(translator)
-    plain.current_stepper = lambda: (translator.models[0], False)
+    plain.engine = copy.copy(translator.torch_engine)
+    plain.engine.current, plain.engine._records = (translator.models[0], False), []
     return plain
 
 
@@ -154,12 +154,13 @@ def test_a_translator_follows_weights_that_change(fluent, change) -> None:
 
 def test_unchanged_weights_are_packed_once(fluent) -> None:
     translator = Translator.load(fluent)
-    first, _ = translator.current_stepper()
+    engine = translator.torch_engine
+    first, _ = engine.current
     translator.translate(LINES)
-    assert translator.current_stepper()[0] is first
+    assert engine.current[0] is first
     translator.models[0].share_memory()
     translator.translate(LINES)
-    assert translator.current_stepper()[0] is not first or first is translator.models[0]
+    assert engine.current[0] is not first or first is translator.models[0]
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -235,10 +236,9 @@ def test_a_pickled_translator_keeps_its_class_and_a_stop_check_is_refused(fluent
 
 def test_a_translator_without_directories_cannot_be_pickled(fluent) -> None:
     model = Model.read(fluent)
-    for kind in (Translator, LineTranslator):
-        made = kind([model.module], model.source, model.target, model.config.decoding)
-        with pytest.raises(TypeError, match=r"was not made by `Translator\.load`"):
-            pickle.dumps(made)
+    made = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
+    with pytest.raises(TypeError, match=r"was not made by `Translator\.load`"):
+        pickle.dumps(made)
 
 
 POOLS = """

@@ -6,8 +6,9 @@ from micro_run import WORDS
 from transduce.search import Sampling
 from transduce.text.glossary import Glossary
 from transduce.text.moses_bpe import MosesBpe
+from transduce.translation.batching import LineTooLargeError
+from transduce.translation.engine import TorchEngine
 from transduce.translation.glossary_translator import Attempt, Draft, GlossaryTranslator, _word_boundaries
-from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
@@ -102,16 +103,16 @@ def test_a_term_that_fits_no_more_is_counted_as_missing(translator, monkeypatch)
     assert (with_terms.honoured, with_terms.terms) == (0, 1)
 
 
-@pytest.mark.parametrize("work", ["_attention_weights", "_search"])
+@pytest.mark.parametrize("work", ["attention_weights", "search"])
 def test_a_line_that_does_not_fit_into_memory_is_named(translator, monkeypatch, work):
-    done = getattr(Translator, work)
+    done = getattr(TorchEngine, work)
 
     def short(self, *arguments):
-        if work == "_search" and not any(arguments[0].prefixes):
+        if work == "search" and not any(arguments[0].prefixes):
             return done(self, *arguments)
         raise MemoryError
 
-    monkeypatch.setattr(Translator, work, short)
+    monkeypatch.setattr(TorchEngine, work, short)
     with_terms = GlossaryTranslator(translator, Glossary({"dog": ("Köter",)}))
     with pytest.raises(LineTooLargeError, match=r"line 12 has .* for the memory here; split the line"):
         with_terms.translate_lines(["cat owl", "cat dog owl"], lines_before=10)

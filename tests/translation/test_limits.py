@@ -18,8 +18,9 @@ from transduce.model_directory import Model
 from transduce.runtime.json_text import json_text
 from transduce.search import Decoding
 from transduce.text.subwords import Subwords
-from transduce.translation import line_lengths
-from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, encode_lines
+from transduce.translation import batching
+from transduce.translation.batching import MAX_LINE_TOKENS, LineTooLargeError, encode_lines
+from transduce.translation.engine import TorchEngine
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
@@ -82,7 +83,7 @@ def test_a_line_of_megabytes_is_refused_before_it_is_encoded(translator, monkeyp
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_memory_of_a_line_of_too_many_subwords_is_told_before_the_search(translator, monkeypatch, entry):
-    monkeypatch.setattr(Translator, "_search", None)
+    monkeypatch.setattr(TorchEngine, "search", None)
     line = "x" * 9900
     memory = 2 * 4 * 3 * len(translator.source.encode([line])[0]) ** 2 / 1e9  # of 3 heads, in float32
     with pytest.raises(
@@ -114,7 +115,7 @@ def test_lines_are_encoded_in_portions(translator, monkeypatch):
         return encode(self, portion)
 
     monkeypatch.setattr(Subwords, "encode", counted)
-    monkeypatch.setattr(line_lengths, "PORTION", 30)
+    monkeypatch.setattr(batching, "PORTION", 30)
     assert encode_lines(lines, translator.source, MAX_LINE_TOKENS, 2) == expected
     assert len(sizes) > 3
     assert max(sizes) == 50
@@ -123,15 +124,15 @@ def test_lines_are_encoded_in_portions(translator, monkeypatch):
 
 @pytest.mark.parametrize("error", [RuntimeError(OUT_OF_MEMORY), MemoryError()], ids=["torch", "Python"])
 def test_where_memory_is_short_pairs_are_scored_one_by_one_and_a_line_is_named(translator, monkeypatch, error):
-    score, sources, targets = Translator._score_batch, ["owl", "cat dog", "pig"], ["lwo", "tac god " * 9, "gip"]
+    score, sources, targets = TorchEngine.score, ["owl", "cat dog", "pig"], ["lwo", "tac god " * 9, "gip"]
     expected = translator.score(sources[::2], targets[::2])
 
-    def short(self, pairs):
+    def short(self, pairs, check):
         if len(pairs) > 1 or len(pairs[0][1]) > 10:
             raise error
-        return score(self, pairs)
+        return score(self, pairs, check)
 
-    monkeypatch.setattr(Translator, "_score_batch", short)
+    monkeypatch.setattr(TorchEngine, "score", short)
     assert translator.score(sources[::2], targets[::2]) == pytest.approx(expected)
     message = r"line 2 has \d+ source and \d+ target subwords, too many for the memory here; split the line"
     with pytest.raises(RuntimeError, match=message):
@@ -145,12 +146,12 @@ def test_refused_memory_names_the_line(translator, fluent, tmp_path, monkeypatch
 
     (tmp_path / "text").write_text("\nowl\n")
     with monkeypatch.context() as patch:
-        patch.setattr(Translator, "_search", refused)
+        patch.setattr(TorchEngine, "search", refused)
         code, said = command("translate", fluent, tmp_path / "text")
         assert (code, "transduce: line 2 has 1 subwords, too many for the memory here; split" in said) == (1, True), (
             said
         )
-    monkeypatch.setattr(Translator, "_attention_weights", refused)
+    monkeypatch.setattr(TorchEngine, "attention_weights", refused)
     code, said = command("translate", fluent, tmp_path / "text", "--alignments")
     assert (code, "transduce: line 2 is too long to be aligned in the memory here; split the line" in said) == (1, True)
     code, said = command("draw", fluent, "owl", "--target", "lwo", "--out", tmp_path / "picture.html")
@@ -196,7 +197,7 @@ def test_numbers_that_are_not_finite_are_null_in_json(translator):
 
 
 def test_every_command_prints_json_by_the_same_function():
-    folder = Path(line_lengths.__file__).parents[1] / "commands"
+    folder = Path(batching.__file__).parents[1] / "commands"
     assert [path.name for path in sorted(folder.glob("*.py")) if "json.dump" in path.read_text("utf-8")] == []
 
 
@@ -204,7 +205,7 @@ def test_a_score_that_is_not_finite_is_refused(fluent):
     model = Model.read(fluent)
     with torch.no_grad():
         next(model.module.parameters())[7:] = math.nan
-    broken = Translator([model.module.eval()], model.source, model.target, model.config.decoding)
+    broken = Translator.of_models([model.module.eval()], model.source, model.target, model.config.decoding)
     with pytest.raises(RuntimeError, match="line 1: the model computes no finite log-probability"):
         broken.score(["owl"], ["lwo"])
 
@@ -212,7 +213,7 @@ def test_a_score_that_is_not_finite_is_refused(fluent):
 def test_every_entry_refuses_an_unknown_precision(translator, fluent):
     for entry in (
         lambda: Translator.load(fluent, precision="int4"),
-        lambda: Translator(translator.models, translator.source, translator.target, Decoding(), "int4"),
+        lambda: Translator.of_models(translator.models, translator.source, translator.target, Decoding(), "int4"),
         lambda: TranslationJob.of([fluent], SearchMethod(Decoding()), precision="int4"),
     ):
         with pytest.raises(ValueError, match="precision 'int4' is unknown: choose float32, bfloat16, int8"):

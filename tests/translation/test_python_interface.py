@@ -191,7 +191,7 @@ def random_translator(translator: Translator, **changes: Any) -> Translator:
     torch.manual_seed(1)
     model = spec.build(Vocabulary(source=size, target=size))
     decoding = Decoding(beam=3, length_penalty=0.6, extra_length=4)
-    return Translator([model], translator.source, translator.target, decoding)
+    return Translator.of_models([model], translator.source, translator.target, decoding)
 
 
 def test_a_model_in_training_mode_is_refused(translator: Translator) -> None:
@@ -288,7 +288,7 @@ def test_translations_are_not_empty_where_one_symbol_begins_and_ends(
 
 def token_log_probabilities(translator: Translator, line: str, tokens: list[int]) -> np.ndarray:
     """The log-probabilities of `tokens` and the end symbol, by one forward pass."""
-    model, symbols = translator.models[0], translator.symbols
+    model, symbols = translator.models[0], translator.torch_engine.symbols
     with torch.inference_mode():
         source = torch.tensor([[*translator.source.encode([line])[0], symbols.end]])
         states = model(source, source != symbols.pad, torch.tensor([[symbols.begin, *tokens]])).states
@@ -317,7 +317,7 @@ def test_searches_begin_with_the_models_own_settings(translator: Translator) -> 
     with pytest.raises(TypeError):
         SearchMethod()  # type: ignore[call-arg]
     assert translator.decoding == Decoding(beam=2, length_penalty=0.6, extra_length=4)
-    wider = Translator(translator.models, translator.source, translator.target, Decoding(beam=3))
+    wider = Translator.of_models(translator.models, translator.source, translator.target, Decoding(beam=3))
     assert len(wider.translate("gnu hen ibis jay kite", n_best=3)) == 3
     with pytest.raises(ValueError, match="a beam of 2 gives at most 2"):
         translator.translate("cat dog", n_best=3)

@@ -134,9 +134,9 @@ class Silent:
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_line_with_text_has_a_token_though_the_model_would_rather_end(fluent, method, monkeypatch):
     translator = Translator.load(fluent)
-    stepper, compiled = translator.current_stepper()
-    silent = Silent(stepper, translator.symbols.end)
-    monkeypatch.setattr(translator, "current_stepper", lambda: (silent, compiled))
+    engine = translator.torch_engine
+    stepper, compiled = engine.current
+    monkeypatch.setattr(engine, "current", (Silent(stepper, engine.symbols.end), compiled))
     for line, (best, *_) in zip(LINES, translator.translate_lines(LINES, method), strict=True):
         assert bool(best.tokens) == bool(line.strip()), line
 
@@ -144,7 +144,7 @@ def test_a_line_with_text_has_a_token_though_the_model_would_rather_end(fluent, 
 def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
     tokens = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(
-        "transduce.translation.line_translator.greedy_search",
+        "transduce.translation.engine.greedy_search",
         lambda stepper, problem, *, compiled: [Hypothesis(tokens, -1.0, -1.0)],
     )
     assert texts(translator.translate_lines(["x"], METHODS["greedy"])) == [["a b  c"]]
@@ -215,14 +215,14 @@ def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(transla
 
 def test_an_ensemble_is_the_mean_of_its_members(subwords):
     first_model, second_model = (model_of(seed, subwords.size) for seed in (1, 2))
-    both = Translator([first_model, second_model], subwords, subwords, DECODING)
-    parts = [Translator([member], subwords, subwords, DECODING) for member in (first_model, second_model)]
+    both = Translator.of_models([first_model, second_model], subwords, subwords, DECODING)
+    parts = [Translator.of_models([member], subwords, subwords, DECODING) for member in (first_model, second_model)]
     lines = ["cat dog", "owl"]
     target = ["pig", "gnu"]
     first, second = (member.token_scores(lines, target) for member in parts)
     for mean, *members in zip(both.token_scores(lines, target), first, second, strict=True):
         assert np.exp(mean) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
-    twice = Translator([first_model, first_model], subwords, subwords, DECODING)
+    twice = Translator.of_models([first_model, first_model], subwords, subwords, DECODING)
     assert texts(twice.translate_lines(LINES)) == texts(parts[0].translate_lines(LINES))
     assert texts(both.translate_lines(LINES)) != texts(parts[0].translate_lines(LINES))
 
@@ -280,7 +280,7 @@ def test_explaining_leaves_the_model_as_it_was(translator, monkeypatch):
 
 def test_a_line_longer_than_the_learned_positions_is_named(subwords):
     positions = {"kind": "learned", "max_positions": 9}
-    short = Translator([model_of(3, subwords.size, positions=positions)], subwords, subwords, DECODING)
+    short = Translator.of_models([model_of(3, subwords.size, positions=positions)], subwords, subwords, DECODING)
     assert len(short.translate_lines(["cat dog hen", "owl"])) == 2
     long = "cat " * 9
     message = "line 3 has .* subwords, and this model has learned positions for 8"
@@ -313,7 +313,7 @@ def test_loading(fluent):
 def test_lower_precisions_translate_nearly_as_well(fluent, sides, precision, caplog):
     source, target = sides
     exact, rounded = Translator.load(fluent), Translator.load(fluent, precision=precision)
-    assert (exact.precision, rounded.precision) == ("float32", precision)
+    assert (exact.torch_engine.precision, rounded.torch_engine.precision) == ("float32", precision)
     assert ("slower in bfloat16" in caplog.text) == (precision == "bfloat16")
     expected, translations = exact.translate_lines(source), rounded.translate_lines(source)
     score = bleu(expected, target)
@@ -344,9 +344,9 @@ def test_threads_that_explain_and_threads_that_translate_do_not_disturb_each_oth
 
 def test_int8_leaves_the_callers_model_in_float32(subwords):
     model = model_of(3, subwords.size)
-    before = texts(Translator([model], subwords, subwords, DECODING).translate_lines(LINES))
-    Translator([model], subwords, subwords, DECODING, "int8")
-    assert texts(Translator([model], subwords, subwords, DECODING).translate_lines(LINES)) == before
+    before = texts(Translator.of_models([model], subwords, subwords, DECODING).translate_lines(LINES))
+    Translator.of_models([model], subwords, subwords, DECODING, "int8")
+    assert texts(Translator.of_models([model], subwords, subwords, DECODING).translate_lines(LINES)) == before
     assert any(isinstance(module, torch.nn.Linear) for module in model.modules())
 
 

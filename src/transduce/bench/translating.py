@@ -10,9 +10,8 @@ import torch
 from transduce.bench.matrix_rate import matrix_rate
 from transduce.bench.measurement import BenchSettings, synchronised_time
 from transduce.runtime.memory import peak_memory
-from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.translator import Translator
+from transduce.translation.translator import BATCH_TOKENS, Translator
 
 __all__ = ["bench_translating"]
 
@@ -33,7 +32,8 @@ def bench_translating(
     """
     if not any(line.strip() for line in lines):
         raise ValueError("there is nothing to translate: --data names a text without a word")
-    device, times, translations = translator.device, [], []
+    engine = translator.torch_engine
+    device, times, translations = engine.device, [], []
     for run in range(runs + 1):
         began = synchronised_time(device)
         translations = translator.translate_lines(lines, method, batch_tokens=batch_tokens)
@@ -52,7 +52,7 @@ def bench_translating(
             "alone, 99 %": 1000 * float(np.percentile(single_seconds, 99)),
         },
         "lengths": {"mean": tokens / len(lines), "longest": max(lengths)},
-        "matrix_rate": matrix_rate(device, torch.bfloat16 if translator.precision == "bfloat16" else torch.float32),
+        "matrix_rate": matrix_rate(device, torch.bfloat16 if engine.precision == "bfloat16" else torch.float32),
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
         "padding": None,
@@ -67,9 +67,9 @@ def _settings(
     return BenchSettings(
         what=name,
         data=f"{line_count} lines",
-        device=str(translator.device),
+        device=str(translator.torch_engine.device),
         threads=torch.get_num_threads(),
-        precision=translator.precision,
+        precision=translator.torch_engine.precision,
         torch=torch.__version__,
         runs=runs,
         batch_tokens=batch_tokens,
@@ -82,7 +82,7 @@ def _single_line_seconds(translator: Translator, lines: Sequence[str], method: S
     times = []
     translator.translate_lines(lines[:1], method)
     for line in lines:
-        began = synchronised_time(translator.device)
+        began = synchronised_time(translator.torch_engine.device)
         translator.translate_lines([line], method)
-        times.append(synchronised_time(translator.device) - began)
+        times.append(synchronised_time(translator.torch_engine.device) - began)
     return times

@@ -9,14 +9,13 @@ from transduce.bulk.shards import Shard
 from transduce.model.int8.quantise import LARGEST, largest_weight
 from transduce.model_directory import fingerprint
 from transduce.runtime.device import set_up_device
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import BATCH_TOKENS
+from transduce.translation.batching import LineTooLargeError
+from transduce.translation.engine import TranslationPrecision, check_precision
 from transduce.translation.output_format import OutputFormat
-from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.source_request import SourceRequest
-from transduce.translation.translator import Translator
+from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class TranslationJob(NamedTuple):

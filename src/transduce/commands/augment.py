@@ -9,7 +9,6 @@ from transduce.commands.bulk import SHARD_LINES, make_pairs
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
-    CoveragePenaltyOption,
     DeviceOption,
     Engine,
     FromOption,
@@ -27,8 +26,8 @@ from transduce.commands.options import (
     ToOption,
     TopKOption,
     TopPOption,
+    search_method_of_options,
 )
-from transduce.commands.search_options import search_method_of_options
 
 
 def augment(
@@ -45,7 +44,6 @@ def augment(
     tag: TagOption = None,
     beam: BeamOption = None,
     length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
     margin: MarginOption = None,
     no_repeat_ngram: NoRepeatNgramOption = None,
     greedy: GreedyOption = False,
@@ -65,9 +63,9 @@ def augment(
     """Translates text into the other side of training pairs; the same command resumes a stopped one."""
     from transduce.bulk.job import TranslationJob
     from transduce.commands.translate import read_config
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import BATCH_TOKENS
 
     config = read_config(run)
     method = search_method_of_options(
@@ -75,7 +73,6 @@ def augment(
         1,
         beam=beam,
         length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
         margin=margin,
         no_repeat_ngram=no_repeat_ngram,
         greedy=greedy,

@@ -154,9 +154,8 @@ def _bench_translating(
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.text.lines import read_lines
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.search_method import SearchMethod
-    from transduce.translation.translator import Translator
+    from transduce.translation.translator import BATCH_TOKENS, Translator
 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")

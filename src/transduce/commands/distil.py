@@ -20,8 +20,8 @@ from transduce.commands.options import (
     SetOption,
     ThreadsOption,
     ToOption,
+    search_method_of_options,
 )
-from transduce.commands.search_options import search_method_of_options
 from transduce.commands.train import print_result
 
 
@@ -54,9 +54,9 @@ def distil(
     from transduce.recipe.distillation import choose_direction, read_teacher_recipe, student_recipe
     from transduce.trainer.run_directory import check_is_run_or_empty
     from transduce.trainer.train import TrainOptions, run_training
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import BATCH_TOKENS
 
     config = read_config(teacher[0])
     teacher_recipe = read_teacher_recipe(teacher[0])

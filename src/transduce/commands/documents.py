@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from transduce.documents.translate_document import SentenceTranslator
     from transduce.model_directory import Config
     from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.results import Translation
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import Translator
 
 PEEKED_BYTES = 1 << 14
 
@@ -127,7 +127,7 @@ def open_source(
 
 def translate_source(
     source: SentenceSource,
-    translator: "LineTranslator",
+    translator: "Translator",
     translate_lines: "Callable[..., list[list[Translation]]]",
     out: Path | None,
     terms: "GlossaryTranslator | None",

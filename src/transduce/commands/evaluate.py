@@ -122,7 +122,7 @@ def _report(
         "seconds": outputs.seconds,
         "tokens_per_second": outputs.tokens / outputs.seconds,
         "decoding": method.decoding.as_dictionary(),
-        "precision": translator.precision,
+        "precision": translator.torch_engine.precision,
         **({"target_language": translator.target_language} if translator.target_language else {}),
     }
 

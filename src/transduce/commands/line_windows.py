@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.results import Translation
 
-__all__ = ["read_windows", "runs_and_text", "say_loops", "text_progress", "translate_windows"]
-
 
 def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
     """Splits the paths into model directories and the text, None for standard input.
@@ -53,7 +51,7 @@ def read_windows(
     """
     from transduce.text.line_stream import LineStream
     from transduce.text.lines import read_lines, read_texts
-    from transduce.translation.line_translator import LOOKAHEAD
+    from transduce.translation.translator import LOOKAHEAD
 
     if prefix is not None:
         lines, prefixes = read_texts(str(text or "-"), str(prefix))

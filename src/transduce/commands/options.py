@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
+
+if TYPE_CHECKING:
+    from transduce.search import Decoding
+    from transduce.translation.search_method import SearchMethod, SearchOptions
+
+BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
+SAMPLE_OPTIONS = ("--temperature", "--top-k", "--top-p", "--seed")
 
 
 class PrecisionName(StrEnum):
@@ -33,10 +40,6 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the C
 PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
 BeamOption = Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")]
 LengthPenaltyOption = Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")]
-CoveragePenaltyOption = Annotated[
-    float | None,
-    typer.Option(min=0, help="β: rank translations lower that leave words of the source without attention; 0: off."),
-]
 NoRepeatNgramOption = Annotated[
     int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
 ]
@@ -90,3 +93,22 @@ def refuse_options(options: Mapping[str, Any], reason: str) -> None:
         if value is not None:
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
             raise ValueError(f"{name} {shown}: it {reason}; leave it out")
+
+
+def search_method_of_options(decoding: "Decoding", n_best: int, **options: "Unpack[SearchOptions]") -> "SearchMethod":
+    """Returns the search of the options; its errors name the options of the command line."""
+    from transduce.translation.search_method import search_method
+
+    greedy, sample, beam = options.get("greedy"), options.get("sample"), options.get("beam") or decoding.beam
+    flags: dict[str, Any] = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    if greedy or sample:
+        refuse_options({name: flags.get(name) for name in BEAM_OPTIONS}, "is for a beam search")
+    if not sample:
+        refuse_options({name: flags.get(name) for name in SAMPLE_OPTIONS}, "is for --sample")
+    if greedy and sample:
+        raise ValueError("--greedy and --sample exclude each other: choose one")
+    if n_best > 1 and (greedy or sample):
+        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
+    if n_best > beam:
+        raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")
+    return search_method(decoding, n_best, **options)

@@ -15,15 +15,6 @@ from transduce.storage.locks import LockHeldError, name_second_writer, output_lo
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.result_files import copy_mode, is_replaceable, may_replace, replace_file
 
-__all__ = [
-    "check_name",
-    "check_writable",
-    "lock_output",
-    "open_output",
-    "release_outputs",
-    "write_output",
-]
-
 
 class LockedOutputs(NamedTuple):
     """The outputs of one command: their locks, and the option that names each file."""

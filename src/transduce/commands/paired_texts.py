@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["check_paired", "read_paired_texts"]
-
 
 def read_paired_texts(*paths: str) -> list[list[str]]:
     """Reads texts of equally many lines; raises ValueError as `check_paired` does."""

@@ -17,9 +17,9 @@ from transduce.commands.options import (
     PrecisionOption,
     TagOption,
     ThreadsOption,
+    search_method_of_options,
 )
 from transduce.commands.output import check_writable, open_output
-from transduce.commands.search_options import search_method_of_options
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ def parse(
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
-    from transduce.translation.line_translator import BATCH_TOKENS
-    from transduce.translation.parser import Parser
-    from transduce.translation.treebank_words import split_treebank_words
+    from transduce.translation.parser import Parser, split_treebank_words
+    from transduce.translation.translator import BATCH_TOKENS
 
     runs, text = runs_and_text(run)
     method = search_method_of_options(

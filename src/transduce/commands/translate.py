@@ -14,7 +14,6 @@ from transduce.commands.line_windows import read_windows, runs_and_text, transla
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
-    CoveragePenaltyOption,
     DeviceOption,
     Engine,
     FromOption,
@@ -33,20 +32,20 @@ from transduce.commands.options import (
     TopKOption,
     TopPOption,
     refuse_options,
+    search_method_of_options,
 )
 from transduce.commands.output import check_writable
-from transduce.commands.search_options import search_method_of_options
 from transduce.documents.document import TextFormat
 
 if TYPE_CHECKING:
     from transduce.model_directory import Config
+    from transduce.translation.engine import TranslationPrecision
     from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
-    from transduce.translation.precision import TranslationPrecision
     from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import Translator
 
 
 def translate(
@@ -55,7 +54,6 @@ def translate(
     overwrite: OverwriteOption = False,
     beam: BeamOption = None,
     length_penalty: LengthPenaltyOption = None,
-    coverage_penalty: CoveragePenaltyOption = None,
     margin: MarginOption = None,
     no_repeat_ngram: NoRepeatNgramOption = None,
     greedy: GreedyOption = False,
@@ -77,9 +75,6 @@ def translate(
     prefix: Annotated[Path | None, typer.Option(help="A file with the beginning of each translation.")] = None,
     glossary: Annotated[
         Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
-    ] = None,
-    mbr: Annotated[
-        int | None, typer.Option(min=2, help="Choose by chrF among N translations: samples with --sample, else N best.")
     ] = None,
     batch_tokens: BatchTokensOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
@@ -112,15 +107,14 @@ def translate(
 ) -> None:
     """Translates lines, one for each, or a document, whose structure stays as it is."""
     from transduce.bulk.job import TranslationJob
-    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.source_request import SourceRequest
+    from transduce.translation.translator import BATCH_TOKENS
 
     bulk_engine = engine if engine is not None and engine.is_bulk else None
     runs, text = runs_and_text(run, bulk_engine)
     runs = [_converted(runs)] if engine is Engine.CTRANSLATE2 else runs
     config = read_config(runs[0], engine)
     beams: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "margin": margin}
-    beams["coverage_penalty"] = coverage_penalty
     draws: dict[str, Any] = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     method = search_method_of_options(
         config.decoding, n_best, no_repeat_ngram=no_repeat_ngram, greedy=greedy, **beams, **draws
@@ -136,7 +130,7 @@ def translate(
         source = open_source(text, kind, out, config, request, replace=retranslate)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
-        translate_lines, terms = _translate_function(translator, glossary, mbr, method, batch_tokens)
+        translate_lines, terms = _translate_function(translator, glossary, method, batch_tokens)
         if source is None:
             lines_of = functools.partial(output_format.lines, translator)
             translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
@@ -144,7 +138,7 @@ def translate(
             translate_source(source, translator, translate_lines, out, terms, sample=sample)
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
-        refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
+        refuse_options({**not_here, "--glossary": glossary}, "is not for --engine")
         fields: dict[str, Any] = {"output_format": output_format, "request": request, "batch_tokens": batch_tokens}
         fields |= {"precision": _or_float32(precision), "device": device, "threads": threads}
         job = TranslationJob.of(runs, method, **fields)
@@ -209,52 +203,37 @@ def _load_translator(
     device: str,
     threads: int | None,
     precision: PrecisionName | None,
-) -> "LineTranslator":
+) -> "Translator":
     """Loads the models; raises ValueError for a search that the engine does not have."""
     from transduce.runtime.device import set_up_device
-    from transduce.translation.coverage import check_coverage
     from transduce.translation.translator import Translator
 
     if engine is Engine.CTRANSLATE2:
-        from transduce.exchange.ctranslate2_folder import load_ctranslate2, read_exported_config
+        from transduce.exchange.ctranslate2_folder import load_ctranslate2
         from transduce.exchange.ctranslate2_format import check_method
-        from transduce.translation.source_request import choose_tags
 
         check_method(method)
         chosen = str(set_up_device(device, threads))
         exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision and precision.value)
-        tags = choose_tags(read_exported_config(runs[0]), exported.source, request)
-        if tags.note:
-            say(f"note: {tags.note}")
-        return exported.with_source_tags(tags.ids, tags.target_language)
+        return exported.into(**request._asdict())
     chosen = str(set_up_device(device, threads, _or_float32(precision)))
-    translator = Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
-    check_coverage(translator.models, method)
-    return translator
+    return Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
 
 
 def _translate_function(
-    translator: "LineTranslator", glossary: Path | None, mbr: int | None, method: "SearchMethod", batch_tokens: int
+    translator: "Translator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
     """Returns what translates lines, and with a glossary its counts of terms.
 
     Raises ValueError for an engine, a model or a search that has no glossary.
     """
-    from transduce.text.glossary import Glossary
-    from transduce.translation.glossary_translator import GlossaryTranslator
-    from transduce.translation.translator import Translator
-
-    if mbr is not None:
-        from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
-
-        if method.n_best > 1:
-            raise ValueError(f"--n-best {method.n_best}: --mbr chooses one translation; leave --n-best out")
-        refuse_options({"--glossary": glossary}, "is not for --mbr")
-        risk = MinimumBayesRisk(translator, mbr)
-        return functools.partial(risk.translate_lines, method=method, batch_tokens=batch_tokens), None
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens), None
-    if not isinstance(translator, Translator):
+    from transduce.text.glossary import Glossary
+    from transduce.translation.engine import TorchEngine
+    from transduce.translation.glossary_translator import GlossaryTranslator
+
+    if not isinstance(translator.engine, TorchEngine):
         raise ValueError("--glossary: this engine returns no attention weights; leave out --engine, or --glossary")
     terms = GlossaryTranslator(translator, Glossary.read(glossary))
     terms.check_method(method)

@@ -16,11 +16,10 @@ from transduce.corpus.entries import (
     with_languages,
     with_linearisation,
 )
-from transduce.corpus.marked_terms import MarkedTerms
 from transduce.inspection import Check
 from transduce.settings import GrownSpec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
-from transduce.text.source_tags import NAME, TERM_MARKS, corpus_tag, language_tag
+from transduce.text.source_tags import NAME, corpus_tag, language_tag
 
 __all__ = ["DataSpec"]
 
@@ -45,7 +44,7 @@ OneOrSeveral = Annotated[
 class DataSpec(GrownSpec):
     """Corpora, and limits on the lengths of training pairs."""
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature", "terms", "checks"})
+    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature", "checks"})
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.
@@ -77,11 +76,6 @@ class DataSpec(GrownSpec):
         le=1000.0,
         description="T of the mixture of directions: with n uses an epoch by the weights, a direction gets a share "
         "proportional to n^(1/T) (Arivazhagan et al. 2019). null and 1: by the weights alone.",
-    )
-    terms: MarkedTerms | None = Field(
-        default=None,
-        description="Marked terms in a share of the training pairs, so that `--glossary` of `transduce translate` can "
-        "mark terms too; null: none.",
     )
     longest: int = Field(default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side.")
     ratio: float | None = Field(
@@ -219,11 +213,10 @@ class DataSpec(GrownSpec):
 
     @property
     def source_tags(self) -> list[str]:
-        """The tags that the source vocabulary needs: several target languages, tags of corpora, marks of terms."""
+        """The tags that the source vocabulary needs: several target languages, tags of corpora."""
         languages = {language_tag(direction.target or "") for direction in self.directions}
         tags = {corpus_tag(corpus.tag) for corpus in self.train if corpus.tag is not None}
-        marks = TERM_MARKS if self.terms else ()
-        return [*(sorted(languages) if len(self.directions) > 1 else []), *sorted(tags), *marks]
+        return [*(sorted(languages) if len(self.directions) > 1 else []), *sorted(tags)]
 
     def tags_before(self, corpus: CorpusSpec, *, names_language: bool) -> list[str]:
         """Returns the tags at the front of each source of a corpus; `names_language` is of a model with several."""

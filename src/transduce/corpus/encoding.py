@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 
 from transduce.corpus.checks import Fault, NumberedPair, Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
-from transduce.corpus.learning import sample_pairs, tag_ids
-from transduce.corpus.marked_terms import TermMarker
+from transduce.corpus.learning import tag_ids
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
@@ -56,7 +55,6 @@ class EncodingState(NamedTuple):
     read: Count = 0  # pairs read from it
     kept: Count = 0  # pairs kept from it
     longest: Count = 0  # tokens of the longest side
-    marked: Count = 0  # pairs with marked terms
     parts: tuple[CorpusPart, ...] = ()  # the corpora before it
     sizes: tuple[Count, ...] = (0,) * len(FILES)  # bytes of each file
 
@@ -107,7 +105,7 @@ def encode_corpus(
     with ExitStack() as stack:
         files = _open_files(staging, state, stack)
         writer = TokenStoreWriter(files, dtype)
-        encode = partial(_encode_batch, data, subwords, dtype, _term_marker(data, dropped))
+        encode = partial(_encode_batch, data, subwords, dtype)
         progress = stack.enter_context(track("encoding", total))
         batches = stack.enter_context(closing(map_in_order(encode, _batches(data, state, dropped), processes)))
         for count, batch in enumerate(batches, start=1):
@@ -119,8 +117,6 @@ def encode_corpus(
             if count % SAVE_EVERY == 0:
                 state = state.save(staging, files)
         state = _advance(state, len(data.train), data).save(staging, files)
-    if data.terms:
-        say(f"terms are marked in {state.marked:,} pairs")
     return state, dtype
 
 
@@ -130,18 +126,6 @@ def _open_files(staging: Path, state: EncodingState, stack: ExitStack) -> dict[s
     for file, size in zip(files.values(), state.sizes, strict=True):
         file.seek(file.truncate(size))
     return files
-
-
-def _term_marker(data: DataSpec, dropped: Sequence[Mapping[int, Check]]) -> TermMarker | None:
-    """Learns to mark terms from samples of the corpora; returns None where none are marked."""
-    if data.terms is None:
-        return None
-    samples = {}
-    for way in data.directions:
-        places = [place for place, corpus in enumerate(data.train) if data.direction_of(corpus) == way]
-        chosen, numbers = [data.train[place] for place in places], [dropped[place] for place in places]
-        samples[way] = sample_pairs(chosen, data.longest, dropped=numbers)[0]
-    return data.terms.build({way: [(source, target) for _, source, target in some] for way, some in samples.items()})
 
 
 class PairBatch(NamedTuple):
@@ -186,7 +170,6 @@ class EncodedBatch(NamedTuple):
 
     corpus: int
     report: Report
-    marked: int
     sides: tuple[PackedSentences, PackedSentences]
 
 
@@ -194,10 +177,9 @@ def _encode_batch(
     data: DataSpec,
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     dtype: np.dtype[Any],
-    marker: TermMarker | None,
     batch: PairBatch,
 ) -> EncodedBatch:
-    """Checks the pairs of a batch and encodes those without fault; marks terms in some of them."""
+    """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
     pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest, batch.dropped))
@@ -216,14 +198,9 @@ def _encode_batch(
         if pair.has_markup:
             report.note(Fault.MARKUP, pair.place)
     report.kept = len(kept_rows)
-    marked = {}
-    if marker is not None:
-        kept_pairs = {row: pairs[row] for row in kept_rows}
-        marked = marker.encode(kept_pairs, data.direction_of(corpus), subwords, data.longest - len(tags))
-    encoded = [marked.get(row, (source[row], target[row])) for row in kept_rows]
-    sources, targets = [[*tags, *ids] for ids, _ in encoded], [ids for _, ids in encoded]
+    sources, targets = [[*tags, *source[row]] for row in kept_rows], [target[row] for row in kept_rows]
     left, right = (PackedSentences.of(side, dtype) for side in (sources, targets))
-    return EncodedBatch(batch.corpus, report, len(marked), (left, right))
+    return EncodedBatch(batch.corpus, report, (left, right))
 
 
 def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreWriter) -> EncodingState:
@@ -234,7 +211,7 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
         longest = max(longest, int(sentences.lengths.max(initial=0)))
     state.report.add(batch.report)
     read, kept = state.read + batch.report.read, state.kept + batch.report.kept
-    return state._replace(read=read, kept=kept, longest=longest, marked=state.marked + batch.marked)
+    return state._replace(read=read, kept=kept, longest=longest)
 
 
 def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:

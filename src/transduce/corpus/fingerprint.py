@@ -68,7 +68,6 @@ def fingerprint_of(
     settings: dict[str, Any] = {"longest": data.longest, "ratio": data.ratio, "version": VERSION}
     settings |= {"subwords": subwords.as_dictionary()}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
-    settings |= {} if data.terms is None else {"terms": data.terms.as_dictionary()}
     settings |= {"checks": data.checks, "held_out": []} if data.checks else {}  # as in earlier versions
     if NEEDS_LANGUAGES & data.checks.keys():
         settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}

@@ -14,7 +14,7 @@ from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.settings import Spec
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary, subwords_files
 
 __all__ = [
     "DESCRIPTION",
@@ -128,11 +128,6 @@ def earlier_description(directory: Path) -> StoreDescription | None:
 def store_error(directory: Path, reason: str) -> ValueError:
     """Returns the error for a store that cannot be used."""
     return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
-
-
-def subwords_files(*, shared: bool) -> tuple[str, str]:
-    """Returns the names of the files with the subwords of source and target."""
-    return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
 
 
 def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:

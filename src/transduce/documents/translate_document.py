@@ -11,7 +11,6 @@ from transduce.text.repetition import is_loop
 from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import aligned_words
-from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
 
@@ -100,7 +99,7 @@ class _UnitJoiner:
 
 
 def sentence_translator(
-    translator: LineTranslator,
+    translator: Translator,
     translate_lines: Callable[[list[str]], list[list[Translation]]] | None = None,
     *,
     source_language: str | None = None,
@@ -120,7 +119,7 @@ def sentence_translator(
     codes = codes_of(translator.source)
     max_tokens = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags) - bool(codes))
     align = None
-    if isinstance(translator, Translator) and has_alignments(translator):
+    if has_alignments(translator):
 
         def align(source: str, best: Translation) -> list[tuple[int, int]]:
             return aligned_words(translator.explain(source, best.tokens))

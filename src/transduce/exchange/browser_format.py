@@ -19,8 +19,8 @@ from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
 from transduce.model_directory import Model
 from transduce.storage.atomic import atomic_write
 from transduce.text.subwords import Subwords
-from transduce.translation.line_lengths import MAX_LINE_TOKENS
-from transduce.translation.search_rules import SearchRules
+from transduce.translation.batching import MAX_LINE_TOKENS
+from transduce.translation.engine import SearchRules
 
 PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from transduce import __version__
 from transduce.corpus import subwords_files
-from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTranslate2Translator, import_ctranslate2
+from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTranslate2Engine, import_ctranslate2
 from transduce.exchange.export_model import PARITY, export
 from transduce.model_directory import fingerprint
 from transduce.model_directory.config import Config, parse_config
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import load_vocabulary
+from transduce.translation.translator import Translator
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 CONVERSION = 2  # increased when the same model is converted otherwise
@@ -61,10 +62,13 @@ def read_exported_config(folder: Path) -> Config:
 
 def load_ctranslate2(
     folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str | None = None
-) -> CTranslate2Translator:
-    """Loads the exported model in `folder`; arguments and errors as those of `CTranslate2Translator`."""
+) -> Translator:
+    """Returns a translator with the exported model in `folder`; arguments and errors as of `CTranslate2Engine`."""
     config = read_exported_config(folder)
     names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
     source = load_vocabulary(folder / names[0])
     target = source if names[0] == names[1] else load_vocabulary(folder / names[1])
-    return CTranslate2Translator(folder, config, (source, target), device=device, threads=threads, precision=precision)
+    engine = CTranslate2Engine(folder, config, (source, target), device=device, threads=threads, precision=precision)
+    translator = Translator(engine, source, target, config.decoding)
+    translator.configs = (config,)
+    return translator

@@ -1,5 +1,6 @@
 """Models in the format of CTranslate2, an engine in C++ for CPUs and GPUs, and its search with our subwords."""
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +27,8 @@ from transduce.model_directory import Config, Model
 from transduce.search import Hypothesis, StopCheck, length_penalty
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch
-from transduce.translation.line_translator import LineTranslator
+from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.texts import one_line
 
 WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
@@ -149,8 +149,8 @@ def _set_norm(part: Any, norm: NormWeights) -> None:
     part.gamma, part.beta = norm.scale, norm.shift
 
 
-class CTranslate2Translator(LineTranslator):
-    """Translates lines with a model that was exported to CTranslate2, or scores pairs of lines."""
+class CTranslate2Engine:
+    """Searches with a model that was exported to CTranslate2; for the comparison it translates and scores text too."""
 
     def __init__(
         self,
@@ -167,11 +167,13 @@ class CTranslate2Translator(LineTranslator):
         `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError where
         CTranslate2 cannot load the model on the device.
         """
-        vocabulary = Vocabulary(source=sides[0].size, target=sides[1].size)
-        # The settings of the model bound the lengths of lines; CTranslate2 has the weights.
-        super().__init__([build_without_weights(config.model, vocabulary).eval()], *sides, config.decoding)
+        self.source, self.target = sides
+        self.source_tags: tuple[int, ...] = ()  # of the text that is compared
+        self.symbols = config.model.symbols
         self._ids = {string: token for token, string in enumerate(self.target.vocabulary)}
-        self.max_line_tokens = min(self.max_line_tokens, TABLE_POSITIONS - 1)
+        vocabulary = Vocabulary(source=self.source.size, target=self.target.size)
+        positions = build_without_weights(config.model, vocabulary).max_positions
+        self.max_line_tokens = min(positions or TABLE_POSITIONS, TABLE_POSITIONS) - 1
         kind, _, index = device.partition(":")
         try:
             self._engine = import_ctranslate2().Translator(
@@ -184,17 +186,20 @@ class CTranslate2Translator(LineTranslator):
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
+    def with_source_tags(self, tags: Sequence[int]) -> "CTranslate2Engine":
+        """Returns this engine with ids that it puts before each source that is compared."""
+        tagged = copy.copy(self)
+        tagged.source_tags = tuple(tags)
+        return tagged
+
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included."""
-        return self._score(
-            self.encode_sources(sources),
-            self.encode_checked(targets, self.target, " of the target"),
-        )
+        return self._score(self._encode_sources(sources), self.target.encode(targets))
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         results = self._engine.translate_batch(
-            _strings(self.encode_sources(lines, ""), self.source),
+            _strings(self._encode_sources(lines), self.source),
             beam_size=1,
             max_batch_size=PAIRS_AT_ONCE,
             max_decoding_length=max(bounds),
@@ -205,19 +210,20 @@ class CTranslate2Translator(LineTranslator):
         rows = [tokens[:bound] for tokens, bound in zip(whole, bounds, strict=True)]
         return list(map(EngineTranslation, map(one_line, self.target.decode(rows)), rows))
 
-    def _search(
-        self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck
-    ) -> list[list[Hypothesis]]:
-        """Translates a batch.
+    def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[*self.source_tags, *tokens] for tokens in self.source.encode(lines)]
+
+    def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
+        """Translates a batch; `check` stops it before it begins alone.
 
         CTranslate2 has one bound for all sentences. A sentence whose translation exceeds its own bound is translated
         again, alone, so that its translation does not depend on the batch. A sentence with empty hypotheses among its
         `n_best` is translated again too.
         """
         check_method(method)
-        bounds = batch.max_lengths(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
-        translated = self._translate(batch, method, max(bounds))
-        for place, bound in enumerate(bounds):
+        check()
+        translated = self._translate(batch, method, max(batch.bounds))
+        for place, bound in enumerate(batch.bounds):
             wanted = min(method.n_best, len(translated[place]))
             translated[place] = [hypothesis for hypothesis in translated[place] if hypothesis.tokens]
             is_too_long = any(len(hypothesis.tokens) > bound for hypothesis in translated[place])
@@ -293,8 +299,6 @@ def check_method(method: SearchMethod) -> None:
         raise ValueError("--engine ctranslate2 has no threshold pruning: add --margin inf, or leave out --engine")
     if method.decoding.no_repeat_ngram is not None:
         raise ValueError("--engine ctranslate2 scores a ban otherwise: leave out --no-repeat-ngram, or --engine")
-    if method.decoding.coverage_penalty is not None:
-        raise ValueError("--engine ctranslate2 ranks by another coverage: leave out --coverage-penalty, or --engine")
 
 
 def _strings(rows: Sequence[Sequence[int]], side: TokenVocabulary) -> list[list[str]]:

@@ -13,7 +13,7 @@ from torch import nn
 
 from transduce import __version__
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
-from transduce.exchange.ctranslate2_format import CTranslate2Translator
+from transduce.exchange.ctranslate2_format import CTranslate2Engine
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
 from transduce.exchange.marian_format import MarianEngine
 from transduce.exchange.onnx_format import OnnxEngine
@@ -28,7 +28,7 @@ from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
 from transduce.text.token_vocabulary import tags_of
 from transduce.trainer.validation import read_parallel_text
-from transduce.translation.search_rules import SearchRules
+from transduce.translation.engine import SearchRules
 from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator
 
@@ -55,7 +55,7 @@ FORMATS = {
         ("float32", "float16", "int8"),
         ctranslate2_format.check,
         ctranslate2_format.write,
-        lambda folder, model, tags: CTranslate2Translator(
+        lambda folder, model, tags: CTranslate2Engine(
             folder, model.config, (model.source, model.target)
         ).with_source_tags(tags),
         max_positions=TABLE_POSITIONS,
@@ -90,7 +90,6 @@ FORMATS = {
 
 NOT_ELSEWHERE = {
     "no_repeat_ngram": "bans repeated n-grams, whose scores differ between engines",
-    "coverage_penalty": "ranks by attention, which engines do not return",
 }
 """Settings of decoding that no engine has, each with the reason."""
 
@@ -180,7 +179,7 @@ def _compare(
 
     A model of several directions or tags is compared in the first one that its settings name.
     """
-    translator: Translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    translator: Translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     tags: tuple[int, ...] = ()
     if tags_of(model.source):
         request = SourceRequest(tag=next(iter(model.config.tags), None))

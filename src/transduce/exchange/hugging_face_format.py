@@ -31,8 +31,8 @@ from transduce.text.moses_bpe import MosesBpe
 from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.search_rules import SearchRules
-from transduce.translation.texts import one_line
+from transduce.translation.engine import SearchRules
+from transduce.translation.results import one_line
 
 TARGET_FOLDER = "target"  # of the tokenizer that decodes, where the sides have vocabularies of their own
 

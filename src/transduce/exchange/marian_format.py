@@ -21,7 +21,7 @@ from transduce.exchange.transformer_weights import (
 from transduce.model import FeedForward, Sinusoidal, Tied
 from transduce.model_directory import Model
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.texts import one_line
+from transduce.translation.results import one_line
 
 MODEL = "model.npz"
 NORM_EPSILON = 1e-6  # fixed in Marian

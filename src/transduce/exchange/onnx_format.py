@@ -26,7 +26,7 @@ from transduce.model import Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
 from transduce.model_directory import Model
 from transduce.text.subwords import Subwords
-from transduce.translation.texts import one_line
+from transduce.translation.results import one_line
 
 UNBOUNDED = 1_000_000  # positions named in `config.json`, which has no word for "any number"
 

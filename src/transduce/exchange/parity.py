@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.translation.engine import SearchRules
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.search_rules import SearchRules
 from transduce.translation.translator import Translator
 
 LONG_LINE_TOKENS = 600  # beyond the 512 positions that many models have
@@ -180,7 +180,7 @@ def _check_tokens(
     translator: Translator, lines: Sequence[str], ours: Sequence[Translation], theirs: Sequence[EngineTranslation]
 ) -> None:
     """Raises ParityError for a token that no search of ours chooses, and for equal tokens that became another text."""
-    banned = SearchRules.of(translator.symbols, translator.target).banned
+    banned = SearchRules.of(translator.torch_engine.symbols, translator.target).banned
     for line, left, right in zip(lines, ours, theirs, strict=True):
         if chosen := [token for token in right.tokens if token in banned]:
             (subword,) = translator.target.readable_subwords(chosen[:1])

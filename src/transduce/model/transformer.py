@@ -168,21 +168,6 @@ class TransformerModel(TranslationModel):
             states, _ = decoder_layer(states, encoded, mask)
         return AttentionWeights(tuple(encoder), tuple(decoder), tuple(cross))
 
-    def cross_weights(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "rows target"],
-        sentences: Int[Tensor, " rows"],
-    ) -> Float[Tensor, "rows heads target source"]:
-        """Returns the weights of the last layer's attention over the source; a row is a translation of its sentence."""
-        encoded, mask = self.encode(source, visible)[sentences], visible[sentences].unsqueeze(1)
-        states = self._decoder_input(source[sentences], encoded, target_in)
-        *earlier, last = self.decoder
-        for layer in earlier:
-            states, _ = layer(states, encoded, mask)
-        return last.cross_weights(states, encoded, mask)
-
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> DecoderState:

@@ -249,7 +249,9 @@ def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -
     sentences = [corpus.source[n].split(" ") for n in chosen]
     gold = read_trees_of(config.linearisation, [corpus.target[n] for n in chosen], [corpus.source[n] for n in chosen])
     parser = Parser(
-        Translator([model.module], model.source, model.target, config.decoding, linearisation=config.linearisation)
+        Translator.of_models(
+            [model.module], model.source, model.target, config.decoding, linearisation=config.linearisation
+        )
     )
     method = SearchMethod(config.decoding)
     began = time.perf_counter()

@@ -11,7 +11,7 @@ from transduce.paper.scales import ScaleName
 from transduce.recipe.presets import Values
 from transduce.text.lines import read_lines
 from transduce.text.trees import parse_tree, words_of
-from transduce.translation.treebank_words import split_treebank_words
+from transduce.translation.parser import split_treebank_words
 
 SELF_TRAINED = 20_000  # raw sentences that a parser parses for another parser, at the small scale
 LONGEST_RAW = 60  # words of such a sentence

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from transduce.model import ModelSpec, Transformer
 from transduce.model_directory import Config, Model, require_model, write_config
 from transduce.recipe.changes import parse_change
 from transduce.search import MIN_EXTRA_LENGTH, Decoding
@@ -13,15 +12,10 @@ from transduce.storage.locks import exclusive_lock
 __all__ = ["change_decoding", "check_decoding"]
 
 
-def check_decoding(decoding: Decoding, model: ModelSpec, *, is_parser: bool) -> None:
-    """Raises ValueError where the settings are not for this model, or not for a parser."""
+def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
+    """Raises ValueError where the settings are not for a parser."""
     if is_parser and decoding.no_repeat_ngram is not None:
         raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
-    if (is_parser or not isinstance(model, Transformer)) and decoding.coverage_penalty is not None:
-        raise ValueError(
-            "`decoding.coverage_penalty` is for translations, and needs the Transformer's attention over the source: "
-            "leave it out"
-        )
     if is_parser and decoding.extra_length < MIN_EXTRA_LENGTH:
         raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
 
@@ -56,5 +50,5 @@ def _changed(config: Config, changes: Iterable[str]) -> Config:
             )
         values = merged(values, parsed)
     changed = validated(Config, values, place="--set")
-    check_decoding(changed.decoding, changed.model, is_parser=changed.linearisation is not None)
+    check_decoding(changed.decoding, is_parser=changed.linearisation is not None)
     return changed

@@ -67,11 +67,9 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_sharing(self) -> "Recipe":
-        """Raises ValueError for shared embeddings, and for marked terms, with two vocabularies."""
+        """Raises ValueError for shared embeddings with two vocabularies."""
         if not self.subwords.shared and self.model.embeddings == "shared":
             raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
-        if self.data.terms is not None and not self.subwords.shared:
-            raise ValueError("`data.terms` teaches to copy target words into the output: set `subwords.shared: true`")
         return self
 
     @model_validator(mode="after")
@@ -85,7 +83,7 @@ class Recipe(Spec):
             )
         if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
-        check_decoding(self.decoding, self.model, is_parser=is_parser)
+        check_decoding(self.decoding, is_parser=is_parser)
         if measure == ("bleu" if is_parser else "f1"):
             raise ValueError(
                 f"`training.validate_by: {measure}` measures {'translations' if is_parser else 'trees'}: "

@@ -2,14 +2,11 @@
 the constraint of parsers."""
 
 from transduce.search.beam import Decoding, Hypothesis, beam_search, length_penalty
-from transduce.search.ensemble import Ensemble
-from transduce.search.forced_prefix import ForcedPrefix
-from transduce.search.forced_scoring import forced_scores
+from transduce.search.cancellation import SearchStoppedError, StopCheck, StoppableStepper, stop_after
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
-from transduce.search.repeated_ngrams import NoRepeatedNgrams
-from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
-from transduce.search.stop_check import SearchStoppedError, StopCheck, StoppableStepper, stop_after
+from transduce.search.stepper import SearchProblem, Stepper, StepperState, forced_scores, pad_rows
 from transduce.search.tree_constraint import MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
+from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
 
 __all__ = [
     "MIN_EXTRA_LENGTH",

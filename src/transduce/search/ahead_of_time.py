@@ -12,8 +12,6 @@ from transduce.model.translation_model import Symbols, Vocabulary
 from transduce.search.beam import Decoding, beam_search
 from transduce.search.stepper import SearchProblem, Stepper
 
-__all__ = ["compile_search", "compile_searches"]
-
 
 def compile_search(stepper: Stepper, symbols: Symbols, report: Callable[[str], None]) -> None:
     """Searches for one token, so that numba compiles the search or loads it from its cache.

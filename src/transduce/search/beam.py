@@ -30,7 +30,7 @@ class Decoding(GrownSpec):
     `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram", "coverage_penalty"})
+    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram"})
 
     beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
     length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")
@@ -50,13 +50,6 @@ class Decoding(GrownSpec):
         ge=1,
         le=1000,
         description="No n-gram of this many tokens stands twice in a translation; not for parsers.",
-    )
-    coverage_penalty: float | None = Field(
-        default=None,
-        gt=0,
-        le=100,
-        description="β of the coverage penalty: finished hypotheses rank lower by source tokens that have had little "
-        "attention; needs the Transformer's, and not for parsers.",
     )
 
 
@@ -219,7 +212,19 @@ def _end_at_bound(
 
 
 def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decoding: Decoding) -> Live:
-    """Drops live hypotheses that can no longer reach a finished place, and those behind by more than the margin."""
+    """Drops live hypotheses that can no longer reach a finished place, and those behind by more than the margin.
+
+    An example with α = 1 and a bound of 7 tokens, whose penalty is (5 + 7) / 6 = 2:
+
+        finished   "ein alter Hund <e>"   log p −3.0, penalty (5 + 4) / 6 = 1.5   score −2.0
+        live       "der Hund"             log p −3.2   at best −3.2 / 2 = −1.6          may still win: stays
+        live       "die Katze"            log p −4.4   at best −4.4 / 2 = −2.2          cannot win: dropped
+
+    The best that a live hypothesis can come to is the score with the log-probability that it has now (each further
+    token lowers it) and the penalty at the bound (a longer translation has none larger). Once the last live hypothesis
+    is dropped, the sentence is done: no other rule stops the search. A finished place that is still empty has a score
+    of −∞, so that nothing is dropped before there are `n_best` finished hypotheses.
+    """
     largest_penalty = torch.as_tensor(length_penalty(bounds, decoding.length_penalty)).unsqueeze(1)
     dropped = live.log_probabilities / largest_penalty < finished.scores[:, -1:]
     if decoding.margin is not None:

@@ -1,7 +1,16 @@
 """The bookkeeping of a beam search in compiled code, with the results of `beam.beam_search`.
 
 Hypotheses are not copied: every step records the token and the parent of each place, and the sequences are read back
-from the end. A place is one of `beam` places of a sentence, numbered through the batch.
+from the end. A place is one of `beam` places of a sentence, numbered through the batch. A sentence with a beam of 2:
+
+    step           1       2        3
+    place 0       the     cat      sat
+    place 1       a       dog      ran
+    parents               0, 0     1, 0     of place 0 and of place 1
+
+"sat" at step 3 has parent 1: it continues "dog", whose parent is 0, "the". Where the end symbol follows "sat", it takes
+no place: `_finish` notes a hypothesis of 4 tokens that ends after place 0, and `Beams.hypotheses` walks back along the
+parents to "the dog sat".
 """
 
 from typing import Any, NamedTuple
@@ -103,6 +112,8 @@ def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, r
     `live` are the log-probabilities of the sentence. Of each continuation it writes the total, best first, the row and
     the place of the token among the best of the row; a place without one has a total of −∞.
     """
+    # `totals` is kept sorted by insertion, as it has few places. The tokens of a row come best first: after one that is
+    # not better than the last place, no other of the row is.
     beam, row, last = live.shape[0], first, totals.shape[0] - 1
     for number in range(totals.shape[0]):
         totals[number] = -np.inf
@@ -128,7 +139,10 @@ def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, r
 
 @exact
 def _count_hopeful(beams: Beams, sentence: int, live: int, largest_penalty: float, margin: float) -> int:
-    """Returns how many of the `live` best can still reach a finished place, and are not behind by the margin."""
+    """Returns how many of the `live` best can still reach a finished place, and are not behind by the margin.
+
+    It is the rule of `beam._prune`, which has an example. Hypotheses are sorted, so that it drops them from the end.
+    """
     n_best, log_probabilities = beams.scores.shape[1], beams.live[sentence]
     last, reference = min(n_best, beams.live.shape[1]) - 1, beams.finished[sentence, n_best - 1]
     if last < live:
@@ -155,6 +169,7 @@ def advance(
     totals, rows = np.empty(candidates, np.float32), np.empty(candidates, np.int64)
     choices, row, written = np.empty(candidates, np.int64), FIRST_INDEX, 0
     while row < places.shape[0]:
+        # A sentence at a time, whose rows are side by side: its candidates, best first, end or take the next place.
         sentence, live = places[row] // beam, 0
         row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)
         for number in range(candidates):
@@ -169,7 +184,7 @@ def advance(
                 beams.live[sentence, live] = totals[number]
                 next_places[written + live], next_rows[written + live] = place, rows[number]
                 live += 1
-        if limits.bounds[sentence] <= length:
+        if limits.bounds[sentence] <= length:  # cut: what is live counts only where nothing has ended
             if beams.scores[sentence, 0] == -np.inf:
                 for number in range(live):
                     place = sentence * beam + number

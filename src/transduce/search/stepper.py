@@ -68,3 +68,18 @@ def pad_rows(
     """Returns rows of ids as one tensor, padded to the longest row."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
+
+
+def forced_scores(
+    stepper: Stepper,
+    source: Int[Tensor, "batch source"],
+    visible: Bool[Tensor, "batch source"],
+    target_in: Int[Tensor, "batch target"],
+    target_out: Int[Tensor, "batch target"],
+    pad: int,
+) -> Float[Tensor, "batch target"]:
+    """Returns the log-probability of each token of `target_out`, 0 at padding; a row's sum is its translation's."""
+    state = stepper.start(source, visible, target_in.shape[1])
+    log_probabilities, _ = stepper.step(target_in, state)
+    chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)
+    return chosen.masked_fill(target_out == pad, 0.0)

@@ -11,8 +11,6 @@ from torch import Tensor
 from transduce.search.stepper import Stepper, StepperState
 from transduce.text.linearisation import closes_phrase, opens_phrase
 
-__all__ = ["MIN_EXTRA_LENGTH", "TreeConstraint", "TreeRules"]
-
 MAX_OPEN_RUN = 12
 """Phrases that may begin at one word without a word in between, which bounds chains of phrases with one part each.
 The treebanks have 8 at most."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from transduce.search import SearchStoppedError
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

@@ -24,7 +24,7 @@ from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
 from transduce.serving.service import Service
-from transduce.translation.precision import TranslationPrecision
+from transduce.translation.engine import TranslationPrecision
 from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")

@@ -14,7 +14,7 @@ from transduce.serving.batch_queue import Ticket
 from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
 from transduce.serving.served_models import ServedModels
-from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.batching import LineTooLargeError
 
 RETRY_SECONDS = "5"
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteSymbols", "Merges", "hash_numbers"]
-
 Ids = NDArray[np.int64]
 
 NONE = 1 << 31

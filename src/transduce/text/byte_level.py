@@ -6,20 +6,6 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, normalizers, pre_tokenizers
 
-__all__ = [
-    "BEGIN",
-    "CONTINUES",
-    "END",
-    "LONGEST_WORD",
-    "LONGEST_WORD_IN_BYTES",
-    "PAD",
-    "SHOWN_SYMBOLS",
-    "SYMBOLS",
-    "build_tokenizer",
-    "byte_letters",
-    "parse_tokenizer",
-]
-
 PAD, BEGIN, END = 0, 1, 2
 """Ids of the three symbols."""
 

@@ -8,8 +8,6 @@ from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LONGEST_SIGNATURE", "UnreadCompressionError", "compression_of", "decompressed", "plain_name"]
-
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
 """First bytes of the compressed files that are read."""
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from transduce.runtime.combining_marks import is_in_word, is_mark
 from transduce.text.lines import read_lines
 
-__all__ = ["Glossary", "Occurrence", "capitalise"]
-
 MAX_COLUMNS = 3
 
 # Scripts without spaces between words, and Hangul, whose particles follow a noun without one.

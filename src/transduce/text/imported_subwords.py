@@ -14,8 +14,6 @@ from transduce.settings import Spec
 from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 
-__all__ = ["ImportedSubwords", "MissingLibraryError", "SubwordsContent", "UnicodeText"]
-
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
 

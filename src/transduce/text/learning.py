@@ -21,8 +21,6 @@ from transduce.text.byte_level import (
 )
 from transduce.text.wordpiece import learn_wordpiece
 
-__all__ = ["MIN_SIZE", "Bpe", "SubwordsSpec", "WordPiece", "learn_tokenizer"]
-
 MIN_SIZE = len(SYMBOLS) + len(byte_letters())
 """The smallest vocabulary: every byte is a subword."""
 

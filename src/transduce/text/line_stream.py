@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 from transduce.text.lines import check_line_size, decode_lines
 
-__all__ = ["LineStream"]
-
 CHUNK_BYTES = 1 << 16
 WAITING_CHUNKS = 256  # read ahead, at most
 

@@ -17,16 +17,6 @@ from pydantic import Field
 from transduce.settings import Spec
 from transduce.text.trees import Tree, escape_word
 
-__all__ = [
-    "InOrder",
-    "LinearisationSpec",
-    "TopDown",
-    "closes_phrase",
-    "opens_phrase",
-    "preterminal",
-    "preterminal_without_tag",
-]
-
 NORMALISED_TAG = "XX"
 
 # Measures tell punctuation by its part of speech, which the word alone decides.

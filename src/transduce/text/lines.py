@@ -11,17 +11,6 @@ from typing import BinaryIO
 
 from transduce.text.compressed import compression_of, decompressed
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "check_line_size",
-    "decode_lines",
-    "raw_lines",
-    "read_lines",
-    "read_texts",
-    "refuse_markup",
-    "standard_input",
-]
-
 MAX_LINE_BYTES = 1 << 26
 """Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
 

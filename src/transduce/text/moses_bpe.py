@@ -12,8 +12,6 @@ from transduce.text.byte_level import END
 from transduce.text.imported_subwords import ImportedSubwords, SubwordsContent, UnicodeText
 from transduce.text.subwords import encoding_error
 
-__all__ = ["MosesBpe", "MosesBpeContent"]
-
 CONTINUED = "@@"  # after every subword but the last of a word
 WORD_END = "</w>"  # after the last letter of a word, in merges
 UNKNOWN_LETTER = " "  # in place of letters without a subword; no word has it

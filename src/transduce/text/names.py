@@ -18,8 +18,6 @@ from functools import cached_property
 
 from transduce.settings import Spec
 
-__all__ = ["Names"]
-
 MAX_FALSE_ALARMS = 0.01  # share of held-out pairs whose right translation would lack a name
 # Of a known name: how often it stands within sentences, and the share of their translations that have it too.
 EVIDENCE = ((2, 0.9), (2, 1.0), (5, 1.0))

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["is_loop"]
-
 _LOOP = re.compile(r"(\S.{0,39}?)\1{3,}")
 """Up to 40 characters, four times in a row."""
 

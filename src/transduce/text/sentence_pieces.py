@@ -10,8 +10,6 @@ from transduce.text.byte_level import END
 from transduce.text.imported_subwords import ImportedSubwords, MissingLibraryError, SubwordsContent
 from transduce.text.subwords import encoding_error
 
-__all__ = ["SentencePieceContent", "SentencePieces", "pieces_of_model"]
-
 
 class SentencePieceContent(SubwordsContent):
     """The file of a side: the vocabulary, and the SentencePiece model, a `.spm` file, in base64."""

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["has_several_sentences"]
-
 _TITLES = "Dr|Prof|Mr|Mrs|Ms|St|Sr|Jr|Nr|No|Art|Abs|vs|ca|bzw|etc|usw|Hr|Fr|Col|Gen|Lt|Rev|Hon|Sen|Rep|Inc|Co|Bd"
 # A word of two characters or more before the full stop: neither "J." nor an ordinal such as "3."; then a capital.
 _BOUNDARY = re.compile(

@@ -1,33 +1,18 @@
 """Source tags: symbols in the source that are no text, such as the name of the target language at its front.
 
 A tag of a language tells a model of several directions into which language it translates (Ha et al. 2016; Johnson et
-al. 2017). A tag of a corpus names the kind of text, such as synthetic text (Caswell et al. 2019). Two more tags mark
-terms within a source. Tags are ids of the source vocabulary. Their brackets are no letters of the byte alphabet, so
-that no text is encoded as a tag.
+al. 2017). A tag of a corpus names the kind of text, such as synthetic text (Caswell et al. 2019). Tags are ids of the
+source vocabulary. Their brackets are not letters of the byte alphabet, so that no text is encoded as a tag.
 """
 
 import re
 from collections.abc import Iterable
 
-__all__ = [
-    "NAME",
-    "TERM_MARKS",
-    "corpus_tag",
-    "corpus_tags",
-    "language_tag",
-    "subword_of_tag",
-    "tag_of_subword",
-    "tagged_languages",
-]
-
 NAME = r"^[^\s⟨⟩]{1,100}$"
 """Pattern of the names of tagged languages and corpora."""
 
-LANGUAGE, CORPUS, TERM = "to:", "tag:", "term:"
-SUBWORD = re.compile(rf"⟨((?:{LANGUAGE}|{CORPUS}|{TERM})[^\s⟨⟩]+)⟩")
-
-TERM_MARKS = (f"{TERM}begin", f"{TERM}end")
-"""The tags before and after a term in a source."""
+LANGUAGE, CORPUS = "to:", "tag:"
+SUBWORD = re.compile(rf"⟨((?:{LANGUAGE}|{CORPUS})[^\s⟨⟩]+)⟩")
 
 
 def language_tag(language: str) -> str:

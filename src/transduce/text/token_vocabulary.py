@@ -10,8 +10,6 @@ from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["TokenVocabulary", "ids_of_tags", "load_vocabulary", "names_languages", "parse_vocabulary", "tags_of"]
-
 TokenVocabulary = Subwords | TreeSymbols | SentencePieces | MosesBpe
 """Text to token ids and back."""
 
@@ -22,6 +20,11 @@ KINDS: dict[bytes, type[TreeSymbols | SentencePieces | MosesBpe]] = {
     b'"type": "MosesBpe"': MosesBpe,
 }
 """What a `tokenizer.json` of each kind contains; any other holds `Subwords`."""
+
+
+def subwords_files(*, shared: bool) -> tuple[str, str]:
+    """Returns the names of the files with the subwords of source and target, in a model directory or a store."""
+    return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
 
 
 def load_vocabulary(path: Path) -> TokenVocabulary:

@@ -15,8 +15,6 @@ from transduce.text.linearisation import (
 )
 from transduce.text.trees import Tree
 
-__all__ = ["balance_brackets", "flat_tree", "repair_tree"]
-
 ROOT = "S"
 """The label of a root that joins several."""
 

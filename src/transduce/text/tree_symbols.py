@@ -14,8 +14,6 @@ from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 from transduce.text.linearisation import closes_phrase, opens_phrase
 
-__all__ = ["UNKNOWN", "TreeSymbols"]
-
 UNKNOWN = len(SYMBOLS)
 """The id of symbols that training did not have."""
 

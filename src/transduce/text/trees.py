@@ -9,21 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = [
-    "MAX_BRACKET_DEPTH",
-    "NumberedTree",
-    "Tree",
-    "bare_label",
-    "clean_tree",
-    "escape_word",
-    "format_tree",
-    "parse_tree",
-    "preterminals",
-    "read_trees",
-    "unescape_word",
-    "words_of",
-]
-
 MAX_BRACKET_DEPTH = 400
 """The deepest tree that is read; the deepest of the Penn Treebank has some forty levels."""
 

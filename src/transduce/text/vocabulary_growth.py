@@ -15,8 +15,6 @@ from tokenizers import models, pre_tokenizers, trainers
 from transduce.text.byte_level import parse_tokenizer
 from transduce.text.subwords import Subwords
 
-__all__ = ["check_can_grow", "grow_subwords", "spellings"]
-
 LINES = 2_000
 """Lines that are encoded at a time."""
 

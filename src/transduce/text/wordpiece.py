@@ -13,8 +13,6 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["learn_wordpiece"]
-
 MIN_COUNT = 2
 """Occurrences below which a pair is not merged."""
 

@@ -13,7 +13,7 @@ from transduce.trainer.evaluation import score_test
 from transduce.trainer.fine_tuning import FineTuning, NamedScore
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.run_directory import has_saved
-from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.source_request import request_for_corpus
 from transduce.translation.translator import Translator
 

@@ -21,7 +21,6 @@ from transduce.runtime.device import choose_device, count_cores, keep_freed_memo
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
 from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
-from transduce.text.term_marks import with_term_marks
 from transduce.trainer.build import check_micro_batches
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
@@ -68,9 +67,9 @@ def prepare(
 ) -> PreparedCorpus:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and those of
-    `growth` on top. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
-    run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
+    With `start_from` the subwords are that model's, and those of `growth` on top. `threads` limits the cores that are
+    used. Raises ValueError where `out` holds something else than a run, where a training has begun on a store of other
+    data, and where `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -81,7 +80,7 @@ def prepare(
         out / "training" / "store",
         threads=min(threads or count_cores(), count_cores()),
         say=say,
-        existing_subwords=with_term_marks(subwords) if subwords and recipe.data.terms else subwords,
+        existing_subwords=subwords,
         growth=growth,
         in_use=has_checkpoint(out),
     )

@@ -24,10 +24,9 @@ from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.lines import refuse_markup
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.trees import Tree
-from transduce.translation.batching import sentence_batches
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import LineTranslator
+from transduce.translation.batching import LineTooLargeError, sentence_batches
 from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 __all__ = [
     "ParallelText",
@@ -223,10 +222,10 @@ class Validation:
         # The corpus has cleaned trees, which lack brackets that `transduce evaluate` counts.
         return ValidationScore("f1", f1.f1, f"{f1.signature}|gold:cleaned", f1.low, f1.high)
 
-    def _translator(self, model: TranslationModel) -> LineTranslator:
+    def _translator(self, model: TranslationModel) -> Translator:
         """Returns the translator of `model`, or its parser."""
         sides = [model], self.source, self.target, self.decoding
-        return LineTranslator(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
+        return Translator.of_models(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
 
     def _encode(self) -> tuple[list[list[int]], list[list[int]]]:
         """Returns the tokens of both sides, without end symbols."""
@@ -241,7 +240,7 @@ class Validation:
         results = self._map_batches("translating", lambda batch: translator.translate_by_halves(batch, method), batches)
         outputs = ["" for _ in self.corpus.source]
         for batch, best in zip(batches, results, strict=True):
-            for place, translations in zip(batch.places, best, strict=True):
+            for place, translations in zip(batch.indices, best, strict=True):
                 if isinstance(translations, str):
                     raise LineTooLargeError(place + 1, translations)
                 outputs[place] = translations[0].text

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from transduce.translation.results import Explanation
 
-__all__ = ["aligned_words", "subword_weights", "words_of_subwords"]
-
 SPACES = ("▁", "\t", "\n")
 
 

@@ -24,8 +24,6 @@ from transduce.text.names import Names
 from transduce.text.repetition import is_loop
 from transduce.translation.results import Translation
 
-__all__ = ["CONFIDENCE", "Assessment", "Calibration", "Reliability", "measure_reliability", "raw_confidence"]
-
 CONFIDENCE = "confidence.json"
 
 LEAST_PAIRS = 20

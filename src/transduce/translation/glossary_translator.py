@@ -1,9 +1,8 @@
 """Translation with a glossary: terms of the source have the translations that the glossary gives.
 
-A line is translated freely first. Where the translation of a term is missing, a model that was trained with marked
-terms translates the line with marks. What is still missing is forced: attention says which word of the output stands
-for the term. The line is translated again: the output up to that word and the glossary's translation are a forced
-prefix, after which the search continues freely. Of alternatives the one with the best score is taken.
+A line is translated freely first. A translation of a term that is missing is forced: attention says which word of the
+output stands for the term. The line is translated again: the output up to that word and the glossary's translation are
+a forced prefix, after which the search continues freely. Of alternatives the one with the best score is taken.
 """
 
 from collections.abc import Sequence
@@ -21,14 +20,10 @@ from transduce.text.glossary import Glossary, Occurrence, capitalise
 from transduce.text.moses_bpe import MosesBpe
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import BATCH_TOKENS
-from transduce.translation.marking_translator import MarkingTranslator
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.translator import Translator
-
-__all__ = ["GlossaryTranslator"]
+from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class Draft(NamedTuple):
@@ -63,9 +58,8 @@ class GlossaryTranslator:
         """Of these, terms whose translation is that of the glossary."""
         self.forced = 0
         """Of these, terms that were missing until they were forced."""
-        self.marking = MarkingTranslator.of(translator, glossary)
-        """Translates with marks; None for a model that was not trained with them."""
-        self._boundaries = _word_boundaries(translator.target, translator.symbols.end).to(translator.device)
+        engine = translator.torch_engine
+        self._boundaries = _word_boundaries(translator.target, engine.symbols.end).to(engine.device)
         if not glossary.is_spaced:
             self._boundaries[:] = True
 
@@ -103,8 +97,6 @@ class GlossaryTranslator:
             for place, (line, terms, best) in enumerate(zip(lines, occurrences, free, strict=True), lines_before)
             if terms
         }
-        if self.marking:
-            drafts |= self._marked_drafts(self.marking, drafts, method, batch_tokens)
         lacking = _count_missing(drafts)
         # Each round places one more term of every line that lacks some.
         for _ in range(max((len(draft.terms) for draft in drafts.values()), default=0)):
@@ -122,20 +114,6 @@ class GlossaryTranslator:
 
     def _draft(self, line: str, terms: list[Occurrence], translation: Translation, prefix: str = "") -> Draft:
         return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
-
-    def _marked_drafts(
-        self, marking: MarkingTranslator, drafts: dict[int, Draft], method: SearchMethod, batch_tokens: int
-    ) -> dict[int, Draft]:
-        """Returns the drafts that lack fewer terms after a translation with marks."""
-        places = [place for place, draft in drafts.items() if draft.missing]
-        requests = [(drafts[place].line, drafts[place].terms, drafts[place].translation.text) for place in places]
-        better: dict[int, Draft] = {}
-        for place, translations in zip(places, marking.translate(requests, method, batch_tokens), strict=True):
-            line, terms, _, missing, _ = drafts[place]
-            marked = [self._draft(line, terms, translation) for translation in translations]
-            if fewer := [draft for draft in marked if len(draft.missing) < len(missing)]:
-                better[place] = min(fewer, key=lambda draft: (len(draft.missing), -draft.translation.score))
-        return better
 
     def _possible(self, attempts: list[Attempt]) -> list[Attempt]:
         """Returns the attempts whose prefix is not too long."""

@@ -8,13 +8,11 @@ from typing import Any, Literal, NamedTuple
 from transduce.runtime.json_text import json_text
 from transduce.runtime.memory import is_out_of_memory
 from transduce.translation.alignment import aligned_words, words_of_subwords
+from transduce.translation.batching import LineTooLargeError
 from transduce.translation.confidence import Calibration
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import LineTranslator
+from transduce.translation.engine import TorchEngine
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
-
-__all__ = ["OutputFormat"]
 
 JSON_KEYS = ("text", "log_probability", "score")  # of a translation
 WORD = re.compile("[^ ▁]+")  # as `words_of_subwords` counts words: subwords write other white space as escapes
@@ -33,16 +31,21 @@ class OutputFormat(NamedTuple):
     pairs: Literal["backward", "forward"] | None = None
     """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
-    def check(self, translator: LineTranslator) -> None:
+    def check(self, translator: Translator) -> None:
         """Raises ValueError where an output needs attention weights or word probabilities that `translator` lacks."""
+        has_models = isinstance(translator.engine, TorchEngine)
+        if self.alignments and not has_models:
+            raise ValueError(
+                "--alignments: this engine returns no attention weights; leave out --engine, or --alignments"
+            )
         if self.alignments:
-            _explicable(translator).check_explicable()
-        if (self.confidence or self.words) and self.json and not isinstance(translator, Translator):
+            translator.check_explicable()
+        if (self.confidence or self.words) and self.json and not has_models:
             raise ValueError("--confidence: this engine scores no words; leave out --engine, or --json")
 
     def lines(
         self,
-        translator: LineTranslator,
+        translator: Translator,
         sources: Sequence[str],
         translations: Sequence[Sequence[Translation]],
         lines_before: int = 0,
@@ -73,7 +76,7 @@ class OutputFormat(NamedTuple):
                 output.append(best[0].text)
         return output
 
-    def _record(self, translator: LineTranslator, number: int, source: str, best: Sequence[Translation]) -> str:
+    def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
         """Returns the JSON of a line."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
@@ -81,7 +84,7 @@ class OutputFormat(NamedTuple):
         into = {"target_language": translator.target_language} if translator.target_language else {}
         return json_text({"line": number, **into, "translations": records, **aligned, **assessed}, ensure_ascii=False)
 
-    def _assessment(self, translator: LineTranslator, source: str, best: Translation) -> dict[str, Any]:
+    def _assessment(self, translator: Translator, source: str, best: Translation) -> dict[str, Any]:
         """Returns the confidence in a translation, the reasons for doubt, and the probability of each word."""
         record: dict[str, Any] = {}
         if self.confidence is not None:
@@ -92,11 +95,11 @@ class OutputFormat(NamedTuple):
         return record
 
 
-def _word_probabilities(translator: LineTranslator, source: str, best: Translation) -> list[list[Any]]:
+def _word_probabilities(translator: Translator, source: str, best: Translation) -> list[list[Any]]:
     """Returns each word of a translation with the product of the probabilities of its subwords."""
     if not WORD.search(best.text):
         return []
-    (scores,) = _explicable(translator).token_scores([source], [best.text])
+    (scores,) = translator.token_scores([source], [best.text])
     (tokens,) = translator.target.encode([best.text])
     places = words_of_subwords(translator.target.readable_subwords(tokens))
     sums = [0.0] * (max(places.values()) + 1)
@@ -113,17 +116,10 @@ def _cell(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _explicable(translator: LineTranslator) -> Translator:
-    """Returns the translator; raises ValueError for one that returns no attention weights."""
-    if not isinstance(translator, Translator):
-        raise ValueError("--alignments: this engine returns no attention weights; leave out --engine, or --alignments")
-    return translator
-
-
-def _alignment(translator: LineTranslator, number: int, source: str, best: Translation) -> str:
+def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
     """Returns the pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
     try:
-        pairs = aligned_words(_explicable(translator).explain(source, best.tokens)) if best.text else []
+        pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +10,10 @@ from transduce.runtime.progress import track
 from transduce.search import MIN_EXTRA_LENGTH
 from transduce.text.tree_repair import flat_tree, repair_tree
 from transduce.text.trees import Tree, format_tree, unescape_word
-from transduce.translation.line_translator import BATCH_TOKENS
-from transduce.translation.precision import TranslationPrecision
+from transduce.translation.engine import TranslationPrecision
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.translator import Translator
-
-__all__ = ["Parse", "Parser"]
+from transduce.translation.translator import BATCH_TOKENS, Translator
 
 _log = logging.getLogger("transduce")
 
@@ -73,9 +70,8 @@ class Parser:
         ValueError for a word with a space and for a search with a setting of translations.
         """
         method = method or SearchMethod(self.translator.decoding)
-        for name in ("no_repeat_ngram", "coverage_penalty"):
-            if getattr(method.decoding, name) is not None:
-                raise ValueError(f"`{name}` is for translations: leave it out")
+        if method.decoding.no_repeat_ngram is not None:
+            raise ValueError("`no_repeat_ngram` is for translations: leave it out")
         lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
         faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
@@ -120,3 +116,19 @@ def _join_words(words: Sequence[str], number: int) -> str:
         if not word or word.split() != [word]:
             raise ValueError(f"sentence {number} has the word {word!r}: a word is not empty and has no white space")
     return " ".join(map(unescape_word, words))
+
+
+def split_treebank_words() -> Callable[[str], list[str]]:
+    """Returns NLTK's tokenizer for sentences; raises ValueError where NLTK is not installed.
+
+    A typographic apostrophe becomes a straight one, because the tokenizer splits only that.
+    """
+    try:
+        from nltk.tokenize import NLTKWordTokenizer
+    except ImportError:
+        raise ValueError(
+            "splitting sentences into words needs NLTK: `pip install 'transduce[parsing]'`; or give words between "
+            "spaces, and add --tokenised"
+        ) from None
+    tokenizer = NLTKWordTokenizer()
+    return lambda sentence: list(tokenizer.tokenize(sentence.replace("’", "'")))

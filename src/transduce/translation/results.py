@@ -8,16 +8,12 @@ from numpy.typing import NDArray
 
 from transduce.search import Hypothesis
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.translation.texts import one_line
-
-__all__ = ["Explanation", "Translation", "decoded"]
 
 
 class Translation(NamedTuple):
     """One translation of a line. `str()` and `print` give its text.
 
-    `score` is what the search ranks by: log-probability / length penalty of a beam search, plus the coverage penalty
-    where there is one; of minimum Bayes risk the expected chrF; else the log-probability.
+    `score` is what the search ranks by: log-probability / length penalty of a beam search, else the log-probability.
     """
 
     text: str
@@ -30,6 +26,11 @@ class Translation(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_probability={self.log_probability:.3f}, score={self.score:.3f})"
+
+
+def one_line(text: str) -> str:
+    """Returns the text with spaces for newlines, so that a line in is a line out."""
+    return text.replace("\n", " ")
 
 
 def decoded(hypotheses: Sequence[Hypothesis], target: TokenVocabulary) -> list[Translation]:

@@ -13,8 +13,6 @@ from torch import Tensor
 from transduce.search import Decoding, Sampling
 from transduce.settings import merged, validated
 
-__all__ = ["SearchMethod", "SearchOptions", "search_method", "uniform_draws"]
-
 
 class SearchMethod(NamedTuple):
     """A search with its settings: beam search unless `greedy`, or `sampling` is set."""
@@ -28,11 +26,6 @@ class SearchMethod(NamedTuple):
     may_follow: Bool[Tensor, " vocabulary"] | None = None  # which tokens may stand directly after a prefix; None: all
 
     @property
-    def ranks_by_coverage(self) -> bool:
-        """Whether the coverage penalty ranks the hypotheses: it is for a beam search, as the length penalty is."""
-        return self.decoding.coverage_penalty is not None and not self.greedy and self.sampling is None
-
-    @property
     def width(self) -> int:
         """The most hypotheses of a sentence that a step continues."""
         return 1 if self.greedy or self.sampling is not None else self.decoding.beam
@@ -42,13 +35,12 @@ class SearchOptions(TypedDict, total=False):
     """Keyword arguments of a search; None stands for the default.
 
     The names are those of `transduce translate`. Every search has `no_repeat_ngram`, whose default is the model's.
-    Beam search has `beam`, `length_penalty`, `coverage_penalty` and `margin`, whose defaults are the model's too.
+    Beam search has `beam`, `length_penalty` and `margin`, whose defaults are the model's too.
     Sampling has `temperature`, `top_k`, `top_p` and `seed`.
     """
 
     beam: int | None
     length_penalty: float | None
-    coverage_penalty: float | None  # 0 switches it off
     margin: float | None  # inf switches pruning off
     no_repeat_ngram: int | None  # tokens of the n-grams that may not stand twice; 0 switches the ban off
     greedy: bool
@@ -59,7 +51,7 @@ class SearchOptions(TypedDict, total=False):
     seed: int | None
 
 
-BEAM_OPTIONS = ("beam", "length_penalty", "coverage_penalty", "margin")
+BEAM_OPTIONS = ("beam", "length_penalty", "margin")
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 
@@ -82,9 +74,8 @@ def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[S
     decoding_changes = {name: changes[name] for name in BEAM_OPTIONS if name in changes}
     if decoding_changes.get("margin") == math.inf:
         decoding_changes["margin"] = None
-    for name in ("no_repeat_ngram", "coverage_penalty"):
-        if name in changes:
-            decoding_changes[name] = changes[name] or None
+    if "no_repeat_ngram" in changes:
+        decoding_changes["no_repeat_ngram"] = changes["no_repeat_ngram"] or None
     decoding = validated(Decoding, merged(model_decoding.as_dictionary(), decoding_changes), place="options")
     _check_n_best(n_best, 1 if greedy or sample else decoding.beam, greedy or sample)
     drawn = {name: changes[name] for name in SAMPLING_OPTIONS if name in changes}

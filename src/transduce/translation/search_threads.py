@@ -9,28 +9,31 @@ from typing import TypeVar
 
 from transduce.search import SearchStoppedError, StopCheck
 
-__all__ = ["map_in_threads"]
-
 Result = TypeVar("Result")
 
 CACHED_TOKENS = 2048  # source positions of a search whose keys and values a processor's cache holds
 
 
 def map_in_threads(
-    work: Callable[[Sequence[int], StopCheck], list[Result]], numbers: Sequence[int], threads: int, tokens: int = 0
+    work: Callable[[Sequence[int], StopCheck], list[Result]],
+    numbers: Sequence[int],
+    threads: int,
+    tokens: int,
+    check: StopCheck,
 ) -> list[Result]:
     """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
 
     Numbers that are side by side, and whose sentences have similar lengths, make a group of about `CACHED_TOKENS`
     positions a thread; each thread searches every n-th number of a group. `work` gets them, and a check that it calls
-    between steps. Raises the first exception of a part, or the interruption of the caller, after the other threads have
-    stopped at a check.
+    between steps, which calls `check`. Raises the first exception of a part, or the interruption of the caller, after
+    the other threads have stopped at a check.
     """
     threads, stop = max(1, min(threads, len(numbers))), threading.Event()
 
-    def check() -> None:
+    def check_all() -> None:
         if stop.is_set():
             raise SearchStoppedError("the searches beside it were stopped")
+        check()
 
     groups = max(1, -(-tokens // (CACHED_TOKENS * threads)))
     bounds = [len(numbers) * group // groups for group in range(groups + 1)]
@@ -38,10 +41,10 @@ def map_in_threads(
     parts = [part for part in parts if part]
     shares = [[numbers[place] for place in part] for part in parts]
     if threads == 1:
-        results = [work(share, check) for share in shares]
+        results = [work(share, check_all) for share in shares]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(work, share, check) for share in shares]
+            futures = [pool.submit(work, share, check_all) for share in shares]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
                 for future in filter(Future.done, futures):

@@ -1,14 +1,14 @@
 """The direction and the tag that a user requests, and the source tags that stand for them."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
-from transduce.corpus import CorpusSpec, Direction, ParallelCorpus
 from transduce.model_directory import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
 
-__all__ = ["ChosenTags", "RequestOptions", "SourceRequest", "choose_tags", "request_for_corpus", "target_language_of"]
+if TYPE_CHECKING:
+    from transduce.corpus import CorpusSpec
 
 
 class SourceRequest(NamedTuple):
@@ -19,14 +19,6 @@ class SourceRequest(NamedTuple):
     tag: str | None = None
 
 
-class RequestOptions(TypedDict, total=False):
-    """The fields of a `SourceRequest` as keyword arguments."""
-
-    to: str | None
-    source_language: str | None
-    tag: str | None
-
-
 class ChosenTags(NamedTuple):
     """The ids of the tags before each source, the target language of several, and a note for the user."""
 
@@ -35,8 +27,10 @@ class ChosenTags(NamedTuple):
     note: str | None
 
 
-def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
+def request_for_corpus(config: Config, corpus: "CorpusSpec") -> SourceRequest:
     """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
+    from transduce.corpus import Direction, ParallelCorpus  # which translating text does not need
+
     if not isinstance(corpus, ParallelCorpus) or not config.directions:
         return SourceRequest(tag=corpus.tag)
     source, target = corpus.languages_or(Direction(None, None))

@@ -1,8 +1,10 @@
-"""The translator: a model directory, or several as an ensemble, that translates, scores and explains text."""
+"""The translator: text to text, with the models of one directory or of several, or with any other search engine."""
 
+import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack, cast, overload
@@ -11,31 +13,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transduce.model import Attention, TransformerModel
+from transduce.model import TranslationModel
 from transduce.model.cpu_stepper import WeightsRecord
 from transduce.model_directory import Config, Model, fingerprint
 from transduce.runtime.device import choose_device, count_forks
 from transduce.runtime.memory import is_out_of_memory, run_by_halves
-from transduce.search import Decoding, forced_scores
+from transduce.runtime.progress import track
+from transduce.search import Decoding, StopCheck
+from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
-from transduce.translation.batching import sentence_batches
-from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import (
-    BATCH_TOKENS,
-    LOOKAHEAD,
-    LineTranslator,
+from transduce.translation.batching import (
+    LineTooLargeError,
+    SentenceBatch,
+    count_heads,
+    encode_lines,
+    max_lengths,
+    sentence_batches,
 )
-from transduce.translation.precision import TranslationPrecision, check_precision
-from transduce.translation.results import Explanation, Translation
-from transduce.translation.search_method import SearchOptions, search_method
-from transduce.translation.source_request import RequestOptions, SourceRequest, choose_tags
-from transduce.translation.texts import each_text, one_line
-
-__all__ = ["Translator"]
+from transduce.translation.engine import SearchEngine, TorchEngine, TranslationPrecision, check_precision
+from transduce.translation.results import EMPTY, Explanation, Translation, decoded, one_line
+from transduce.translation.search_method import SearchMethod, SearchOptions, search_method
+from transduce.translation.source_request import SourceRequest, choose_tags
 
 _log = logging.getLogger("transduce")
 
+BATCH_TOKENS = 8192  # source positions translated at once
 SCORED_TOKENS = 4096  # positions scored at once: the log-probabilities of all of them are in memory
+LOOKAHEAD = 1000  # lines that a stream reads before it translates
 
 
 class _Origin(NamedTuple):
@@ -47,23 +52,44 @@ class _Origin(NamedTuple):
     precision: TranslationPrecision
 
 
-class Translator(LineTranslator):
-    """Translates, scores and explains text with one model, or with an ensemble of models that share their subwords.
+class Translator:
+    """Translates text with an engine; with one of torch models, which may be an ensemble, it scores and explains too.
 
     A translator that `load` has made can be pickled, so that `Pool.map(translator.translate, texts)` works: the other
     process loads the same directories.
     """
 
+    configs: tuple[Config, ...] = ()
+    """The settings of the models that `load` has read."""
+
     _origin: _Origin | None = None
     _loaded: tuple[WeightsRecord, ...] = ()  # of the models, as they were in the directories; empty: not known
 
-    def __repr__(self) -> str:
-        models = "1 model" if len(self.models) == 1 else f"{len(self.models)} models"
-        sizes = f"{self.source.size:,} source and {self.target.size:,} target subwords"
-        return f"Translator({models}, {sizes}, {self.precision} on {self.device}, {self.decoding!r})"
+    def __init__(
+        self, engine: SearchEngine, source: TokenVocabulary, target: TokenVocabulary, decoding: Decoding
+    ) -> None:
+        """Takes an engine that reads tokens of `source` and writes tokens of `target`; `load` makes one of models."""
+        self.engine, self.source, self.target, self.decoding = engine, source, target, decoding
+        self.max_line_tokens = engine.max_line_tokens
+        self.source_tags: tuple[int, ...] = ()
+        self.target_language: str | None = None  # of a model of several directions
+        self._stop_check: StopCheck | None = None
+        # For the memory that a line needs at most; in int8 the attention weights of few rows are in memory at a time.
+        has_weights = isinstance(engine, TorchEngine) and engine.precision != "int8"
+        self._attention_heads = count_heads(self.models) if has_weights else 0
 
-    configs: tuple[Config, ...] = ()
-    """The settings of the models that `load` has read."""
+    @classmethod
+    def of_models(
+        cls,
+        models: Sequence[TranslationModel],
+        source: TokenVocabulary,
+        target: TokenVocabulary,
+        decoding: Decoding,
+        precision: TranslationPrecision = "float32",
+        linearisation: TopDown | InOrder | None = None,
+    ) -> Self:
+        """Returns a translator with models in evaluation mode; arguments and errors as those of `TorchEngine`."""
+        return cls(TorchEngine(models, source, target, precision, linearisation), source, target, decoding)
 
     @classmethod
     def load(
@@ -71,7 +97,9 @@ class Translator(LineTranslator):
         *directories: Path | str,
         device: str = "cpu",
         precision: TranslationPrecision = "float32",
-        **request: Unpack[RequestOptions],
+        to: str | None = None,
+        source_language: str | None = None,
+        tag: str | None = None,
     ) -> "Translator":
         """Reads the model of one directory, or an ensemble from several.
 
@@ -89,7 +117,7 @@ class Translator(LineTranslator):
             raise ValueError("--precision int8 needs oneDNN, which this build of torch does not have: leave it out")
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
-        return cls._read(directories, device, precision).into(**request)
+        return cls._read(directories, device, precision).into(to, source_language=source_language, tag=tag)
 
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
@@ -112,41 +140,13 @@ class Translator(LineTranslator):
             if chosen.type == "cpu":
                 _log.warning("note: searches on a CPU are compiled for float32 and int8, and slower in bfloat16")
         config = first.config
-        translator = cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
+        translator = cls.of_models(
+            modules, first.source, first.target, config.decoding, precision, config.linearisation
+        )
         translator.configs = tuple(model.config for model in models)
         translator._origin = _Origin(paths, fingerprints, device, precision)
         translator._loaded = tuple(map(WeightsRecord, modules))
         return translator
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        copied = super().__deepcopy__(memo)
-        copied._loaded = ()  # the records are of the original's models
-        return copied
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Raises ValueError if the weights were changed after loading, TypeError for what cannot be loaded again."""
-        if self._origin is None:
-            return super().__reduce__()
-        if self._stop_check is not None:
-            raise TypeError("a translator with a stop check cannot be pickled: add the check in the other process")
-        if not self._loaded or not all(record.is_current() for record in self._loaded):
-            self._check_weights(_load_origin(type(self), self._origin))
-        return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
-
-    def _check_weights(self, loaded: "Translator") -> None:
-        """Raises ValueError unless the models have the weights of those just `loaded`, perhaps at other addresses."""
-        for ours, theirs in zip(self.models, loaded.models, strict=True):
-            left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
-            are_equal = left.keys() == right.keys() and all(
-                left[name].dtype == right[name].dtype and torch.equal(left[name].cpu(), right[name].cpu())
-                for name in left
-            )
-            if not are_equal:
-                raise ValueError(
-                    "the weights were changed after loading, and another process would load those of the directory: "
-                    "write the changed model into a directory of its own, and load that"
-                )
-        self._loaded = tuple(map(WeightsRecord, self.models))
 
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
         """Returns a translator with the same models for another request.
@@ -165,6 +165,46 @@ class Translator(LineTranslator):
         for note in dict.fromkeys(choice.note for choice in choices if choice.note):
             _log.warning("note: %s", note)
         return self.with_source_tags(choices[0].ids, choices[0].target_language)
+
+    @property
+    def torch_engine(self) -> TorchEngine:
+        """The engine; raises ValueError for one without torch models, which neither scores nor explains."""
+        if not isinstance(self.engine, TorchEngine):
+            raise ValueError("this engine translates alone: load the model with torch to score or to explain with it")
+        return self.engine
+
+    @property
+    def models(self) -> tuple[TranslationModel, ...]:
+        """The torch models of the engine; raises ValueError as `torch_engine`."""
+        return self.torch_engine.models
+
+    @property
+    def linearisation(self) -> TopDown | InOrder | None:
+        """How the trees of a parser are written; None for a model that translates."""
+        return self.engine.linearisation if isinstance(self.engine, TorchEngine) else None
+
+    def __repr__(self) -> str:
+        sizes = f"{self.source.size:,} source and {self.target.size:,} target subwords"
+        if not isinstance(self.engine, TorchEngine):
+            return f"Translator({type(self.engine).__name__}, {sizes}, {self.decoding!r})"
+        models = "1 model" if len(self.models) == 1 else f"{len(self.models)} models"
+        return f"Translator({models}, {sizes}, {self.engine.precision} on {self.engine.device}, {self.decoding!r})"
+
+    def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
+        """Returns a translator with the same models that puts the ids `tags` before each source."""
+        tagging = copy.copy(self)
+        tagging.source_tags, tagging.target_language = tuple(tags), target_language
+        return tagging
+
+    def with_stop_check(self, check: StopCheck) -> Self:
+        """Returns a translator with the same models that calls `check` between the steps of each search.
+
+        Where `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
+        same models are not affected.
+        """
+        checking = copy.copy(self)
+        checking._stop_check = check
+        return checking
 
     @overload
     def translate(self, text: str, *, n_best: None = None, **options: Any) -> Translation: ...
@@ -199,9 +239,9 @@ class Translator(LineTranslator):
                 [text], method, prefixes=None if prefix is None else [prefix], batch_tokens=batch_tokens
             )
             return best[0] if n_best is None else best
-        prefixes = None if prefix is None else list(each_text(prefix, "prefix"))
+        prefixes = None if prefix is None else list(_each_text(prefix, "prefix"))
         n_best_lists = self.translate_lines(
-            list(each_text(text, "text")), method, prefixes=prefixes, batch_tokens=batch_tokens
+            list(_each_text(text, "text")), method, prefixes=prefixes, batch_tokens=batch_tokens
         )
         return [best[0] for best in n_best_lists] if n_best is None else n_best_lists
 
@@ -220,8 +260,159 @@ class Translator(LineTranslator):
         `translate`.
         """
         method = search_method(self.decoding, **options)
-        n_best_lists = self.stream_lines(lines, method, prefixes=prefix, batch_tokens=batch_tokens, lookahead=lookahead)
-        return (best[0] for best in n_best_lists)
+
+        def translations() -> Iterator[Translation]:
+            if lookahead < 1:
+                raise ValueError(f"`lookahead` is {lookahead}: read at least 1 line at a time")
+            texts, prefixes = _each_text(lines, "text"), None if prefix is None else _each_text(prefix, "prefix")
+            before = 0
+            while window := list(islice(texts, lookahead)):
+                some = None if prefixes is None else list(islice(prefixes, len(window)))
+                for best in self.translate_lines(
+                    window, method, prefixes=some, batch_tokens=batch_tokens, lines_before=before
+                ):
+                    yield best[0]
+                before += len(window)
+            if prefixes is not None and (surplus := len(list(prefixes))):
+                raise ValueError(
+                    f"there are {before + surplus:,} prefixes for {before:,} texts: give one a text, or none"
+                )
+
+        return translations()
+
+    def translate_lines(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[list[Translation]]:
+        """Returns the translations of each line, best first; of an empty line one empty translation.
+
+        `lines_before` counts the lines of the text before these: messages and draws use the number in the whole text.
+        """
+        if batch_tokens < 1:
+            raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
+        method, translations = method or SearchMethod(self.decoding), [[EMPTY] for _ in lines]
+        with track("translating", sum(1 for line in lines if line.strip())) as progress:
+            for place, best in self.translate_each(lines, method, prefixes, batch_tokens, lines_before):
+                if isinstance(best, str):
+                    raise LineTooLargeError(lines_before + place + 1, best)
+                translations[place] = best
+                progress.advance()
+        return translations
+
+    def translate_each(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> Iterator[tuple[int, list[Translation] | str]]:
+        """Yields the place of each line that is not empty, and its translations or a message, batch by batch.
+
+        Messages and errors are those of `translate_by_halves` and `batches`.
+        """
+        for batch in self.batches(lines, method, prefixes, batch_tokens, lines_before):
+            for index, best in zip(batch.indices, self.translate_by_halves(batch, method), strict=True):
+                yield index - lines_before, best
+
+    def translate_by_halves(self, batch: SentenceBatch, method: SearchMethod) -> list[list[Translation] | str]:
+        """Translates a batch, in halves where memory is short; a line that does not fit alone has a message instead.
+
+        Raises the errors of the engine.
+        """
+
+        def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
+            found = self.engine.search(batch.select(numbers), method, self._check)
+            return [decoded(best, self.target) for best in found]
+
+        def fault(number: int) -> str:
+            return f"has {len(batch.sources[number]):,} subwords, too many for the memory here; split the line"
+
+        return run_by_halves(translate, range(len(batch.sources)), fault)
+
+    def _check(self) -> None:
+        """Raises SearchStoppedError where a search must stop; without a stop check none must."""
+        if self._stop_check is not None:
+            self._stop_check()
+
+    def batches(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[SentenceBatch]:
+        """Encodes the lines that are not empty and groups them by length, the longest first.
+
+        Raises ValueError for a line or a prefix that is too long, and for unequal numbers of prefixes and lines.
+        """
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(
+                f"there are {len(prefixes):,} prefixes for {len(lines):,} texts: give one prefix a text, or none"
+            )
+        places = [place for place, line in enumerate(lines) if line.strip()]
+        numbers = [lines_before + place + 1 for place in places]
+        sources = self.encode_sources([lines[place] for place in places], "", numbers)
+        forced = [list[int]() for _ in places]
+        if prefixes:
+            beginnings = _without_last_space([prefixes[place] for place in places])
+            forced = self.encode_checked(beginnings, self.target, " of the prefixes", numbers)
+        extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
+        bounds = max_lengths(sources, forced, len(self.source_tags), extra, limit)
+        whole = SentenceBatch([lines_before + place for place in places], sources, forced, bounds)
+        lengths = np.array([max(map(len, pair)) + 1 for pair in zip(sources, forced, strict=True)], dtype=np.int64)
+        return [
+            whole.select(chosen.tolist())
+            for chosen in sentence_batches(lengths, batch_tokens, method.width, self.target.size)
+        ]
+
+    def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
+        """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
+        sides = [("", self._encode(lines, self.source, self.source_tags))]
+        if prefixes:
+            beginnings = _without_last_space(prefixes)
+            sides.insert(0, ("must begin with a prefix that ", self._encode(beginnings, self.target)))
+        return {
+            place: f"{beginning}{tokens}"
+            for beginning, side in sides
+            for place, tokens in enumerate(side)
+            if isinstance(tokens, str) and lines[place].strip()
+        }
+
+    def encode_sources(
+        self, lines: Sequence[str], side: str = " of the source", numbers: Sequence[int] | None = None
+    ) -> list[list[int]]:
+        """Returns the source tags and the tokens of each line; raises ValueError as `encode_checked`."""
+        return self.encode_checked(lines, self.source, side, numbers, self.source_tags)
+
+    def encode_checked(
+        self,
+        lines: Sequence[str],
+        subwords: TokenVocabulary,
+        side: str,
+        numbers: Sequence[int] | None = None,
+        tags: Sequence[int] = (),
+    ) -> list[list[int]]:
+        """Returns `tags` and the tokens of each line.
+
+        Raises ValueError for a line that is too long; `side`, such as " of the source", and `numbers` locate it.
+        """
+        encoded = []
+        for place, tokens in enumerate(self._encode(lines, subwords, tags)):
+            if isinstance(tokens, str):
+                raise ValueError(f"line {numbers[place] if numbers else place + 1}{side} {tokens}")
+            encoded.append(tokens)
+        return encoded
+
+    def _encode(self, lines: Sequence[str], side: TokenVocabulary, tags: Sequence[int] = ()) -> list[list[int] | str]:
+        """Returns `tags` and the tokens of each line, or a message for a line that is too long."""
+        return encode_lines(lines, side, self.max_line_tokens, self._attention_heads, tags)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
@@ -238,7 +429,7 @@ class Translator(LineTranslator):
         LineTooLargeError for a pair that does not fit into memory alone, and RuntimeError for a log-probability that is
         not finite.
         """
-        sources, targets = list(each_text(sources, "source")), list(each_text(targets, "target"))
+        sources, targets = list(_each_text(sources, "source")), list(_each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
@@ -246,12 +437,10 @@ class Translator(LineTranslator):
         pairs = list(zip(self.encode_sources(sources), self._encode_targets(targets), strict=True))
         return self.score_tokens(pairs, batch_tokens=batch_tokens)
 
-    @torch.inference_mode()
     def score_tokens(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
         """Returns what `token_scores` does for pairs of source tokens, tags included, and target tokens."""
-        self._check_ready()
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
         scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(pairs)
         for places in sentence_batches(lengths, batch_tokens):
@@ -286,28 +475,21 @@ class Translator(LineTranslator):
             lengths = f"{len(source):,} source and {len(target):,} target subwords"
             raise LineTooLargeError(place + 1, f"has {lengths}, too many for the memory here; split the line")
 
-        return run_by_halves(lambda some: self._score_batch([pairs[place] for place in some]), places.tolist(), refuse)
+        engine = self.torch_engine
+        return run_by_halves(
+            lambda some: engine.score([pairs[place] for place in some], self._check), places.tolist(), refuse
+        )
 
-    def _score_batch(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[NDArray[np.float64]]:
-        """Returns the log-probabilities of the target tokens of each pair."""
-        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
-        source = self._rectangle([[*source, end] for source, _ in pairs])
-        target_in = self._rectangle([[begin, *target] for _, target in pairs])
-        target_out = self._rectangle([[*target, end] for _, target in pairs])
-        log_probabilities = forced_scores(self.current_stepper()[0], source, source != pad, target_in, target_out, pad)
-        rows = log_probabilities.double().cpu().numpy()
-        return [row[: len(target) + 1] for row, (_, target) in zip(rows, pairs, strict=True)]
-
-    @torch.inference_mode()
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
         """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
         Raises ValueError where the first model has no attention weights to show, or a text is too long, and
         LineTooLargeError where the weights do not fit into memory.
         """
-        self._check_ready()
-        self.check_explicable()
-        end = self.symbols.end
+        engine = self.torch_engine
+        engine.check_ready()
+        engine.attention_model()
+        end = engine.symbols.end
         (source_tokens,) = self.encode_sources([text])
         if isinstance(target, str):
             (target_tokens,) = self._encode_targets([target])
@@ -316,7 +498,7 @@ class Translator(LineTranslator):
             # A translation that was cut at its bound may be a token longer than the positions.
             target_tokens = tokens[: self.max_line_tokens]
         try:
-            encoder, decoder, cross = self._attention_weights(source_tokens, target_tokens)
+            encoder, decoder, cross = engine.attention_weights(source_tokens, target_tokens)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -334,27 +516,50 @@ class Translator(LineTranslator):
             tag_count=len(self.source_tags),
         )
 
-    def _attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
-        """Returns the weights [heads query key] of each layer: of the encoder, of the decoder, and between the two."""
-        source = self._rectangle([[*source_tokens, self.symbols.end]])
-        target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
-        visible = torch.ones_like(source, dtype=torch.bool)
-        weights = self._attention_model().attention_weights(source, visible, target_in)
-        return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
-
     def check_explicable(self) -> None:
-        """Raises ValueError where the first model has no attention weights to show."""
-        self._attention_model()
+        """Raises ValueError where the engine or the first model has no attention weights to show."""
+        self.torch_engine.attention_model()
 
-    def _attention_model(self) -> TransformerModel:
-        """Returns the first model; raises ValueError where it is no Transformer with attention in every layer."""
-        model = self.models[0]
-        if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
-            raise ValueError(
-                "there is nothing to draw or to align: this model has no heads that attend to a whole sentence in "
-                "every layer; only a Transformer with `model.mixer.kind: attention` has"
+    def __copy__(self) -> Self:
+        """Returns a translator with the same models, where pickling would load them again."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Returns a translator with copies of the models."""
+        copied = copy.copy(self)
+        copied.engine = copy.deepcopy(self.engine, memo)
+        copied._loaded = ()  # the records are of the original's models
+        return copied
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Raises ValueError if the weights were changed after loading, TypeError for what cannot be loaded again."""
+        if self._origin is None:
+            raise TypeError(
+                f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its "
+                "models: make one there"
             )
-        return model
+        if self._stop_check is not None:
+            raise TypeError("a translator with a stop check cannot be pickled: add the check in the other process")
+        if not self._loaded or not all(record.is_current() for record in self._loaded):
+            self._check_weights(_load_origin(type(self), self._origin))
+        return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
+
+    def _check_weights(self, loaded: "Translator") -> None:
+        """Raises ValueError unless the models have the weights of those just `loaded`, perhaps at other addresses."""
+        for ours, theirs in zip(self.models, loaded.models, strict=True):
+            left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
+            are_equal = left.keys() == right.keys() and all(
+                left[name].dtype == right[name].dtype and torch.equal(left[name].cpu(), right[name].cpu())
+                for name in left
+            )
+            if not are_equal:
+                raise ValueError(
+                    "the weights were changed after loading, and another process would load those of the directory: "
+                    "write the changed model into a directory of its own, and load that"
+                )
+        self._loaded = tuple(map(WeightsRecord, self.models))
 
 
 def _load_again(
@@ -387,6 +592,24 @@ def _load_origin(kind: type[Translator], origin: _Origin) -> Translator:
 
 # A pool may alternate between directions.
 _load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(maxsize=4)(_load_origin))
+
+
+def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
+
+    Raises TypeError where `lines` is no iterable of str; a single str is refused too.
+    """
+    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
+        raise TypeError(f"`{name}` is a {type(lines).__name__}: give a list, or another iterable, of str")
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
+        yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
+
+
+def _without_last_space(prefixes: Sequence[str]) -> list[str]:
+    """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
+    return [prefix.rstrip() for prefix in prefixes]
 
 
 def _same_subwords(first: Model, second: Model) -> bool:

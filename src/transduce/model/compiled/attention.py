@@ -1,4 +1,13 @@
-"""Attention (equation 1) in compiled code: to tokens whose keys and values lie in tiles, and to written tokens."""
+"""Attention (equation 1) in compiled code: to tokens whose keys and values lie in tiles, and to written tokens.
+
+Attention to a source is two products with a matrix in tiles (`products` draws them), as all hypotheses of a sentence
+read the same keys and values:
+
+    scores [rows tokens]   = queries · Kᵀ   a column of a tile is a token; the sum is over d_k
+    mixed  [rows features] = weights · V    a column of a tile is a feature; the sum is over the tokens
+
+Written tokens differ between hypotheses, so that a row follows its table of slots, token by token.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,21 @@
-"""Products x Wᵀ + b of float32 rows, computed in float32 or in int8, with matrices that are stored in tiles."""
+"""Products x Wᵀ + b of float32 rows, computed in float32 or in int8, with matrices that are stored in tiles.
+
+A tile has `COLUMNS` outputs, two of the processor's vectors. With 4 in place of 8 to 32, a matrix of six outputs a to f
+and three inputs lies in memory as two tiles, in the order in which a product reads it:
+
+    W   a0 a1 a2      tile 0   a0 b0 c0 d0 | a1 b1 c1 d1 | a2 b2 c2 d2
+        b0 b1 b2      tile 1   e0 f0  0  0 | e1 f1  0  0 | e2 f2  0  0
+        …
+        f0 f1 f2      x Wᵀ of tile 0 = x0·(a0 b0 c0 d0) + x1·(a1 b1 c1 d1) + x2·(a2 b2 c2 d2)
+
+Each number of a row x is spread over a vector, multiplied by the next columns and added: no sum within a vector, no
+column read twice. Up to `ROWS` rows share each load of the columns, with their sums in registers. The order of a sum is
+that of the inputs, whatever the number of rows, so that no result depends on the batch.
+
+In int8, four inputs stand together in each 32-bit lane (a0 a1 a2 a3 b0 b1 b2 b3 …), because one instruction multiplies
+and adds four bytes. It takes unsigned bytes on one side: x is stored as x + 128, which adds 128 · Σ w to each sum, and
+`Product.start` begins with −128 · Σ w.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

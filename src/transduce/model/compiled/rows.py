@@ -126,7 +126,13 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
     """Writes the log-probabilities of the most probable tokens, without the banned ones, best first, and the tokens.
 
     There must be as many tokens as are asked for. `maxima` is a scratch row as long as a fold of the logits. Overwrites
-    `logits`.
+    `logits`. An example with two folds of four tokens:
+
+        logits   3 1 4 1 | 5 9 2 6
+        maxima   5 9 4 6              9 is at place 1: token 1 or 1 + 4, and logits[5] is 9
+        removed  5 1 4 6              the next best is 6 at place 3, token 7
+
+    The row is read once to find the maxima. Each further token costs a pass over `maxima`, 1/32 of the row.
     """
     _maxima_of_folds(logits, maxima)
     top = maximum(maxima)

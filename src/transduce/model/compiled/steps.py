@@ -1,4 +1,9 @@
-"""A step of decoding in compiled code: the states after the last token of each row, and what they say of the next."""
+"""A step of decoding in compiled code: the states after the last token of each row, and what they say of the next.
+
+`next_states` and `write_best_tokens` together are the step of a beam search. It never writes the log-probabilities of
+all tokens: the logits of up to 64 rows are reduced to the few best tokens of each while they are in the processor's
+cache, and then overwritten by those of the next rows.
+"""
 
 from typing import Any
 

@@ -3,7 +3,6 @@
 import pytest
 
 from transduce.search import SearchStoppedError, stop_after
-from transduce.translation.line_translator import LineTranslator
 from transduce.translation.translator import Translator
 
 LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "pig"]
@@ -21,7 +20,6 @@ def translator(request: pytest.FixtureRequest, fluent) -> Translator:
 def test_translating_and_scoring_stop_and_the_translator_beside_does_not(translator: Translator) -> None:
     expected = translator.translate_lines(LINES)
     stopped = translator.with_stop_check(refuse)
-    assert isinstance(stopped, LineTranslator)
     for work in (lambda: stopped.translate_lines(LINES), lambda: stopped.score(["owl"], ["lwo"])):
         with pytest.raises(SearchStoppedError, match="the client has left"):
             work()
@@ -35,7 +33,7 @@ def test_searches_with_a_stop_check_take_several_steps_a_call(
 ) -> None:
     """Step by step, each step would go through Python and compute the log-probabilities of all tokens."""
     compiled_search = pytest.importorskip("transduce.search.compiled_search")
-    if not compiled_search.is_wholly_compiled(translator.current_stepper()[0]):
+    if not compiled_search.is_wholly_compiled(translator.torch_engine.current[0]):
         pytest.skip("this processor has no products in int8")
     expected = translator.translate_lines(LINES)
     monkeypatch.delattr(compiled_search, "_search_by_steps")

@@ -1,4 +1,4 @@
-"""Searches that stop before their end: at a deadline, or when nobody waits for the result."""
+"""Cancellation: searches that end without a result, at a deadline or when nobody waits for the result."""
 
 import time
 from collections.abc import Callable
@@ -8,8 +8,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transduce.search.stepper import Stepper, StepperState
-
-__all__ = ["SearchStoppedError", "StopCheck", "StoppableStepper", "stop_after"]
 
 StopCheck = Callable[[], None]
 """Raises SearchStoppedError where a search must stop; called before each step, or before some steps of a few ms."""
@@ -33,21 +31,10 @@ def stop_after(seconds: int | float) -> StopCheck:
 
 
 class StoppableStepper:
-    """A stepper around a stepper, which calls `check` before each step and before the source is encoded.
-
-    Around another StoppableStepper it takes that one's place and calls both checks, so that `inner` is never one:
-    a compiled search looks there for its stepper.
-    """
+    """A stepper around a stepper, which calls `check` before each step and before the source is encoded."""
 
     def __init__(self, inner: Stepper, check: StopCheck) -> None:
-        self.inner, self._checks = inner, [check]
-        if isinstance(inner, StoppableStepper):
-            self.inner, self._checks = inner.inner, [*inner._checks, check]
-
-    def check(self) -> None:
-        """Raises SearchStoppedError where one of the checks does."""
-        for check in self._checks:
-            check()
+        self.inner, self.check = inner, check
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int

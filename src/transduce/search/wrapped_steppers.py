@@ -1,0 +1,159 @@
+"""Steppers around steppers: ensembles, forced prefixes, and a ban on repeated n-grams.
+
+A search does not see the difference: a wrapper has `start`, `step` and `pick` too, and changes the log-probabilities
+that the inner stepper returns. Wrappers combine, as a forced prefix around an ensemble.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transduce.search.stepper import Stepper, StepperState
+
+
+class EnsembleState(NamedTuple):
+    """The states of the members, in the order of the members."""
+
+    members: tuple[StepperState, ...]
+
+    def pick(self, rows: Int[Tensor, " rows"]) -> "EnsembleState":
+        """Returns the state of the chosen rows."""
+        return EnsembleState(tuple(state.pick(rows) for state in self.members))
+
+
+class Ensemble:
+    """A stepper around steppers that share a vocabulary: searches by the mean of their probabilities (Table 2)."""
+
+    def __init__(self, members: Sequence[Stepper]) -> None:
+        self.members = tuple(members)
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> EnsembleState:
+        """Returns the state before the first token."""
+        return EnsembleState(tuple(member.start(source, visible, max_length) for member in self.members))
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: EnsembleState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], EnsembleState]:
+        """Returns the logarithm of the mean of the members' probabilities, and the state after `tokens`."""
+        steps: list[tuple[Tensor, Any]] = [
+            member.step(tokens, member_state) for member, member_state in zip(self.members, state.members, strict=True)
+        ]
+        log_total = reduce(torch.logaddexp, (log_probabilities for log_probabilities, _ in steps))
+        return log_total - math.log(len(steps)), EnsembleState(tuple(member_state for _, member_state in steps))
+
+
+class ForcedPrefixState(NamedTuple):
+    """The inner state, the prefix of each row, and the number of tokens written."""
+
+    inner: StepperState
+    prefixes: Int[Tensor, "rows prefix"]
+    length: int
+
+    def pick(self, rows: Int[Tensor, " rows"]) -> "ForcedPrefixState":
+        """Returns the state of the chosen rows."""
+        return ForcedPrefixState(self.inner.pick(rows), self.prefixes[rows], self.length)
+
+
+class ForcedPrefix:
+    """A stepper around a stepper: within a sentence's prefix, every other token has probability 0.
+
+    The tokens of the prefix keep the log-probability that the model gives them. `prefixes` is padded with `pad`.
+    Directly after a prefix, tokens that `may_follow` excludes have probability 0, such as the rest of a longer word.
+    """
+
+    def __init__(
+        self,
+        inner: Stepper,
+        prefixes: Int[Tensor, "batch prefix"],
+        pad: int,
+        may_follow: Bool[Tensor, " vocabulary"] | None = None,
+    ) -> None:
+        self.inner, self.prefixes, self.pad, self.may_follow = inner, prefixes, pad, may_follow
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> ForcedPrefixState:
+        """Returns the state before the first token."""
+        return ForcedPrefixState(self.inner.start(source, visible, max_length), self.prefixes, 0)
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: ForcedPrefixState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], ForcedPrefixState]:
+        """Returns the inner log-probabilities, −∞ where the prefix has another token, and the state after `tokens`."""
+        log_probabilities, inner = self.inner.step(tokens, state.inner)
+        new = tokens.shape[1]
+        if self.may_follow is not None:
+            places = torch.arange(state.length, state.length + new, device=tokens.device)
+            lengths = (state.prefixes != self.pad).sum(1, keepdim=True)
+            follows = (places == lengths) & (lengths > 0)
+            log_probabilities.masked_fill_(follows.unsqueeze(2) & ~self.may_follow, -math.inf)
+        prefix: Tensor = state.prefixes[:, state.length : state.length + new]
+        if prefix.shape[1]:
+            forced = log_probabilities[:, : prefix.shape[1]]
+            bias: Any = forced.new_full(forced.shape, -math.inf).scatter(2, prefix.unsqueeze(2), 0.0)
+            forced += bias.masked_fill((prefix == self.pad).unsqueeze(2), 0.0)
+        return log_probabilities, ForcedPrefixState(inner, state.prefixes, state.length + new)
+
+
+class WrittenState(NamedTuple):
+    """The inner state, the tokens that each row has written, and how many of them are exempt."""
+
+    inner: StepperState
+    written: Int[Tensor, "rows length"]  # the begin symbol first
+    exempt: Int[Tensor, " rows"]
+
+    def pick(self, rows: Int[Tensor, " rows"]) -> "WrittenState":
+        """Returns the state of the chosen rows."""
+        return WrittenState(self.inner.pick(rows), self.written[rows], self.exempt[rows])
+
+
+class NoRepeatedNgrams:
+    """A stepper around a stepper: a token that would end an n-gram for the second time has −∞.
+
+    Loops such as "the man the man the man" cannot be written.
+    `exempt` counts the first tokens of each sentence that are free to repeat, such as those of a forced prefix.
+    """
+
+    def __init__(self, inner: Stepper, size: int, exempt: Int[Tensor, " batch"]) -> None:
+        self.inner, self.size, self.exempt = inner, size, exempt
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> WrittenState:
+        """Returns the state before the first token."""
+        inner = self.inner.start(source, visible, max_length)
+        return WrittenState(inner, self.exempt.new_zeros(len(self.exempt), 0), self.exempt)
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: WrittenState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], WrittenState]:
+        """Returns the inner log-probabilities, −∞ where an n-gram would stand twice, and the state after `tokens`."""
+        log_probabilities, inner = self.inner.step(tokens, state.inner)
+        written = state.written
+        for place in range(tokens.shape[1]):
+            written = torch.cat([written, tokens[:, place : place + 1]], dim=1)
+            log_probabilities[:, place].masked_fill_(self._repeats(written, state.exempt, log_probabilities), -math.inf)
+        return log_probabilities, WrittenState(inner, written, state.exempt)
+
+    def _repeats(
+        self,
+        written: Int[Tensor, "rows length"],
+        exempt: Int[Tensor, " rows"],
+        log_probabilities: Float[Tensor, "rows new vocabulary"],
+    ) -> Bool[Tensor, "rows vocabulary"]:
+        """Returns the tokens that end an n-gram which stands in `written`, begin symbol first; none while exempt."""
+        repeats = log_probabilities.new_zeros(len(written), log_probabilities.shape[2], dtype=torch.int)
+        tokens = written[:, 1:]
+        if tokens.shape[1] >= self.size:
+            ngrams = tokens.unfold(1, self.size, 1)  # [rows, n-grams, size]
+            last = tokens[:, tokens.shape[1] - self.size + 1 :]
+            begins = (ngrams[:, :, :-1] == last.unsqueeze(1)).all(2) & (exempt <= tokens.shape[1]).unsqueeze(1)
+            repeats.scatter_add_(1, ngrams[:, :, -1], begins.int())
+        return repeats > 0

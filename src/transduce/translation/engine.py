@@ -1,0 +1,260 @@
+"""Search engines, with which a `Translator` searches. That of torch models is here; CTranslate2's is in `exchange`.
+
+An engine turns batches of tokens into hypotheses and knows nothing of text. Any object with the two members of
+`SearchEngine` will do; a translator with this one writes its input backwards, line by line, in streams or documents:
+
+    class Backwards:
+        max_line_tokens = 100
+
+        def search(self, batch, method, check):
+            return [[Hypothesis(tokens[::-1], 0.0, 0.0)] for tokens in batch.sources]
+
+    translator = Translator(Backwards(), source_subwords, target_subwords, Decoding())
+
+Besides following a model's probabilities, every search keeps the rules of this table, and an export carries them to
+its engine:
+
+| rule | here |
+|---|---|
+| padding, the begin symbol and source tags are never chosen | `SearchRules.banned` |
+| a translation has at least one token | `SearchRules.banned_first` |
+| a translation has at most `extra_length` tokens more than its source | `batching.max_lengths` |
+| a source that is too long is refused, never cut | `Translator.batches` |
+"""
+
+import copy
+import logging
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.model import Attention, Symbols, TransformerModel, TranslationModel
+from transduce.model.cpu_stepper import WeightsRecord, cpu_stepper, is_compiled
+from transduce.runtime.device import count_forks
+from transduce.search import (
+    Ensemble,
+    ForcedPrefix,
+    Hypothesis,
+    NoRepeatedNgrams,
+    SearchProblem,
+    Stepper,
+    StopCheck,
+    StoppableStepper,
+    TreeConstraint,
+    TreeRules,
+    beam_search,
+    forced_scores,
+    greedy_search,
+    pad_rows,
+    sample,
+)
+from transduce.search.ahead_of_time import compile_search
+from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.token_vocabulary import TokenVocabulary, tags_of
+from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
+from transduce.translation.batching import MAX_LINE_TOKENS, SentenceBatch
+from transduce.translation.search_method import SearchMethod, uniform_draws
+from transduce.translation.search_threads import map_in_threads
+
+_log = logging.getLogger("transduce")
+
+TranslationPrecision = Literal["float32", "bfloat16", "int8"]
+
+
+def check_precision(precision: str) -> None:
+    """Raises ValueError for an unknown precision."""
+    if precision not in get_args(TranslationPrecision):
+        raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")
+
+
+class SearchEngine(Protocol):
+    """Finds translations of batches of tokens."""
+
+    @property
+    def max_line_tokens(self) -> int:
+        """The most tokens of a source (with its tags) or of a prefix, the end symbol not counted."""
+
+    def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
+        """Returns the translations of each sentence, best first: at least one, and at most `method.n_best`.
+
+        A translation begins with the prefix of its sentence and has at most as many tokens as the sentence's bound. The
+        engine calls `check` between steps if it can; it raises SearchStoppedError where the search must stop. Raises
+        ValueError for a search that the engine does not have. After an error that `is_out_of_memory` recognises, the
+        translator searches the halves of the batch.
+        """
+
+
+class SearchRules(NamedTuple):
+    """The tokens that no search chooses. A model may give them high probabilities, above all on odd lines."""
+
+    banned: tuple[int, ...]
+    """Never chosen: padding, the begin symbol, source tags."""
+    banned_first: tuple[int, ...]
+    """Not chosen as the first token either: the end symbol."""
+
+    @classmethod
+    def of(cls, symbols: Symbols, target: TokenVocabulary) -> "SearchRules":
+        """Returns the rules of models with these symbols and this target vocabulary."""
+        banned = {symbols.pad, symbols.begin, *tags_of(target).values()} - {symbols.end}
+        return cls(tuple(sorted(banned)), (symbols.end,))
+
+
+class TorchEngine:
+    """Searches with a torch model, or with an ensemble of models that share their subwords; scores and explains too.
+
+    On a CPU, compiled code takes the place of a model where it can. That code packs and addresses the weights, so that
+    the engine makes it again after the weights have changed.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        source: TokenVocabulary,
+        target: TokenVocabulary,
+        precision: TranslationPrecision = "float32",
+        linearisation: TopDown | InOrder | None = None,
+    ) -> None:
+        """Takes models in evaluation mode; with `linearisation` they are parsers, and search is constrained to trees.
+
+        Raises ValueError for an unknown precision, and for parsers whose target side has no symbols of trees.
+        """
+        check_precision(precision)
+        self.models, self.source, self.target = tuple(models), source, target
+        self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
+        self.symbols = models[0].spec.symbols
+        limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
+        self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])
+        self._rules = SearchRules.of(self.symbols, target)
+        self._tree_rules = None if linearisation is None else _tree_rules(linearisation, target, self.device)
+        self._pack_weights()
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the models."""
+        return next(self.models[0].parameters()).device
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Returns an engine with copies of the models."""
+        copied = copy.copy(self)
+        copied.models = copy.deepcopy(self.models, memo)
+        copied._pack_weights()
+        return copied
+
+    def _pack_weights(self) -> None:
+        """Makes the stepper of the models as they are now, and a record of each model whose weights it has packed.
+
+        The stepper and whether it is compiled are one attribute, because other threads may read it meanwhile.
+        """
+        steppers = [cpu_stepper(model, int8=self.precision == "int8", report=_log.warning) for model in self.models]
+        stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
+        compiled = all(map(is_compiled, steppers))
+        if compiled:
+            compile_search(stepper, self.symbols, _log.warning)
+        self.current: tuple[Stepper, bool] = stepper, compiled
+        pairs = zip(self.models, steppers, strict=True)
+        self._records = [WeightsRecord(model) for model, stepper in pairs if stepper is not model]
+
+    def check_ready(self) -> None:
+        """Follows changes of the weights; called before each search.
+
+        Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode. After a fork
+        only float32 on a CPU with one thread needs no thread of the parent process.
+        """
+        can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
+        if count_forks() > self._forks and not can_fork:
+            raise RuntimeError(
+                "the model was loaded before this process was forked, and its threads do not survive a fork: send the "
+                "translator through `Pool.map` or a queue, or start processes by multiprocessing's spawn"
+            )
+        if any(model.training for model in self.models):
+            raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
+        if not all(record.is_current() for record in self._records):
+            self._pack_weights()
+
+    def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
+        """Searches a batch; a compiled search in all threads, each with a share of the sentences."""
+        self.check_ready()
+        stepper, compiled = self.current
+
+        def search_share(numbers: Sequence[int], check: StopCheck) -> list[list[Hypothesis]]:
+            return self._search_share(StoppableStepper(stepper, check), compiled, batch.select(numbers), method)
+
+        # A search in torch has torch's own threads. The compiled one has a single thread, and does not hold Python's.
+        threads = torch.get_num_threads() if compiled else 1
+        tokens = sum(len(source) + 1 for source in batch.sources) if compiled else 0
+        return map_in_threads(search_share, range(len(batch.sources)), threads, tokens, check)
+
+    @torch.inference_mode()
+    def _search_share(
+        self, stepper: Stepper, compiled: bool, batch: SentenceBatch, method: SearchMethod
+    ) -> list[list[Hypothesis]]:
+        """Wraps the stepper in what the method and the sentences demand, and searches."""
+        end, prefix_lengths = self.symbols.end, list(map(len, batch.prefixes))
+        source, bounds = self._rectangle([[*tokens, end] for tokens in batch.sources]), self._tensor(batch.bounds)
+        problem = SearchProblem(source, source != self.symbols.pad, bounds, self.symbols.begin, end, *self._rules)
+        if self._tree_rules is not None and method.constrained:
+            words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
+            stepper = TreeConstraint(stepper, self._tree_rules, self._tensor(words), bounds, end)
+        if method.decoding.no_repeat_ngram is not None:
+            stepper = NoRepeatedNgrams(stepper, method.decoding.no_repeat_ngram, self._tensor(prefix_lengths))
+        if any(prefix_lengths):
+            stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad, method.may_follow)
+        if method.sampling is not None:
+            draws = uniform_draws(method.seed, batch.indices, problem.max_length)
+            drawn = sample(stepper, problem, method.sampling, torch.from_numpy(draws).to(self.device))
+            return [[hypothesis] for hypothesis in drawn]
+        if method.greedy:
+            return [[best] for best in greedy_search(stepper, problem, compiled=compiled)]
+        return beam_search(stepper, problem, method.decoding, method.n_best, compiled=compiled)
+
+    @torch.inference_mode()
+    def score(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], check: StopCheck
+    ) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each target token, end symbol included, of pairs of source and target."""
+        self.check_ready()
+        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
+        source = self._rectangle([[*source, end] for source, _ in pairs])
+        target_in = self._rectangle([[begin, *target] for _, target in pairs])
+        target_out = self._rectangle([[*target, end] for _, target in pairs])
+        stepper = StoppableStepper(self.current[0], check)
+        log_probabilities = forced_scores(stepper, source, source != pad, target_in, target_out, pad)
+        rows = log_probabilities.double().cpu().numpy()
+        return [row[: len(target) + 1] for row, (_, target) in zip(rows, pairs, strict=True)]
+
+    @torch.inference_mode()
+    def attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
+        """Returns the weights [heads query key] of each layer: of the encoder, of the decoder, and between the two."""
+        source = self._rectangle([[*source_tokens, self.symbols.end]])
+        target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
+        visible = torch.ones_like(source, dtype=torch.bool)
+        weights = self.attention_model().attention_weights(source, visible, target_in)
+        return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
+
+    def attention_model(self) -> TransformerModel:
+        """Returns the first model; raises ValueError where it is no Transformer with attention in every layer."""
+        model = self.models[0]
+        if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
+            raise ValueError(
+                "there is nothing to draw or to align: this model has no heads that attend to a whole sentence in "
+                "every layer; only a Transformer with `model.mixer.kind: attention` has"
+            )
+        return model
+
+    def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Returns rows of ids padded to the longest, on the device of the models."""
+        return pad_rows(rows, self.symbols.pad, self.device)
+
+    def _tensor(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, device=self.device)
+
+
+def _tree_rules(linearisation: TopDown | InOrder, target: TokenVocabulary, device: torch.device) -> TreeRules:
+    """Returns what each symbol of a parser's target side does; raises ValueError where that side has subwords."""
+    if not isinstance(target, TreeSymbols):
+        raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")
+    return TreeRules.of(target.symbols, UNKNOWN + 1, in_order=isinstance(linearisation, InOrder), device=device)
