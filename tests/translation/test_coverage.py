@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from transduce.model import Vocabulary
-from transduce.model.baselines.recurrent import Recurrent
 from transduce.model_directory import Model
+from transduce.paper.models.recurrent import Recurrent
 from transduce.search import Decoding
 from transduce.translation.coverage import coverage
 from transduce.translation.search_method import search_method

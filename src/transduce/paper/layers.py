@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from transduce.model.attention import FusedCore
 from transduce.model.attention_scores import DotProduct
-from transduce.model.baselines.cells import PlainCell, run_cell
-from transduce.model.mixers.convolution import Convolution, SeparableConvolution
-from transduce.model.mixers.local import LocalAttention, NeighbourAttention
+from transduce.model.local_attention import LocalAttention, NeighbourAttention
+from transduce.paper.models.cells import PlainCell, run_cell
+from transduce.paper.models.convolution_mixers import Convolution, SeparableConvolution
 
 States = Float[Tensor, "batch length d_model"]
 
@@ -87,7 +87,7 @@ class Recurrence(nn.Module):
 
 
 class UnmaskedConvolution(nn.Module):
-    """A mixer of `transduce.model.mixers.convolution` or one of its parts: `whole`, `depthwise` or `pointwise`."""
+    """A convolution that is a mixer, or one of its parts: `whole`, `depthwise` or `pointwise`."""
 
     def __init__(self, spec: Convolution | SeparableConvolution, d_model: int, part: str) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from transduce.corpus import PreparedCorpus
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
+from transduce.paper.presets import PRESETS
 from transduce.paper.published_systems import SYSTEMS, System
 from transduce.paper.record import Record, add_record, one_of, read_records
 from transduce.paper.scales import LanguagePair, Scale, ScaleName
@@ -26,7 +27,6 @@ from transduce.paper.trials import (
     shared_store,
 )
 from transduce.recipe import Recipe
-from transduce.recipe.presets import PRESETS
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.paper.confidence_interval import student_quantile
+from transduce.paper.presets import PRESETS, TABLE_3
 from transduce.paper.record import recorded_seeds
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
-from transduce.recipe.presets import PRESETS, TABLE_3, Values
+from transduce.recipe.presets import Values
 from transduce.settings import merged
 from transduce.trainer.train import TrainOptions
 

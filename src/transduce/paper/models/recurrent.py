@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
-from transduce.model.baselines.cells import Cell, run_cell
-from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.hypothesis_rows import HypothesisRows
@@ -23,6 +21,8 @@ from transduce.model.translation_model import (
     embeddings,
     typed_module_list,
 )
+from transduce.paper.models.cells import Cell, run_cell
+from transduce.paper.models.token_vectors import TokenVectors
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
 # Carried from token to token: the attention output, then the tensors of each layer of the decoder.

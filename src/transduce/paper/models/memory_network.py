@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention_scores import masked_softmax
-from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.positions import Sinusoidal
@@ -23,6 +22,7 @@ from transduce.model.translation_model import (
     check_shared,
     typed_module_list,
 )
+from transduce.paper.models.token_vectors import TokenVectors
 
 DEVIATION = 0.1  # standard deviation of initial vectors, and the factor of sinusoids, which would outweigh tokens
 

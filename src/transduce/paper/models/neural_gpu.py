@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
@@ -21,6 +20,7 @@ from transduce.model.translation_model import (
     embeddings,
     typed_module_list,
 )
+from transduce.paper.models.token_vectors import TokenVectors
 
 Image = Float[Tensor, "rows d_model columns height"]
 

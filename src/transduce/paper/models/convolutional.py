@@ -11,7 +11,6 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 from transduce.model.attention_scores import masked_softmax
-from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.hypothesis_rows import HypothesisRows
@@ -26,6 +25,7 @@ from transduce.model.translation_model import (
     embeddings,
     typed_module_list,
 )
+from transduce.paper.models.token_vectors import TokenVectors
 from transduce.settings import Spec
 
 SQRT_HALF = math.sqrt(0.5)  # preserves the variance of a sum of two

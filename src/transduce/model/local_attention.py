@@ -8,8 +8,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from transduce.model.attention import AttentionSpec, MultiHeadAttention, Visible
+from transduce.model.attention import AttentionSpec, MultiHeadAttention
 from transduce.model.kv_cache import DecodingContext
+from transduce.model.mixer import Visible
 
 
 class LocalAttention(AttentionSpec):

@@ -10,7 +10,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
@@ -23,6 +22,7 @@ from transduce.model.translation_model import (
     embeddings,
     typed_module_list,
 )
+from transduce.paper.models.token_vectors import TokenVectors
 
 
 class ByteNet(BaseModelSpec):

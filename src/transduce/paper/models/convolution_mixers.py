@@ -8,12 +8,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.attention import Visible
 from transduce.model.kv_cache import DecodingContext, VisibleSlots
-from transduce.settings import Spec
+from transduce.model.mixer import Mixer, MixerSpec, Visible
 
 
-class Convolution(Spec):
+class Convolution(MixerSpec):
     """Reads the `kernel` positions around each position, in the decoder the last ones: O(k · n · d²)."""
 
     kind: Literal["convolution"] = "convolution"
@@ -28,7 +27,7 @@ class Convolution(Spec):
         return self.kernel * d_model**2
 
 
-class SeparableConvolution(Spec):
+class SeparableConvolution(MixerSpec):
     """Convolves each feature by itself, then maps the features of each position: O(k · n · d + n · d²)."""
 
     kind: Literal["separable_convolution"] = "separable_convolution"
@@ -43,7 +42,7 @@ class SeparableConvolution(Spec):
         return self.kernel * d_model + d_model**2
 
 
-class ConvolutionMixer(nn.Module):
+class ConvolutionMixer(Mixer):
     """A convolution along the sentence; padding is zeros."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
