@@ -12,7 +12,6 @@ from transduce.commands import app
 from transduce.measure import Score
 from transduce.paper import experiments, page, record, table2
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
-from transduce.paper.printed import table2 as printed
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import scale_named
 
@@ -72,7 +71,7 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
         "big": [(300_000, None)],
     }
     assert (trainings["base"].average, trainings["big"].average, trainings["big"].save_every) == (5, 20, 595)
-    text = printed.as_text(comparison)
+    text = table2.as_text(comparison)
     assert "BLEU at the steps of its preset" in text
     assert "equal arithmetic" not in text.lower()
     assert "equal time" not in text.lower()
@@ -95,7 +94,7 @@ def test_the_papers_french_pair_has_its_own_settings(tmp_path, monkeypatch):
     rows = [table2.SystemResult(system.name, None, None, (1, 1)) for system in SYSTEMS]
     copying = Score(0.5, "", None, None)
     comparison = table2.SystemComparison(at.name, at.pair, at.operations, rows, copying, None)
-    text = printed.as_text(comparison)
+    text = table2.as_text(comparison)
     assert "| Transformer (big): 41.8 |" in text
     assert "| ByteNet |\n" in text  # without a figure of the paper for this pair
     result = invoke("table3", "--run", "--scale", "paper-en-fr", "--out", tmp_path / "out")

@@ -21,7 +21,6 @@ from transduce.paper.models.convolution_mixers import Convolution, SeparableConv
 from transduce.paper.provenance import describe_machine, program_version
 from transduce.paper.record import Record, add_record, read_records
 from transduce.runtime.device import describe_environment
-from transduce.settings import validated
 from transduce.storage.locks import LockHeldError, exclusive_lock
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
@@ -155,21 +154,12 @@ def _train_missing(work: Path, device: torch.device, say: Callable[[str], None])
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
     """Returns the latest recorded result with the present settings, or None."""
     settings = _settings(name, distance)
-    same = (record for record in read_records(work, name) if _with_defaults(name, record.recipe) == settings)
+    same = (record for record in read_records(work, name) if record.recipe == settings)
     results = [result for record in same if (result := record.parse(RecallRecord))]
     if not results:
         return None
     latest = max(results, key=lambda result: result.when)
     return RecallResult(name, distance, latest.accuracy, latest.fresh_gradient, latest.made_by)
-
-
-def _with_defaults(name: str, settings: Any) -> Any:
-    """Returns recorded settings with defaults for keys that the mixer has gained since; None if it cannot have them."""
-    try:
-        mixer = validated(type(MIXERS[name]), settings["mixer"], place=name)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return {**settings, "mixer": mixer.as_dictionary()}
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.matrix_rate import matrix_rate
-from transduce.corpus import CorpusSpec, PreparedCorpus, open_store, prepare
+from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program_version
-from transduce.paper.recipe_identity import is_same_recipe, recipe_identity
 from transduce.paper.record import Record, add_record, read_records
 from transduce.recipe import Recipe, read_yaml
 from transduce.runtime.device import choose_device, count_cores, describe_environment
@@ -35,6 +34,7 @@ from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
 RESAMPLES = 1000
+UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
 LATE, SAVING = 0.02, 10.0  # a training may exceed its minutes by this share, and by these seconds of the last save
 
 Say = Callable[[str], None]
@@ -288,3 +288,29 @@ def _measure(
         weights=fingerprint(out),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
+
+
+def is_same_recipe(written: Any, recipe: Recipe) -> bool:
+    """Returns whether `written`, the values of a recipe file, has the identity of `recipe`."""
+    try:
+        earlier = validated(Recipe, written, place="recipe")
+    except ValueError:
+        return False
+    return bool(recipe_identity(earlier) == recipe_identity(recipe))
+
+
+def recipe_identity(recipe: Recipe) -> Any:
+    """Returns the values of a recipe without its budget; of the paths of corpora only the names of files."""
+    return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
+
+
+def _without_folders(values: Any) -> Any:
+    match values:
+        case dict():
+            return {
+                key: Path(value).name if key in PATHS and isinstance(value, str) else _without_folders(value)
+                for key, value in values.items()
+            }
+        case list():
+            return [_without_folders(value) for value in values]
+    return values
