@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from transduce.embedded.lexicon_entries import Adjective, Case, Determiner, Gender, Noun, Number, Verb
+from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb
 from transduce.embedded.syntax import Agreement
 
 # Endings in the order masculine, feminine, neuter, plural.

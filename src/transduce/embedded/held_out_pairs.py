@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from zlib import crc32
 
-from transduce.embedded.lexicon_entries import Adjective, Noun, Verb
+from transduce.embedded.lexicon import Adjective, Noun, Verb
 from transduce.embedded.syntax import (
     AdjectivePhrase,
     Clause,
