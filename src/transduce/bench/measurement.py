@@ -1,30 +1,35 @@
-"""Measurements of all benchmarks."""
+"""Measurements of all benchmarks: times, the rate of plain matrix products, and the settings that a report names."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import torch
 
-from transduce.settings import Spec
 
-__all__ = ["BenchSettings", "StepTimer", "median_seconds", "synchronised_time"]
-
-
-class BenchSettings(Spec):
-    """The settings of a benchmark, printed with its result."""
-
-    what: str
-    data: str
-    device: str
-    threads: int
-    precision: str
-    torch: str
-    runs: int
-    batch_tokens: int
-    details: dict[str, Any]  # of the model and its training, or of the search
+def bench_settings(
+    what: str,
+    data: str,
+    device: torch.device,
+    precision: str,
+    runs: int,
+    batch_tokens: int,
+    details: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns the settings of a benchmark, which its report names; `details` are of the model, or of the search."""
+    return {
+        "what": what,
+        "data": data,
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "torch": torch.__version__,
+        "runs": runs,
+        "batch_tokens": batch_tokens,
+        "details": details,
+    }
 
 
 def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:
@@ -67,3 +72,13 @@ def synchronised_time(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # on a GPU so large that launching takes no time beside the product
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Returns the operations a second of a product of two square matrices, the median of ten products."""
+    size = MATRIX_SIZES[device.type]
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)
