@@ -151,11 +151,10 @@ def test_systems_are_trained_on_both_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
     results = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
-    accuracies = sequences.sequence_accuracies(results)
-    assert [(each.system, each.task) for each in accuracies] == [("second", "copying")] * 5 + [
-        ("second", "agreement")
-    ] * 5
-    assert all(0 <= each.accuracy <= 1 for each in accuracies)
+    (result,) = results
+    assert result.trial == "second"
+    for task, bounds in product(sequences.TASKS, sequences.BINS):
+        assert 0 <= sequences.accuracy_of(result, task, bounds) <= 1
 
 
 @pytest.mark.parametrize("system", sequences.SYSTEMS, ids=lambda system: system.name)
@@ -202,11 +201,9 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
     results = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
-    scored = lengths.length_scores(results)
-    assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
-        ("sinusoids", 1, 5),
-        ("learned", 1, 5),
-    ]
+    assert [result.trial for result in results] == ["sinusoids", "learned"]
+    assert [lengths.score_of(result, (1, 200)).sentences for result in results] == [5, 5]
+    assert [lengths.score_of(result, (201, 300)) for result in results] == [None, None]
     recalled = [RecallResult("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
     accuracies = {sequences._measure_name(*key): 0.5 for key in product(sequences.TASKS, sequences.BINS)}
     whole = DistanceResults(recalled, [make_result("base", measures=accuracies)], results)

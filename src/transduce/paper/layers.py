@@ -34,7 +34,6 @@ class LayerKind(NamedTuple):
     sequential: str
     path: str
     build: Callable[[Shape], nn.Module]
-    apply: Callable[[nn.Module, States, int], Tensor]  # (operation, states, number of layers below) → states
     both_ways: bool = True  # False where a position sees earlier positions only
 
 
@@ -85,6 +84,11 @@ class Recurrence(nn.Module):
         """Applies the cell to one position after another."""
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
+    def apply_layer(self, states: States, below: int) -> States:
+        """Applies one step of the recurrence at every position, each from the state before it."""
+        earlier = nn.functional.pad(states, (0, 0, 1, 0))[:, :-1]
+        return self.cell.advance(states.flatten(0, 1), (earlier.flatten(0, 1),))[0].view_as(states)
+
 
 class UnmaskedConvolution(nn.Module):
     """A convolution that is a mixer, or one of its parts: `whole`, `depthwise` or `pointwise`."""
@@ -126,33 +130,14 @@ class DilatedConvolution(nn.Module):
         return self.apply_layer(states, 0)
 
 
-def _apply(operation: nn.Module, states: States, below: int) -> Tensor:
-    """Applies an operation that is the same in every layer."""
-    mixed: Tensor = operation(states)
-    return mixed
-
-
-def _apply_one_step(operation: nn.Module, states: States, below: int) -> Tensor:
-    """Applies one step of a recurrence at every position, each from the state before it."""
-    assert isinstance(operation, Recurrence)
-    earlier = nn.functional.pad(states, (0, 0, 1, 0))[:, :-1]
-    return operation.cell.advance(states.flatten(0, 1), (earlier.flatten(0, 1),))[0].view_as(states)
-
-
-def _apply_dilated(operation: nn.Module, states: States, below: int) -> Tensor:
-    """Applies the layer of a dilated stack that has `below` layers below it."""
-    assert isinstance(operation, DilatedConvolution)
-    return operation.apply_layer(states, below)
-
-
 def _convolution(part: str, separable: bool) -> Callable[[Shape], nn.Module]:
     """Returns a function that builds a convolutional mixer or a part of it."""
     spec = SeparableConvolution if separable else Convolution
     return lambda shape: UnmaskedConvolution(spec(kernel=shape.k), shape.d, part)
 
 
-SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention, _apply)
-RECURRENT = LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, _apply_one_step, False)
+SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention)
+RECURRENT = LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, False)
 CONVOLUTION = LayerKind(
     "convolution, contiguous",
     "O(k·n·d²)",
@@ -160,7 +145,6 @@ CONVOLUTION = LayerKind(
     "O(1)",
     "O(n/k)",
     _convolution("whole", separable=False),
-    _apply,
 )
 DILATED_CONVOLUTION = LayerKind(
     "convolution, dilated",
@@ -169,7 +153,6 @@ DILATED_CONVOLUTION = LayerKind(
     "O(1)",
     "O(log_k n)",
     DilatedConvolution,
-    _apply_dilated,
     False,
 )
 SEPARABLE_BY_FEATURE = LayerKind(
@@ -179,7 +162,6 @@ SEPARABLE_BY_FEATURE = LayerKind(
     "O(1)",
     "O(n/k)",
     _convolution("depthwise", separable=True),
-    _apply,
 )
 SEPARABLE_BY_POSITION = LayerKind(
     "separable convolution: by position",
@@ -188,10 +170,9 @@ SEPARABLE_BY_POSITION = LayerKind(
     "O(1)",
     "",
     _convolution("pointwise", separable=True),
-    _apply,
 )
 NEIGHBOURS = LayerKind(
-    "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing, _apply
+    "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing
 )
 
 KINDS = [
@@ -219,7 +200,7 @@ def longest_path(kind: LayerKind, shape: Shape) -> int | None:
     connected = torch.eye(shape.n, dtype=torch.bool)
     layers = 0
     while True:
-        extended = (_relation(kind, operation, shape, layers).float() @ connected.float()) > 0
+        extended = (_relation(operation, shape, layers).float() @ connected.float()) > 0
         layers += 1
         if bool((extended | ~wanted).all()):
             return layers
@@ -228,8 +209,13 @@ def longest_path(kind: LayerKind, shape: Shape) -> int | None:
         connected = extended
 
 
-def _relation(kind: LayerKind, operation: nn.Module, shape: Shape, below: int) -> Bool[Tensor, "n n"]:
+def _relation(operation: nn.Module, shape: Shape, below: int) -> Bool[Tensor, "n n"]:
     """Returns for each position the positions below it that the operation of a layer connects it to."""
     states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
-    sizes = kind.apply(operation, states, below).square().sum((0, 2))
+    mixed: Tensor
+    if isinstance(operation, Recurrence | DilatedConvolution):
+        mixed = operation.apply_layer(states, below)
+    else:  # the same in every layer
+        mixed = operation(states)
+    sizes = mixed.square().sum((0, 2))
     return torch.stack([torch.autograd.grad(size, states, retain_graph=True)[0][0].abs().sum(-1) > 0 for size in sizes])

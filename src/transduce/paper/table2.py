@@ -187,16 +187,23 @@ def as_text(comparison: SystemComparison) -> str:
     ]
     rates = _machine_rates(comparison)
     signatures = sorted({comparison.copying.signature, *(result.signature for result in _results(comparison))})
-    parts = [
-        markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows]),
-        *_describe_arithmetic(comparison),
+    parts = [markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows])]
+    if comparison.operations is not None:
+        parts.append(f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count.")
+    parts += [
         f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
         "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
         "seeds. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is "
         "sacreBLEU's, of this corpus's own test set. Parameters are those of the vocabulary above, without biases in "
         "attention's projections. The paper's rule for operations is time times the rate of the device, here that of "
         "a product of large float32 matrices, the median of these trainings.",
-        *_describe_rates(comparison),
+    ]
+    if comparison.scale == "small":  # at the paper's, presets have the rates
+        peaks = {row.system.name: row.system.peak for row in comparison.rows}
+        usual, _ = Counter(peaks.values()).most_common(1)[0]
+        exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)
+        parts.append(f"Peaks of the learning rate: {', '.join([*exceptions, f'{usual:g} for all others'])}.")
+    parts += [
         "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
         "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
         *describe_trainings(_results(comparison)),
@@ -218,21 +225,6 @@ def _results(comparison: SystemComparison) -> list[TrialResult]:
 def _first_budget(comparison: SystemComparison) -> str:
     """Returns the name of the budget of the first column of BLEU."""
     return "the steps of its preset" if comparison.operations is None else "equal arithmetic"
-
-
-def _describe_arithmetic(comparison: SystemComparison) -> Iterator[str]:
-    """Yields the operations of each training where the scale makes them equal."""
-    if comparison.operations is not None:
-        yield f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count."
-
-
-def _describe_rates(comparison: SystemComparison) -> Iterator[str]:
-    """Yields the learning rates at the small scale; at the paper's, presets have them."""
-    if comparison.scale == "small":
-        peaks = {row.system.name: row.system.peak for row in comparison.rows}
-        usual, _ = Counter(peaks.values()).most_common(1)[0]
-        exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)
-        yield f"Peaks of the learning rate: {', '.join([*exceptions, f'{usual:g} for all others'])}."
 
 
 def _machine_rates(comparison: SystemComparison) -> dict[str, float]:
