@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from transduce.fetch import read_catalogue
-from transduce.paper.presets import PRESETS
+from transduce.paper.system_presets import PRESETS
 from transduce.recipe import Recipe, load, read_yaml
 from transduce.recipe.model_summary import summarise_model
 

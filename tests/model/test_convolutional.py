@@ -10,7 +10,7 @@ from torch import nn
 
 from transduce.model import ModelSpec, Vocabulary, build_without_weights
 from transduce.paper.models.convolutional import AttentionStep
-from transduce.paper.presets import PRESETS
+from transduce.paper.system_presets import PRESETS
 
 SQRT_HALF = math.sqrt(0.5)
 SOURCE = torch.tensor([[5, 9, 3, 7, 4, 11], [8, 3, 6, 0, 0, 0]])

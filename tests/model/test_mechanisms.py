@@ -14,7 +14,7 @@ from transduce.model.experts import Experts
 from transduce.model.local_attention import LocalAttention
 from transduce.paper.counting import count_operations
 from transduce.paper.models.recurrent import SourceAttention
-from transduce.paper.presets import PRESETS
+from transduce.paper.system_presets import PRESETS
 from transduce.recipe.model_summary import summarise_model
 
 VOCABULARY = Vocabulary(source=50, target=50)

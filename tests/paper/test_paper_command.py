@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure import Score
-from transduce.paper import experiments, page, record, table2
+from transduce.paper import all_results, experiments, record, table2
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import scale_named
@@ -224,7 +224,7 @@ def test_all_prints_the_experiments_that_have_results(scaling):
 def test_a_page_has_the_readmes_section_on_each_table(scaling):
     readme = "# Results\n\nMade here.\n\n## [Scaling](scaling.md): why\n\nIt **holds**, see [there](../a.md).\n"
     (scaling / "README.md").write_text(f"{readme}\n## [Table 1](table1.md)\n\nNot here.\n", "utf-8")
-    text = page.write_page(scaling).read_text("utf-8")
+    text = all_results.write_page(scaling).read_text("utf-8")
     assert text.index("<p>Made here.</p>") < text.index('<section id="scaling">')
     assert text.index("<h1>What") < text.index("<p>It <strong>holds</strong>, see there.</p>") < text.index("<svg")
     assert "Not here" not in text
@@ -269,9 +269,9 @@ def test_a_damaged_record_is_an_error(content, message, tmp_path):
 
 def test_a_page_is_made_beside_any_readme(scaling):
     (scaling / "README.md").write_text("# Another\n\n![logo](logo.png)\n", "utf-8")
-    assert "Another" not in page.write_page(scaling).read_text("utf-8")
+    assert "Another" not in all_results.write_page(scaling).read_text("utf-8")
     (scaling / "README.md").write_text("# Mine\n\n![logo](logo.png)\n\n## [S](scaling.md)\n\n![x](no.svg)\n", "utf-8")
-    assert "<h1>Mine</h1>" in page.write_page(scaling).read_text("utf-8")
+    assert "<h1>Mine</h1>" in all_results.write_page(scaling).read_text("utf-8")
 
 
 def test_rows_are_selected(tmp_path):

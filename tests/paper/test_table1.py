@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from transduce.paper import table1
-from transduce.paper.layers import KINDS, Shape, longest_path
+from transduce.paper.layer_kinds import KINDS, Shape, longest_path
 from transduce.paper.table1 import GRID, MIDDLE, exponent, operations
 
 KIND = {kind.name: kind for kind in KINDS}

@@ -7,8 +7,8 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure import Score
 from transduce.paper import table2
-from transduce.paper.presets import PRESETS
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
+from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import run_trial
 from transduce.settings import validated
 from transduce.trainer.train import TrainOptions

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measurement import StepTimer, bench_settings, matrix_rate
+from transduce.bench.timing import StepTimer, bench_settings, matrix_rate
 from transduce.corpus import PlannedStep, PreparedCorpus, prepare
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.bench.measurement import bench_settings, matrix_rate, synchronised_time
+from transduce.bench.timing import bench_settings, matrix_rate, synchronised_time
 from transduce.runtime.peak_memory import peak_memory
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.search_method import SearchMethod

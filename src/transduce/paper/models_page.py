@@ -2,7 +2,7 @@
 
 from transduce.model.layers import MIXERS
 from transduce.model.spec import MODELS
-from transduce.paper.presets import PRESETS
+from transduce.paper.system_presets import PRESETS
 from transduce.recipe import presets
 from transduce.recipe.reference import keys_table, presets_table, reference_specs, specs_below, title
 from transduce.settings import ByKind, Spec

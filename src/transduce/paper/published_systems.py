@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from transduce.paper.presets import PRESETS
+from transduce.paper.system_presets import PRESETS
 from transduce.recipe.presets import Values
 from transduce.settings import merged
 

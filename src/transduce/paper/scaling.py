@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.bench.measurement import median_seconds
+from transduce.bench.timing import median_seconds
 from transduce.corpus import PreparedCorpus
 from transduce.corpus.token_store import SIDES
 from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary

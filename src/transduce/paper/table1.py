@@ -14,7 +14,7 @@ from torch import nn
 
 from transduce.model.feed_forward import FeedForward
 from transduce.paper.counting import count_operations, longest_chain
-from transduce.paper.layers import (
+from transduce.paper.layer_kinds import (
     CONVOLUTION,
     KINDS,
     RECURRENT,

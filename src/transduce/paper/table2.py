@@ -12,11 +12,11 @@ from transduce.corpus import PreparedCorpus
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
-from transduce.paper.presets import PRESETS
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, Published, System
 from transduce.paper.record import Record, add_record, one_of, read_records
 from transduce.paper.scales import LanguagePair, Scale, ScaleName
+from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,

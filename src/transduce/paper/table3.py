@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.model import Vocabulary
 from transduce.model.flops import LENGTH, flops
-from transduce.paper.presets import PRESETS, TABLE_3
 from transduce.paper.printing import (
     describe_trainings,
     format_interval,
@@ -19,6 +18,7 @@ from transduce.paper.printing import (
 )
 from transduce.paper.record import recorded_seeds
 from transduce.paper.scales import Scale
+from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.recipe.presets import Values

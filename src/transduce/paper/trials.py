@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from transduce.bench.measurement import matrix_rate
+from transduce.bench.timing import matrix_rate
 from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing

@@ -3,7 +3,7 @@
 `base` and `big` are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June 2017; `tiny` is
 for small corpora (Wu et al. 2021), `small` for middle ones. `fast` is a student that translates fast: its decoder is
 shallow (Kasai et al. 2021). `parser` is that of section 6.3, and `parser-small` is for hours on a CPU. The rows of
-Table 3 and the systems of Table 2 are in `transduce.paper.presets`, which is read when a recipe names one.
+Table 3 and the systems of Table 2 are in `transduce.paper.system_presets`, which is read when a recipe names one.
 """
 
 from typing import Any
@@ -163,7 +163,7 @@ def find_preset(name: str) -> Values | None:
 def all_presets() -> dict[str, Values]:
     """Returns the presets of this module, and those of the paper's systems where they are installed."""
     try:
-        presets: dict[str, Values] = from_satellite("transduce.paper.presets:PRESETS")
+        presets: dict[str, Values] = from_satellite("transduce.paper.system_presets:PRESETS")
     except ValueError:
         return PRESETS
     return presets
