@@ -4,22 +4,28 @@ Presets, recipes, `--set` and `config.json` are dictionaries until they are merg
 so that a preset or an override may consist of a few keys and an error can say where each key belongs.
 """
 
+import contextlib
 import difflib
 import json
 import typing
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticKnownError, core_schema
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_SHOWN_LENGTH",
+    "ByKind",
     "GrownSpec",
     "Spec",
     "check_plain",
     "flat",
+    "from_satellite",
     "merged",
     "parse_json",
     "validated",
@@ -64,6 +70,64 @@ class GrownSpec(Spec):
         defaults = {key: fields[key].get_default(call_default_factory=True) for key in self.later_keys}
         unused = {key for key, default in defaults.items() if getattr(self, key) == default}
         return {key: value for key, value in values.items() if key not in unused}
+
+
+def from_satellite(path: str) -> Any:
+    """Returns an object that is named as `module:name`, from a module that no module of the core imports.
+
+    Raises ValueError if this installation lacks the module.
+    """
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"this needs `{module}`, and there is no module `{error.name}` here") from None
+
+
+class ByKind:
+    """The annotation of a field that holds one of several specs: its `kind` says which.
+
+    A closed table from kinds to classes, like a discriminated union of pydantic. In place of a class the table may have
+    the path of a satellite's class, such as `transduce.paper.models.bytenet:ByteNet`: the satellite is imported when a
+    recipe or a `config.json` names that kind, and to word an error.
+    """
+
+    def __init__(self, classes: Mapping[str, type[Spec] | str]) -> None:
+        self.table = classes
+
+    def class_of(self, kind: str) -> type[Spec]:
+        """Returns the class of a kind; raises ValueError if it is in a satellite that is not installed."""
+        entry = self.table[kind]
+        found: type[Spec] = from_satellite(entry) if isinstance(entry, str) else entry
+        return found
+
+    def core_classes(self) -> list[type[Spec]]:
+        """Returns the classes that are not in a satellite."""
+        return [entry for entry in self.table.values() if not isinstance(entry, str)]
+
+    def all_classes(self) -> Iterator[type[Spec]]:
+        """Yields the classes of all kinds, without those of satellites that are not installed."""
+        for kind in self.table:
+            with contextlib.suppress(ValueError):
+                yield self.class_of(kind)
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._validated)
+
+    def _validated(self, value: object) -> Spec:
+        """Returns a record, or the values of a record, as a record of its kind; errors are worded as pydantic's."""
+        if not isinstance(value, Mapping | Spec):
+            raise PydanticKnownError("dict_type")
+        kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
+        if kind is None:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
+        if kind not in self.table:
+            kinds = ", ".join(map(repr, self.table))
+            details = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": kinds}
+            raise PydanticKnownError("union_tag_invalid", details)
+        spec = self.class_of(kind)
+        # As JSON, in which a list may stand for a tuple: pydantic hands over what it has read from JSON as Python.
+        return spec.model_validate(value) if isinstance(value, Spec) else spec.model_validate_json(json.dumps(value))
 
 
 def merged(base: Any, change: Any) -> Any:
@@ -140,7 +204,7 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
     if details["type"] == "missing":
         return f"`{'.'.join([*path, str(details['loc'][-1])])}` is missing"
     if details["type"] == "extra_forbidden":
-        return _unknown_key(spec, path, details["loc"])
+        return _unknown_key(spec, values, path)
     if details["type"] == "value_error":
         return f"`{'.'.join(path)}`: {details['ctx']['error']}" if path else str(details["ctx"]["error"])
     subject = f"`{'.'.join(path)}` is " if path else "this is "
@@ -164,14 +228,17 @@ def _path(values: Any, location: tuple[str | int, ...]) -> list[str]:
     return path
 
 
-def _unknown_key(spec: type[Spec], path: list[str], location: tuple[str | int, ...]) -> str:
+def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     """Returns a sentence that names the unknown key and the nearest key, or the kinds or sections that have the key."""
     name, keys = path[-1], list(_keys(spec))
     # Indices of lists and names that the user chooses are not sections.
     section = ".".join(step for step in path[:-1] if step in {key.name for key in keys})
     sections = sorted({key.section for key in keys if key.name == name})
     siblings = [key for key in keys if key.section == section]
-    names = [key.name for key in siblings if key.kind in location] or [key.name for key in siblings]
+    for step in path[:-1]:
+        values = values[int(step) if isinstance(values, list) else step]
+    kind = values.get("kind")
+    names = [key.name for key in siblings if key.kind == kind] or [key.name for key in siblings]
     sentence = f"unknown key `{'.'.join(path)}`"
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     meant = f"; did you mean `{nearest[0]}`?" if nearest and nearest[0] != name else ";"
@@ -207,8 +274,14 @@ def _keys(spec: type[BaseModel], section: str = "") -> Iterator[_Key]:
     kind = spec.model_fields["kind"].default if "kind" in spec.model_fields else None
     for name, field in spec.model_fields.items():
         yield _Key(section, name, kind)
-        for member in _specs_in(field.annotation):
+        for member in specs_of(field):
             yield from _keys(member, f"{section}.{name}".lstrip("."))
+
+
+def specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
+    """Yields the spec types that a field may hold."""
+    by_kind = [mark for mark in field.metadata if isinstance(mark, ByKind)]
+    yield from by_kind[0].all_classes() if by_kind else _specs_in(field.annotation)
 
 
 def _specs_in(annotation: Any) -> Iterator[type[Spec]]:

@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from transduce.bench import bench_training, bench_translating, matrix_rate
-from transduce.bench.measurement import StepTimer, median_seconds
+from transduce.bench import bench_training, bench_translating, timing
+from transduce.bench.timing import StepTimer, median_seconds
 from transduce.commands import bench as commands_bench
 from transduce.corpus import Embedded, Files, Planner
 from transduce.recipe import from_values
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _small_matrices(monkeypatch):
-    monkeypatch.setattr(matrix_rate, "MATRIX_SIZES", {"cpu": 64})
+    monkeypatch.setattr(timing, "MATRIX_SIZES", {"cpu": 64})
 
 
 def test_training_counts_the_tokens_of_the_steps_after_the_warm_up(tmp_path, monkeypatch):

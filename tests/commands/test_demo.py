@@ -7,8 +7,7 @@ import shlex
 import pytest
 
 from transduce.commands import main
-from transduce.demo import demo_translation
-from transduce.demo.translating import RECIPE
+from transduce.demo import TRANSLATING, demo_translation
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import scores
@@ -24,11 +23,11 @@ def split(monkeypatch):
     """Small splits, all of one draw, because each draw builds the grammar, which takes longer than the rest."""
     drawn = iter(splits.split("test", count=220))
     small = {name: list(itertools.islice(drawn, size)) for name, size in SIZES.items()}
-    for place in ("transduce.embedded", "transduce.demo.translating"):
+    for place in ("transduce.embedded", "transduce.demo"):
         monkeypatch.setattr(f"{place}.split", small.__getitem__)
     model = {"preset": "tiny", "encoder_layers": 1, "decoder_layers": 2, "d_model": 32, "norm": "pre"}
     for section, values in (("model", model), ("decoding", {"extra_length": 0})):
-        monkeypatch.setitem(RECIPE, section, values)
+        monkeypatch.setitem(TRANSLATING, section, values)
     return small.__getitem__
 
 
@@ -80,7 +79,7 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
 
 def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch):
     """The number is a constant, because it is printed before the corpus is made."""
-    monkeypatch.setattr("transduce.demo.translating.run_training", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("transduce.demo.run_training", lambda *arguments: 1 / 0)
     printed = []
     with pytest.raises(ZeroDivisionError):
         demo_translation(tmp_path, 2.5, TrainOptions(), printed.append)

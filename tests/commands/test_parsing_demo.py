@@ -8,8 +8,7 @@ import pytest
 
 from parsing_run import run
 from transduce.commands import main
-from transduce.demo import demo_parsing
-from transduce.demo.parsing import RECIPE
+from transduce.demo import PARSING, demo_parsing
 from transduce.embedded import splits
 from transduce.text.trees import parse_tree, words_of
 from transduce.trainer.train import TrainOptions
@@ -24,8 +23,8 @@ def small(monkeypatch):
     parts = {name: list(itertools.islice(drawn, size)) for name, size in SIZES.items()}
     monkeypatch.setattr("transduce.embedded.split", parts.__getitem__)
     size = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 32}
-    monkeypatch.setitem(RECIPE, "model", {**RECIPE["model"], **size})
-    monkeypatch.setitem(RECIPE, "subwords", {**RECIPE["subwords"], "size": 300})
+    monkeypatch.setitem(PARSING, "model", {**PARSING["model"], **size})
+    monkeypatch.setitem(PARSING, "subwords", {**PARSING["subwords"], "size": 300})
     return parts
 
 

@@ -6,11 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.embedded import count_derivations
-from transduce.embedded.grammar.adverbials import direction, time
-from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
-from transduce.embedded.grammar.clauses import Setting, clause
-from transduce.embedded.grammar.held_out_pairs import Pairs
-from transduce.embedded.grammar.nominals import Nominal, determination, phrase_around, possessor
+from transduce.embedded.choices import Choice, Combine, OneOf, Pick, evenly, maybe
+from transduce.embedded.grammar import (
+    Nominal,
+    Setting,
+    clause,
+    determination,
+    direction,
+    phrase_around,
+    possessor,
+    time,
+)
+from transduce.embedded.held_out_pairs import Pairs
 from transduce.embedded.lexicon import (
     ADJECTIVES,
     ADVERBS,

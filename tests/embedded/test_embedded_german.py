@@ -2,11 +2,9 @@
 
 import pytest
 
-from transduce.embedded.german import morphology
-from transduce.embedded.german.clauses import predicate
-from transduce.embedded.german.phrases import phrase, prepositional
-from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, find_entry
-from transduce.embedded.lexicon_entries import Verb
+from transduce.embedded import german_inflection
+from transduce.embedded.german import phrase, predicate, prepositional
+from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, Verb, find_entry
 from transduce.embedded.syntax import AdjectivePhrase, Adjuncts, Clause, Gap, NounPhrase, VerbForm
 
 
@@ -120,9 +118,9 @@ def test_verbs(english: str, german: str, form: VerbForm, person: int, expected:
 
 
 def test_infinitives_with_zu() -> None:
-    assert morphology.infinitive(verb("call", "rufen"), marked=True) == "anzurufen"
-    assert morphology.infinitive(verb("call", "rufen"), marked=False) == "anrufen"
-    assert morphology.infinitive(verb("read", "lesen"), marked=False) == "lesen"
+    assert german_inflection.infinitive(verb("call", "rufen"), marked=True) == "anzurufen"
+    assert german_inflection.infinitive(verb("call", "rufen"), marked=False) == "anrufen"
+    assert german_inflection.infinitive(verb("read", "lesen"), marked=False) == "lesen"
 
 
 @pytest.mark.parametrize(
@@ -147,5 +145,5 @@ def test_prepositions_contract_with_articles(preposition: str, case: str, noun: 
 
 
 def test_genitive_of_names() -> None:
-    assert morphology.possessive_name("Anna") == "Annas"
-    assert morphology.possessive_name("Max") == "Max’"
+    assert german_inflection.possessive_name("Anna") == "Annas"
+    assert german_inflection.possessive_name("Max") == "Max’"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from transduce.embedded.grammar.adverbials import WHEN, WHERE, WHITHER
+from transduce.embedded.grammar import WHEN, WHERE, WHITHER
 from transduce.embedded.lexicon import (
     ADJECTIVES,
     ADVERBS,

@@ -11,12 +11,10 @@ from random import Random
 
 import pytest
 
-from transduce.embedded import SPLITS, Example, split, write
+from transduce.embedded import SPLITS, Example, english_inflection, split, write
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.embedded.english import morphology
-from transduce.embedded.grammar.clauses import Setting, any_clause, relative
-from transduce.embedded.grammar.held_out_pairs import Pairs, is_held_out, pairs_in
-from transduce.embedded.grammar.sentences import sentence
+from transduce.embedded.grammar import Setting, any_clause, relative, sentence
+from transduce.embedded.held_out_pairs import Pairs, is_held_out, pairs_in
 from transduce.embedded.lexicon import ADJECTIVES, NOUNS, VERBS
 from transduce.embedded.splits import COMMON, HELD_OUT
 from transduce.embedded.syntax import NounPhrase
@@ -110,7 +108,7 @@ def lemma_tables() -> tuple[dict[str, str], dict[str, str]]:
     verbs = {}
     for verb in VERBS:
         for tag in ("VB", "VBZ", "VBG", "VBD", "VBN"):
-            verbs[morphology.verb(verb.english, tag, verb.past, verb.participle)] = verb.english
+            verbs[english_inflection.verb(verb.english, tag, verb.past, verb.participle)] = verb.english
     return nouns, verbs
 
 

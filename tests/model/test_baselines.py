@@ -10,11 +10,12 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
-from variants import BEGIN, VARIANTS, batch
+from variants import BEGIN, VARIANTS, annotation_of, batch
 
 from transduce.model import ModelSpec, Vocabulary
 from transduce.model.dropout import Dropout
-from transduce.model.mixers.local import LocalAttention
+from transduce.model.local_attention import LocalAttention
+from transduce.model.spec import MODELS
 from transduce.model.translation_model import TranslationModel
 from transduce.settings import Spec
 
@@ -90,7 +91,7 @@ def possible_choices(annotation: Any) -> Iterator[tuple[str, str, Any]]:
             yield from ((annotation.__name__, name, value) for value in values)
             if field.annotation is bool:
                 yield from ((annotation.__name__, name, value) for value in (False, True))
-            yield from possible_choices(field.annotation)
+            yield from possible_choices(annotation_of(field))
     elif typing.get_origin(annotation) is not typing.Literal:
         for member in typing.get_args(annotation):
             yield from possible_choices(member)
@@ -110,7 +111,7 @@ def choices_of(spec: Spec) -> Iterator[tuple[str, str, Any]]:
 def test_every_choice_of_settings_is_tested():
     specs = [validated_member(spec) for spec in MEMBERS.values()]
     tested = {choice for spec in [*specs, *VARIANTS.values()] for choice in choices_of(spec)}
-    assert not set(possible_choices(ModelSpec)) - tested
+    assert not {choice for model in MODELS.all_classes() for choice in possible_choices(model)} - tested
 
 
 every_member = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in MEMBERS.items()])

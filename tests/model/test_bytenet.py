@@ -2,7 +2,7 @@
 
 import torch
 
-from transduce.model.baselines.bytenet import ResidualBlock
+from transduce.paper.models.bytenet import ResidualBlock
 
 D_MODEL, KERNEL, DILATION = 8, 3, 2
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from transduce.model.baselines.cells import FactorisedLstm, Gru, Lstm, Plain, run_cell
+from transduce.paper.models.cells import FactorisedLstm, Gru, Lstm, Plain, run_cell
 
 INPUTS, D_MODEL, ROWS, LENGTH = 5, 7, 3, 6
 

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from torch import nn
 
 from transduce.model import ModelSpec, Vocabulary, build_without_weights
-from transduce.model.baselines.convolutional import AttentionStep
-from transduce.recipe.presets import PRESETS
+from transduce.paper.models.convolutional import AttentionStep
+from transduce.paper.system_presets import PRESETS
 
 SQRT_HALF = math.sqrt(0.5)
 SOURCE = torch.tensor([[5, 9, 3, 7, 4, 11], [8, 3, 6, 0, 0, 0]])

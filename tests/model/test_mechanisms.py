@@ -10,12 +10,12 @@ from torch import nn
 
 from transduce.model import Attention, FeedForward, ModelSpec, Vocabulary
 from transduce.model.attention_scores import Dot
-from transduce.model.baselines.recurrent import SourceAttention
 from transduce.model.experts import Experts
-from transduce.model.mixers import LocalAttention
+from transduce.model.local_attention import LocalAttention
 from transduce.paper.counting import count_operations
+from transduce.paper.models.recurrent import SourceAttention
+from transduce.paper.system_presets import PRESETS
 from transduce.recipe.model_summary import summarise_model
-from transduce.recipe.presets import PRESETS
 
 VOCABULARY = Vocabulary(source=50, target=50)
 GRU = {"kind": "gru"}

@@ -4,10 +4,10 @@ import pytest
 from variants import VARIANTS
 
 from transduce.model import Vocabulary, build_without_weights
-from transduce.model.baselines.cells import Lstm
-from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.experts import Experts
 from transduce.model.feed_forward import FeedForward
+from transduce.paper.models.cells import Lstm
+from transduce.paper.models.recurrent import Recurrent
 
 
 @pytest.mark.parametrize(

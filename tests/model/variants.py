@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
+from pydantic.fields import FieldInfo
 from torch import Tensor
 
 from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
-from transduce.settings import Spec, merged, validated
+from transduce.settings import ByKind, Spec, merged, validated
 
 PAD, BEGIN = 0, 1
 
@@ -43,8 +44,14 @@ def required_settings(member: type[Spec]) -> dict[str, Any]:
 def changes(spec: type[Spec]) -> Iterator[dict[str, Any]]:
     """Yields each change of one choice below `spec`: another literal, another member of a union, a bool."""
     for name, field in spec.model_fields.items():
-        for value in alternatives(field.annotation):
+        for value in alternatives(annotation_of(field)):
             yield {name: value}
+
+
+def annotation_of(field: FieldInfo) -> Any:
+    """Returns the annotation of a field; a table of kinds is the union of its classes."""
+    tables = [mark for mark in field.metadata if isinstance(mark, ByKind)]
+    return typing.Union[tuple(tables[0].all_classes())] if tables else field.annotation  # noqa: UP007
 
 
 def alternatives(annotation: Any) -> Iterator[Any]:

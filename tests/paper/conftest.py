@@ -2,14 +2,14 @@
 
 import pytest
 
-from transduce.bench import matrix_rate
+from transduce.bench import timing
 from transduce.paper.scales import Scale
 
 
 @pytest.fixture(autouse=True)
 def small_products(monkeypatch):
     """A trial also measures the machine's rate of products: here of small ones."""
-    monkeypatch.setattr(matrix_rate, "MATRIX_SIZES", {"cpu": 64})
+    monkeypatch.setattr(timing, "MATRIX_SIZES", {"cpu": 64})
 
 
 @pytest.fixture

@@ -9,10 +9,8 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.model import Vocabulary
 from transduce.model.translation_model import Decoded
-from transduce.paper import lengths, recall, scaling, sequences
+from transduce.paper import distance, lengths, recall, scaling, sequences
 from transduce.paper.distance import DistanceResults
-from transduce.paper.printed import distance as printed_distance
-from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.published_systems import System
 from transduce.paper.recall import MIXERS, Recaller, RecallResult
 from transduce.trainer.train import TrainOptions
@@ -50,7 +48,6 @@ def test_a_large_d_k_without_scaling_drowns_the_softmaxs_gradient_where_queries_
 
 def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "WIDTHS", (4, 8))
-    monkeypatch.setattr(printed_scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(scaling, "STEPS", 2)
     monkeypatch.setattr(scaling, "TOKENS", 8)
     rows = scaling.run_scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
@@ -59,8 +56,8 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     (trained,) = (row for row in rows if row.training)
     batch = scaling._batch(scaling.shared_store(scaling.recipe_of(tiny, "additive", 8), tmp_path, lambda line: None))
     assert trained.trained_gradient == scaling.gradient_size(scaling.Model.read(tmp_path / "additive-8").module, batch)
-    assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
-    printed_scaling.draw(rows, tmp_path / "scaling.svg")
+    assert "| v · tanh(q + k) | 8 |" in scaling.as_text(rows)
+    scaling.draw(rows, tmp_path / "scaling.svg")
     assert (tmp_path / "scaling.svg").read_text("utf-8").count("<svg") == 1
 
 
@@ -94,7 +91,7 @@ def test_a_gradient_whose_square_float32_does_not_have_is_not_called_none():
 
 def test_the_latest_of_several_records_counts(tmp_path):
     for accuracy, when in ((0.25, ""), (0.75, "2026-02-01"), (0.5, "2026-01-01")):
-        values = {"accuracy": accuracy, "fresh_gradient": 1.0, "made": "here", **({"when": when} if when else {})}
+        values = {"accuracy": accuracy, "fresh_gradient": 1.0, "made_by": "here", **({"when": when} if when else {})}
         recall.add_record(tmp_path, recall.Record("GRU", recall._settings("GRU", 8), values))
     (result,) = recall.run_recall(tmp_path, False, torch.device("cpu"), print)
     assert result == RecallResult("GRU", 8, 0.75, 1.0, "here")
@@ -103,7 +100,7 @@ def test_the_latest_of_several_records_counts(tmp_path):
 def test_missing_results_leave_empty_cells():
     recalled = [RecallResult("GRU", 16, 0.5, 1e-3, "a machine")]
     system = make_result("base", measures={sequences._measure_name("agreement", sequences.BINS[2]): 0.5})
-    text = printed_distance.as_text(DistanceResults(recalled, [system], []))
+    text = distance.as_text(DistanceResults(recalled, [system], []))
     assert "| GRU |  |  | 50% |  |  |  |" in text
     assert "| base |  |  | 50.0% |  |  |" in text
     assert "BLEU" not in text
@@ -154,11 +151,10 @@ def test_systems_are_trained_on_both_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
     results = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
-    accuracies = sequences.sequence_accuracies(results)
-    assert [(each.system, each.task) for each in accuracies] == [("second", "copying")] * 5 + [
-        ("second", "agreement")
-    ] * 5
-    assert all(0 <= each.accuracy <= 1 for each in accuracies)
+    (result,) = results
+    assert result.trial == "second"
+    for task, bounds in product(sequences.TASKS, sequences.BINS):
+        assert 0 <= sequences.accuracy_of(result, task, bounds) <= 1
 
 
 @pytest.mark.parametrize("system", sequences.SYSTEMS, ids=lambda system: system.name)
@@ -205,20 +201,18 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
     results = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
-    scored = lengths.length_scores(results)
-    assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
-        ("sinusoids", 1, 5),
-        ("learned", 1, 5),
-    ]
+    assert [result.trial for result in results] == ["sinusoids", "learned"]
+    assert [lengths.score_of(result, (1, 200)).sentences for result in results] == [5, 5]
+    assert [lengths.score_of(result, (201, 300)) for result in results] == [None, None]
     recalled = [RecallResult("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
     accuracies = {sequences._measure_name(*key): 0.5 for key in product(sequences.TASKS, sequences.BINS)}
     whole = DistanceResults(recalled, [make_result("base", measures=accuracies)], results)
-    text = printed_distance.as_text(whole)
+    text = distance.as_text(whole)
     assert "| attention | 50% | 50% |" in text
     assert "Both by a machine." in text
     assert "Trainings: 3, " in text
     assert "| base | 50.0% |" in text
-    printed_distance.draw(whole, tmp_path / "distance.svg")
+    distance.draw(whole, tmp_path / "distance.svg")
     assert (tmp_path / "distance.svg").exists()
 
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure import Score
-from transduce.paper import experiments, page, record, table2
+from transduce.paper import all_results, experiments, record, table2
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
-from transduce.paper.printed import table2 as printed
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import scale_named
 
@@ -72,7 +71,7 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
         "big": [(300_000, None)],
     }
     assert (trainings["base"].average, trainings["big"].average, trainings["big"].save_every) == (5, 20, 595)
-    text = printed.as_text(comparison)
+    text = table2.as_text(comparison)
     assert "BLEU at the steps of its preset" in text
     assert "equal arithmetic" not in text.lower()
     assert "equal time" not in text.lower()
@@ -95,7 +94,7 @@ def test_the_papers_french_pair_has_its_own_settings(tmp_path, monkeypatch):
     rows = [table2.SystemResult(system.name, None, None, (1, 1)) for system in SYSTEMS]
     copying = Score(0.5, "", None, None)
     comparison = table2.SystemComparison(at.name, at.pair, at.operations, rows, copying, None)
-    text = printed.as_text(comparison)
+    text = table2.as_text(comparison)
     assert "| Transformer (big): 41.8 |" in text
     assert "| ByteNet |\n" in text  # without a figure of the paper for this pair
     result = invoke("table3", "--run", "--scale", "paper-en-fr", "--out", tmp_path / "out")
@@ -225,7 +224,7 @@ def test_all_prints_the_experiments_that_have_results(scaling):
 def test_a_page_has_the_readmes_section_on_each_table(scaling):
     readme = "# Results\n\nMade here.\n\n## [Scaling](scaling.md): why\n\nIt **holds**, see [there](../a.md).\n"
     (scaling / "README.md").write_text(f"{readme}\n## [Table 1](table1.md)\n\nNot here.\n", "utf-8")
-    text = page.write_page(scaling).read_text("utf-8")
+    text = all_results.write_page(scaling).read_text("utf-8")
     assert text.index("<p>Made here.</p>") < text.index('<section id="scaling">')
     assert text.index("<h1>What") < text.index("<p>It <strong>holds</strong>, see there.</p>") < text.index("<svg")
     assert "Not here" not in text
@@ -270,9 +269,9 @@ def test_a_damaged_record_is_an_error(content, message, tmp_path):
 
 def test_a_page_is_made_beside_any_readme(scaling):
     (scaling / "README.md").write_text("# Another\n\n![logo](logo.png)\n", "utf-8")
-    assert "Another" not in page.write_page(scaling).read_text("utf-8")
+    assert "Another" not in all_results.write_page(scaling).read_text("utf-8")
     (scaling / "README.md").write_text("# Mine\n\n![logo](logo.png)\n\n## [S](scaling.md)\n\n![x](no.svg)\n", "utf-8")
-    assert "<h1>Mine</h1>" in page.write_page(scaling).read_text("utf-8")
+    assert "<h1>Mine</h1>" in all_results.write_page(scaling).read_text("utf-8")
 
 
 def test_rows_are_selected(tmp_path):

@@ -82,7 +82,6 @@ def test_a_present_record_is_not_written_again(tmp_path):
 
 
 def test_every_record_beside_our_tables_is_read():
-    """They have fields of earlier versions: `words` for tokens, `also` for measures, `made` for made_by."""
     lines = (Path(__file__).parents[2] / "docs/results/trainings.jsonl").read_text("utf-8").splitlines()
     for line in lines:
         values = json.loads(line)

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from transduce.paper import table1
-from transduce.paper.layers import KINDS, Shape, longest_path
-from transduce.paper.printed import table1 as printed
+from transduce.paper.layer_kinds import KINDS, Shape, longest_path
 from transduce.paper.table1 import GRID, MIDDLE, exponent, operations
 
 KIND = {kind.name: kind for kind in KINDS}
@@ -30,7 +29,7 @@ def test_only_a_recurrence_waits_for_each_word(kind):
 
 
 def test_equal_numbers_are_printed_once():
-    assert (printed._join_distinct([2, 2, 2]), printed._join_distinct([8, 16, 32])) == ("2", "8, 16, 32")
+    assert (table1._join_distinct([2, 2, 2]), table1._join_distinct([8, 16, 32])) == ("2", "8, 16, 32")
 
 
 @pytest.mark.parametrize("n", [9, 17, 30])
@@ -59,14 +58,14 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     rows = table1.measure_layers(torch.device("cpu"), 1, messages.append)
     claims = table1.measure_claims(torch.device("cpu"), 1)
     measurements = table1.LayerMeasurements(rows, claims)
-    text = printed.as_text(measurements)
+    text = table1.as_text(measurements)
     assert messages == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
     assert all(ratio == pytest.approx(0.5, abs=0.01) for _, _, ratio in claims.separable)
     # QKᵀ and the product with V are 2 n² d each way, a recurrence n d²: they meet at half the width.
     assert claims.crossover[16].counted == 8
-    assert "Over the last octaves up to d 1,024: self-attention" in text
+    assert "Over the last octaves up to d 16: self-attention" in text
     assert claims.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
-    printed.draw(measurements, tmp_path / "table1.svg")
+    table1.draw(measurements, tmp_path / "table1.svg")
     assert (tmp_path / "table1.svg").read_text("utf-8").count("<svg") == 1

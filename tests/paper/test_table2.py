@@ -7,10 +7,9 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure import Score
 from transduce.paper import table2
-from transduce.paper.printed import table2 as printed
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
+from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import run_trial
-from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
 from transduce.trainer.train import TrainOptions
 
@@ -80,7 +79,7 @@ def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
     later = [row._replace(time=row.time._replace(weights="others")) for row in comparison.rows]
     names, score = table2._ensemble(tiny, later, tmp_path, TrainOptions("cpu", 1))
     assert score is None
-    text = printed.as_text(comparison._replace(rows=later, ensemble=(names, score)))
+    text = table2.as_text(comparison._replace(rows=later, ensemble=(names, score)))
     assert f"Ensemble of {', '.join(names)}, the best of these on the same test set: not all of their weights" in text
 
 
@@ -100,7 +99,7 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     for name in ("first", "second", "third"):  # nor without the weights
         shutil.rmtree(tmp_path / name)
     assert run(["first"]) == again
-    text = printed.as_text(again)
+    text = table2.as_text(again)
     assert "| Transformer (big) | 28.4 | 41.8 | 2.3e+19 | 2.3e+19 |" in text
     assert "Copying the source: BLEU" in text
     assert f"Ensemble of {', '.join(names)}" in text
@@ -130,13 +129,13 @@ def test_unfinished_budgets_and_the_best_systems_are_named():
         table2.SystemResult("gnmt", None, None, (111, 221)),
     ]
     comparison = table2.SystemComparison("small", "en-de", 1.5e13, rows, Score(0.5, "nrefs:1", None, None), None)
-    text = printed.as_text(comparison)
+    text = table2.as_text(comparison)
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )
     assert "Equal arithmetic is 1.5e+13 operations" in text
     other = rows[1].time._replace(environment={"device": "H200", "threads": 1})
-    text_of_two = printed.as_text(comparison._replace(rows=[rows[0], rows[1]._replace(time=other)]))
+    text_of_two = table2.as_text(comparison._replace(rows=[rows[0], rows[1]._replace(time=other)]))
     assert "Equal time was not on equal machines: no best is named." in text_of_two
     assert "Best at equal time" not in text_of_two
     assert "| 1 + 7 n |" in text

@@ -6,11 +6,10 @@ import pytest
 from paper_fixtures import make_result
 
 from transduce.paper import table3
-from transduce.paper.printed import table3 as printed
 from transduce.paper.record import Record, add_record
 from transduce.paper.scales import scale_named
+from transduce.paper.system_presets import PRESETS
 from transduce.paper.table3 import Ordering, VariationResult, compare_with_base, difference, divide_sizes, recipe_of
-from transduce.recipe.presets import PRESETS
 from transduce.trainer.train import TrainOptions
 
 # Perplexity, BLEU, and millions of parameters where the paper prints them.
@@ -82,7 +81,7 @@ def test_unfinished_trainings_and_several_machines_are_named():
             1,
         ),
     ]
-    text = printed.as_text(rows)
+    text = table3.as_text(rows)
     assert "| base (7 of 10 steps) | 2 |" in text
     assert (
         "1 by 0.1.0 at abc, 1 thread of a processor; 1 by 0.1.0 at abc, 2 threads of other; "
@@ -126,7 +125,7 @@ def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
     rows = run(["C6"], 1)
     assert [len(row.seeds) for row in rows] == [2, 1]
     assert rows[0].seeds[0].perplexity != rows[0].seeds[1].perplexity
-    text = printed.as_text(rows)
+    text = table3.as_text(rows)
     assert "| base | 2 | " in text
     assert re.search(r"\| [+-]\d+\.\d\d ± \d", text)  # a difference has its sign
     assert "| C6 | perplexity | +0.20 |" in text

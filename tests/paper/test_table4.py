@@ -9,7 +9,6 @@ import pytest
 from parsing_run import tree
 from transduce.paper import table4
 from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
-from transduce.paper.printed import table4 as printed_table4
 from transduce.paper.treebanks import treebank_of_scale
 from transduce.text.trees import parse_tree, words_of
 from transduce.trainer.train import TrainOptions
@@ -58,7 +57,7 @@ def make(data, *rows, seeds=1):
 @pytest.mark.slow
 def test_every_row_is_trained_and_printed_beside_the_papers(data):
     comparison, _ = make(data)
-    text = printed_table4.as_text(comparison)
+    text = table4.as_text(comparison)
     lines = text.splitlines()
     ours = {cells[0]: cells for line in lines if len(cells := [cell.strip() for cell in line[1:-1].split("|")]) == 7}
     for row in table4.ROWS:
@@ -72,9 +71,9 @@ def test_every_row_is_trained_and_printed_beside_the_papers(data):
     assert "| next-word | 12 |" in text  # the searches
     assert "1–10 (12)" in text  # the lengths
     assert comparison.parsers[0].seeds[0].metric == "f1"
-    printed_table4.draw(comparison, data / "table4.svg")
+    table4.draw(comparison, data / "table4.svg")
     picture = (data / "table4.svg").read_text()
-    printed_table4.draw(comparison._replace(parsers=[]), data / "empty.svg")
+    table4.draw(comparison._replace(parsers=[]), data / "empty.svg")
     # A curve and a point with its interval for each of the five parsers.
     assert picture.count("<use") > (data / "empty.svg").read_text().count("<use") + 2 * 5
 

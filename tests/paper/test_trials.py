@@ -10,8 +10,7 @@ from paper_fixtures import TRANSFORMER
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model.flops import flops
 from transduce.model_directory import Weights
-from transduce.paper.confidence_interval import confidence_interval
-from transduce.paper.printed.cells import describe_trainings
+from transduce.paper.printing import confidence_interval, describe_trainings
 from transduce.paper.record import add_record, collect_records, distribute_records, read_records
 from transduce.paper.trials import (
     Budget,
@@ -146,15 +145,6 @@ def test_a_record_with_an_unreadable_recipe_is_not_used(trial, tmp_path):
     path = tmp_path / "found.jsonl"
     path.write_text(path.read_text().replace("batch_tokens", "batch_words"))
     assert read_trial(trial, tmp_path, Budget("few", 1)) is None
-
-
-def test_a_record_with_the_key_pieces_of_earlier_versions_is_read(trial, tmp_path):
-    few = Budget("few", 1)
-    first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
-    path = tmp_path / "found.jsonl"
-    assert "micro_batches" in path.read_text()
-    path.write_text(path.read_text().replace("micro_batches", "pieces"))
-    assert read_trial(trial, tmp_path, few) == first
 
 
 def test_a_record_with_other_fields_is_measured_again(trial, tmp_path):

@@ -7,9 +7,9 @@ import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.flops import flops
+from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.recipe import Recipe, from_values, merge_preset
 from transduce.recipe.model_summary import summarise_model
-from transduce.recipe.presets import PRESETS, TABLE_3
 from transduce.settings import validated
 from transduce.training import Training
 

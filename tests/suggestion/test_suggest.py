@@ -6,7 +6,7 @@ from micro_run import RECIPE, forked
 from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
 from transduce.suggestion.candidates import RecipeCandidate
-from transduce.suggestion.probe import Probe
+from transduce.suggestion.recipe_choice import Probe
 from transduce.trainer.dry_run import Pace
 from transduce.trainer.validation import ValidationScore
 

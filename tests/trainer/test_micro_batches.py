@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transduce.bench import bench_training, matrix_rate
+from transduce.bench import bench_training, timing
 from transduce.bench import training as bench_module
 from transduce.commands import bench as bench_command
 from transduce.corpus import open_store
@@ -57,7 +57,7 @@ def test_bench_measures_the_steps_that_a_run_takes(
     simulate, micro, trained, tmp_path, monkeypatch, memory, micro_batches
 ):
     simulate(memory)
-    monkeypatch.setattr(matrix_rate, "MATRIX_SIZES", {"cpu": 64})
+    monkeypatch.setattr(timing, "MATRIX_SIZES", {"cpu": 64})
     recipe = load(micro / "recipe.yaml", CHANGES)
     prepared = open_store(trained / "training" / "store")
     run = Trainer(recipe, tmp_path, prepared, CPU, silent)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from transduce.model import Transformer, Vocabulary, build_without_weights
-from transduce.model.baselines.bytenet import ByteNet
 from transduce.model.cross_entropy import Smoothing
+from transduce.paper.models.bytenet import ByteNet
 from transduce.recipe import from_values
 from transduce.training import (
     FlatAdam,

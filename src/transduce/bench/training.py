@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.matrix_rate import matrix_rate
-from transduce.bench.measurement import BenchSettings, StepTimer
+from transduce.bench.timing import StepTimer, bench_settings, matrix_rate
 from transduce.corpus import PlannedStep, PreparedCorpus, prepare
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing
@@ -20,9 +19,6 @@ from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_free
 from transduce.runtime.memory import peak_memory
 from transduce.trainer.build import build_planner
 from transduce.training import Precision, StepRecord, TrainingObjective, compile_shapes, flat_optimiser, training_steps
-
-__all__ = ["bench_training"]
-
 
 WARM_UP = 3  # steps that do not count
 
@@ -64,13 +60,27 @@ def bench_training(
     rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine changes
     source_flops, target_flops = flops(recipe.model, vocabulary, _mean_length(steps.planned))
     total_flops = sum(3 * (source_flops * _source_tokens(step) + target_flops * step.tokens) for step in steps.planned)
+    corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
     return {
         **_speed(steps),
         "matrix_rate": rate,
         "share_of_peak": total_flops / sum(steps.seconds) / rate,
         "peak_memory": peak_memory(device),
         "padding": steps.padding,
-        "settings": _settings(recipe, name, precision, runs, vocabulary, steps.micro_batches).as_dictionary(),
+        "settings": bench_settings(
+            name,
+            data=" ".join(str(value) for corpus in corpora for value in corpus.values()),
+            device=device,
+            precision=precision.name,
+            runs=runs,
+            batch_tokens=recipe.training.max_batch_tokens,
+            details={
+                "vocabulary": vocabulary.target,
+                "dropout": recipe.model.dropout,
+                "label_smoothing": recipe.training.label_smoothing,
+                "micro_batches": steps.micro_batches,
+            },
+        ),
     }
 
 
@@ -126,29 +136,6 @@ def _speed(steps: TimedSteps) -> dict[str, Any]:
             "25,000 target tokens": 1000 * 25_000 * seconds / tokens,
         },
     }
-
-
-def _settings(
-    recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary, micro_batches: int
-) -> BenchSettings:
-    """Returns the settings of the benchmark, which its report names."""
-    corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
-    return BenchSettings(
-        what=name,
-        data=" ".join(str(value) for corpus in corpora for value in corpus.values()),
-        device=str(precision.device),
-        threads=torch.get_num_threads(),
-        precision=precision.name,
-        torch=torch.__version__,
-        runs=runs,
-        batch_tokens=recipe.training.max_batch_tokens,
-        details={
-            "vocabulary": vocabulary.target,
-            "dropout": recipe.model.dropout,
-            "label_smoothing": recipe.training.label_smoothing,
-            "micro_batches": micro_batches,
-        },
-    )
 
 
 def _sentence_count(planned: Sequence[PlannedStep]) -> int:

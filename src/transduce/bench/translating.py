@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.bench.matrix_rate import matrix_rate
-from transduce.bench.measurement import BenchSettings, synchronised_time
+from transduce.bench.timing import bench_settings, matrix_rate, synchronised_time
 from transduce.runtime.memory import peak_memory
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import BATCH_TOKENS, Translator
-
-__all__ = ["bench_translating"]
 
 MAX_SINGLE_LINES = 100  # that are also translated one by one
 
@@ -56,25 +53,16 @@ def bench_translating(
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
         "padding": None,
-        "settings": _settings(translator, name, len(lines), runs, method, batch_tokens).as_dictionary(),
+        "settings": bench_settings(
+            name,
+            data=f"{len(lines)} lines",
+            device=device,
+            precision=translator.precision,
+            runs=runs,
+            batch_tokens=batch_tokens,
+            details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
+        ),
     }
-
-
-def _settings(
-    translator: Translator, name: str, line_count: int, runs: int, method: SearchMethod, batch_tokens: int
-) -> BenchSettings:
-    """Returns the settings of the benchmark, which its report names."""
-    return BenchSettings(
-        what=name,
-        data=f"{line_count} lines",
-        device=str(translator.torch_engine.device),
-        threads=torch.get_num_threads(),
-        precision=translator.torch_engine.precision,
-        torch=torch.__version__,
-        runs=runs,
-        batch_tokens=batch_tokens,
-        details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
-    )
 
 
 def _single_line_seconds(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:

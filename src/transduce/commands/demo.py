@@ -9,8 +9,6 @@ import typer
 
 from transduce.commands.options import DeviceOption, ThreadsOption
 
-__all__ = ["demo"]
-
 
 class Task(StrEnum):
     """What a demo shows."""

@@ -48,7 +48,7 @@ def paper(
 ) -> None:
     """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
     from transduce.paper import experiments
-    from transduce.paper.page import write_page
+    from transduce.paper.all_results import write_page
     from transduce.paper.provenance import program_version
     from transduce.runtime.device import set_up_device
     from transduce.trainer.train import TrainOptions

@@ -14,8 +14,6 @@ from transduce.commands.output import check_writable, open_output
 if TYPE_CHECKING:
     from transduce.suggestion import Suggestion
 
-__all__ = ["suggest"]
-
 MAX_MINUTES = 366 * 24 * 60
 
 

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from transduce.embedded.english import clauses as english
-from transduce.embedded.english.tree import Branch, Leaf, bracketed, leaves_of
-from transduce.embedded.german import clauses as german
-from transduce.embedded.german.phrases import Word
+from transduce.embedded import english, german
+from transduce.embedded.english import Branch, Leaf, bracketed, leaves_of
+from transduce.embedded.german import Word
 from transduce.embedded.syntax import Key, Sentence
 
 

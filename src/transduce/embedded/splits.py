@@ -1,14 +1,16 @@
 """The splits: assigns sentences to training, validation and test; `novel` has word pairs that no other split has."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from transduce.embedded.grammar.held_out_pairs import Pairs, pairs_in
-from transduce.embedded.grammar.sentences import sentence
+from transduce.embedded.grammar import sentence
+from transduce.embedded.held_out_pairs import Pairs, pairs_in
 from transduce.embedded.realise import Example, realise_english, realise_pair
+from transduce.storage.atomic import atomic_write_text
 
 GRAMMAR_VERSION = 2  # of rules and tables; increases when the generated sentences change
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
@@ -58,3 +60,27 @@ def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
 def _split_of(line: str) -> str:
     """Returns the split of a sentence without held-out pairs: a tenth each is validation and test."""
     return {0: "validation", 1: "test"}.get(crc32(line.encode()) % 10, "train")
+
+
+LINES: dict[str, Callable[[Example], str]] = {
+    "source.en": lambda example: example.source,
+    "target.de": lambda example: example.target,
+    "trees.en": lambda example: example.tree,
+    "alignments": lambda example: " ".join(f"{source}-{target}" for source, target in example.alignment),
+}
+
+FILES = tuple(LINES)
+
+
+def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
+    """Writes a split to a directory, which is created if it is missing, and returns the paths of the files.
+
+    A line of `source.en` and `target.de` is a sentence, of `trees.en` a tree, of `alignments` pairs of token positions
+    such as `0-0 1-2`, counted in the leaves of the tree and in the German with separate punctuation.
+    """
+    examples = split(name, seed=seed, count=count)
+    directory.mkdir(parents=True, exist_ok=True)
+    for file, line in LINES.items():
+        text = "".join(line(example) + "\n" for example in examples)
+        atomic_write_text(directory / file, text)
+    return [directory / file for file in LINES]

@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Literal, NamedTuple, TypeAlias
 
-from transduce.embedded.lexicon_entries import (
+from transduce.embedded.lexicon import (
     Adjective,
     Adverb,
     Attribute,

@@ -25,7 +25,7 @@ from transduce.model.attention_scores import AdditiveNetwork, BilinearProduct
 from transduce.model.embedding import Embedding
 from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model.mixers.local import NeighbourAttention
+from transduce.model.local_attention import NeighbourAttention
 from transduce.model.positions import LearnedPositions, SinusoidalPositions
 from transduce.model.residual import PostNorm, PreNorm
 

@@ -5,9 +5,9 @@ Suggested order of reading: `attention_scores` and `attention` (3.2), `feed_forw
 log-probabilities and loss). The settings of each class are above it and build it.
 
 Skip arguments named `rows` and `context` at first: search needs them, which computes hypotheses side by side
-(`hypothesis_rows`) and caches earlier tokens (`kv_cache`). `mixers`, `experts` and `baselines` are alternatives to the
-Transformer's parts and to the Transformer; `translation_model` and `decoder_state` serve all models; `compiled`,
-`cpu_stepper` and `int8` are for faster translation on a CPU.
+(`hypothesis_rows`) and caches earlier tokens (`kv_cache`). `local_attention` and `experts` are alternatives to the
+Transformer's parts; the paper's alternatives to the Transformer are in `transduce.paper.models`. `translation_model`
+and `decoder_state` serve all models; `compiled`, `cpu_stepper` and `int8` are for faster translation on a CPU.
 """
 
 from transduce.model.attention import Attention

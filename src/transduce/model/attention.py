@@ -8,7 +8,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,10 +16,9 @@ from torch.nn import functional
 from transduce.model.attention_scores import Compatibility, DotProduct, Keys, Queries, ScaledDot
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import DecodingContext
-from transduce.settings import Spec
+from transduce.model.mixer import Mixer, MixerSpec, Visible
 
 Values = Float[Tensor, "batch heads source d_v"]
-Visible = Bool[Tensor, "#batch #target source"]
 Weights = Float[Tensor, "batch heads target source"]
 
 VECTOR = 16  # float32 numbers in the widest vector register
@@ -28,7 +27,7 @@ VECTOR = 16  # float32 numbers in the widest vector register
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-class AttentionSpec(Spec):
+class AttentionSpec(MixerSpec):
     """Several heads of attention (section 3.2.2); d_k and d_v are free of d_model / heads."""
 
     heads: int = Field(ge=1, description="Number of heads, h.")
@@ -131,7 +130,7 @@ class ExplicitCore(nn.Module):
         return functional.dropout(weights, dropout, training=dropout > 0) @ values
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Mixer):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
     `query` has the W^Q of all heads side by side. `key_value` has all W^K and then all W^V, so that one product

@@ -1,24 +1,35 @@
 """An encoder layer of two sub-layers and a decoder layer of three (section 3.1)."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, MultiHeadAttention, Values, Visible, Weights
+from transduce.model.attention import Attention, MultiHeadAttention, Values, Weights
 from transduce.model.attention_scores import Keys
 from transduce.model.experts import FeedForwardSpec, MixtureOfExperts
 from transduce.model.kv_cache import DecodingContext
-from transduce.model.mixers import Mixer
+from transduce.model.local_attention import LocalAttention
+from transduce.model.mixer import MixerSpec, Visible
 from transduce.model.residual import WRAPPERS, PostNorm, PreNorm
-from transduce.settings import Spec
+from transduce.settings import ByKind, Spec
+
+MIXERS = ByKind(
+    {
+        "attention": Attention,
+        "local_attention": LocalAttention,
+        "convolution": "transduce.paper.models.convolution_mixers:Convolution",
+        "separable_convolution": "transduce.paper.models.convolution_mixers:SeparableConvolution",
+    }
+)
+MixerByKind = Annotated[MixerSpec, MIXERS]
 
 
 class LayerSpec(Spec):
     """Settings that all layers of an encoder or decoder share."""
 
     d_model: int
-    mixer: Mixer
+    mixer: MixerByKind
     cross: Attention
     feed_forward: FeedForwardSpec
     norm: str

@@ -1,16 +1,19 @@
-"""`ModelSpec`, the closed union of the settings of all models."""
+"""`ModelSpec`, the settings of any model: a Transformer, or one of the systems with which the paper compares it."""
 
 from typing import Annotated
 
-from pydantic import Field
-
-from transduce.model.baselines.bytenet import ByteNet
-from transduce.model.baselines.convolutional import Convolutional
-from transduce.model.baselines.memory_network import MemoryNetwork
-from transduce.model.baselines.neural_gpu import NeuralGpu
-from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
+from transduce.model.translation_model import BaseModelSpec
+from transduce.settings import ByKind
 
-ModelSpec = Annotated[
-    Transformer | Recurrent | Convolutional | ByteNet | NeuralGpu | MemoryNetwork, Field(discriminator="kind")
-]
+MODELS = ByKind(
+    {
+        "transformer": Transformer,
+        "recurrent": "transduce.paper.models.recurrent:Recurrent",
+        "convolutional": "transduce.paper.models.convolutional:Convolutional",
+        "bytenet": "transduce.paper.models.bytenet:ByteNet",
+        "neural_gpu": "transduce.paper.models.neural_gpu:NeuralGpu",
+        "memory_network": "transduce.paper.models.memory_network:MemoryNetwork",
+    }
+)
+ModelSpec = Annotated[BaseModelSpec, MODELS]

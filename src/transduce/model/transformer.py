@@ -17,8 +17,7 @@ from transduce.model.experts import FeedForwardSpec
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.initialisation import Initialisation, initialise
 from transduce.model.kv_cache import DecodingContext, KeyValueCache
-from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
-from transduce.model.mixers import Mixer
+from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec, MixerByKind
 from transduce.model.next_word import NextWord, SourceWords
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
@@ -40,7 +39,7 @@ class Transformer(BaseModelSpec):
     d_model: int = Field(ge=2, multiple_of=2, description="Width of embeddings and states.")
     encoder_layers: Layers = Field(description="Layers of the encoder.")
     decoder_layers: Layers = Field(description="Layers of the decoder.")
-    mixer: Mixer = Field(description="Self-attention of encoder and decoder, or a rival of it.")
+    mixer: MixerByKind = Field(description="Self-attention of encoder and decoder, or a rival of it.")
     cross: Attention = Field(description="Attention over the encoder's output.")
     feed_forward: FeedForwardSpec = Field(description="Position-wise network.")
     positions: PositionsSpec = Field(default=Sinusoidal(), description="Encoding of positions.")

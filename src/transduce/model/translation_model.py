@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -33,6 +33,9 @@ class Vocabulary(Spec):
 
 class BaseModelSpec(Spec):
     """Settings that all models have."""
+
+    if TYPE_CHECKING:
+        kind: str
 
     d_model: int = Field(ge=1, description="Width of embeddings and states.")
     embeddings: Literal["shared", "separate"] = Field(

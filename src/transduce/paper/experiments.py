@@ -10,12 +10,6 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from transduce.paper import distance, scaling, table1, table2, table3, table4
-from transduce.paper.printed import distance as printed_distance
-from transduce.paper.printed import scaling as printed_scaling
-from transduce.paper.printed import table1 as printed_table1
-from transduce.paper.printed import table2 as printed_table2
-from transduce.paper.printed import table3 as printed_table3
-from transduce.paper.printed import table4 as printed_table4
 from transduce.paper.provenance import Provenance, provenance_of_this_call
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.record import collect_records, distribute_records
@@ -195,37 +189,37 @@ EXPERIMENTS = {
         "Table 1: what each kind of layer costs",
         table1.LayerMeasurements,
         _table1,
-        printed_table1.as_text,
-        printed_table1.draw,
+        table1.as_text,
+        table1.draw,
     ),
     "table2": ExperimentDefinition(
-        "Table 2: the systems beside each other ({corpus})", table2.SystemComparison, _table2, printed_table2.as_text
+        "Table 2: the systems beside each other ({corpus})", table2.SystemComparison, _table2, table2.as_text
     ),
     "table3": ExperimentDefinition(
         "Table 3: variations of the base model ({corpus})",
         list[table3.VariationResult],
         _table3,
-        printed_table3.as_text,
+        table3.as_text,
     ),
     "table4": ExperimentDefinition(
         "Table 4: English constituency parsing ({corpus})",
         table4.ParserComparison,
         _table4,
-        printed_table4.as_text,
-        printed_table4.draw,
+        table4.as_text,
+        table4.draw,
     ),
     "scaling": ExperimentDefinition(
         "Section 3.2.1: the size of d_k and how a query fits a key ({corpus})",
         list[scaling.CompatibilityResult],
         _scaling,
-        printed_scaling.as_text,
-        printed_scaling.draw,
+        scaling.as_text,
+        scaling.draw,
     ),
     "distance": ExperimentDefinition(
         "Sections 4 and 3.5: what distance costs ({corpus}, and artificial sequences)",
         distance.DistanceResults,
         _distance,
-        printed_distance.as_text,
-        printed_distance.draw,
+        distance.as_text,
+        distance.draw,
     ),
 }

@@ -21,11 +21,8 @@ BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; traini
 
 
 class LengthScore(NamedTuple):
-    """BLEU of the test sentences whose sources have `shortest` to `longest` subwords."""
+    """BLEU of the test sentences whose sources have a number of subwords within bounds."""
 
-    positions: str
-    shortest: int
-    longest: int
     sentences: int
     bleu: float
     low: float
@@ -53,14 +50,10 @@ def run_lengths(
     return results
 
 
-def length_scores(results: Sequence[TrialResult]) -> list[LengthScore]:
-    """Returns the scores by length that were measured of each model."""
-    return [
-        LengthScore(result.trial, *bounds, *score)
-        for result in results
-        for bounds in BINS
-        if (score := result.measures.get(_measure_name(bounds)))
-    ]
+def score_of(result: TrialResult, bounds: tuple[int, int]) -> LengthScore | None:
+    """Returns the score that was measured of the sentences within `bounds`."""
+    values = result.measures.get(_measure_name(bounds))
+    return LengthScore(*values) if values else None
 
 
 def _measure_name(bounds: tuple[int, int]) -> str:

@@ -1,8 +1,9 @@
 """The rows of Table 2: the paper's figures of each system, and the models that we train beside them."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from transduce.recipe.presets import PRESETS, Values
+from transduce.paper.system_presets import PRESETS
+from transduce.recipe.presets import Values
 from transduce.settings import merged
 
 
@@ -49,7 +50,7 @@ PUBLISHED = [
 DROPOUT = 0.2  # of every system at the small scale
 
 
-def _small(kind: str, d_model: int, **settings: Any) -> Values:
+def _small(kind: str, d_model: int, **settings: object) -> Values:
     return {"kind": kind, "d_model": d_model, "dropout": DROPOUT, **settings}
 
 

@@ -12,21 +12,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model import Attention, FeedForward
-from transduce.model.baselines.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, run_cell
 from transduce.model.layers import EncoderLayer, LayerSpec
-from transduce.model.mixers import Convolution, LocalAttention, Mixer, SeparableConvolution
+from transduce.model.local_attention import LocalAttention
+from transduce.model.mixer import MixerSpec
 from transduce.model.positions import Sinusoidal
+from transduce.paper.models.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, run_cell
+from transduce.paper.models.convolution_mixers import Convolution, SeparableConvolution
 from transduce.paper.provenance import describe_machine, program_version
 from transduce.paper.record import Record, add_record, read_records
 from transduce.runtime.device import describe_environment
-from transduce.settings import validated
 from transduce.storage.locks import LockHeldError, exclusive_lock
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)
 BATCH, RATE, STEPS, TESTED = 64, 1e-3, 400, 1024
 
-MIXERS: dict[str, Mixer | Cell] = {
+MIXERS: dict[str, MixerSpec | Cell] = {
     "attention": Attention(heads=4, d_k=16, d_v=16),
     "attention, 4 neighbours": LocalAttention(heads=4, d_k=16, d_v=16, neighbours=4),
     "convolution, k 5": Convolution(kernel=5),
@@ -60,7 +61,7 @@ class RecallResult(NamedTuple):
 class Recaller(nn.Module):
     """Symbols in, layers of one mixer, scores of the first symbol from the last state."""
 
-    def __init__(self, mixer: Mixer | Cell) -> None:
+    def __init__(self, mixer: MixerSpec | Cell) -> None:
         super().__init__()
         self.tokens = nn.Embedding(SYMBOLS, D_MODEL)
         self.positions = Sinusoidal().build(D_MODEL)
@@ -87,7 +88,7 @@ class Recaller(nn.Module):
 class _AttentionLayer(nn.Module):
     """A layer of the encoder in which all positions are visible."""
 
-    def __init__(self, mixer: Mixer) -> None:
+    def __init__(self, mixer: MixerSpec) -> None:
         super().__init__()
         spec = LayerSpec(
             d_model=D_MODEL,
@@ -117,7 +118,7 @@ class _RecurrentLayer(nn.Module):
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
-def _layer(mixer: Mixer | Cell) -> nn.Module:
+def _layer(mixer: MixerSpec | Cell) -> nn.Module:
     return _RecurrentLayer(mixer) if isinstance(mixer, Plain | Lstm | Gru | FactorisedLstm) else _AttentionLayer(mixer)
 
 
@@ -153,21 +154,12 @@ def _train_missing(work: Path, device: torch.device, say: Callable[[str], None])
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
     """Returns the latest recorded result with the present settings, or None."""
     settings = _settings(name, distance)
-    same = (record for record in read_records(work, name) if _with_defaults(name, record.recipe) == settings)
+    same = (record for record in read_records(work, name) if record.recipe == settings)
     results = [result for record in same if (result := record.parse(RecallRecord))]
     if not results:
         return None
     latest = max(results, key=lambda result: result.when)
     return RecallResult(name, distance, latest.accuracy, latest.fresh_gradient, latest.made_by)
-
-
-def _with_defaults(name: str, settings: Any) -> Any:
-    """Returns recorded settings with defaults for keys that the mixer has gained since; None if it cannot have them."""
-    try:
-        mixer = validated(type(MIXERS[name]), settings["mixer"], place=name)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return {**settings, "mixer": mixer.as_dictionary()}
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from transduce.storage.locks import wait_for_lock
 
 RECORDS, COLLECTED = "found.jsonl", "trainings.jsonl"
 KEYS = ("trial", "recipe", "found")  # of a line; `found` is the result
-# Fields of results of earlier versions.
-RENAMED = {"words": "tokens", "also": "measures", "made": "made_by", "bleu": "score"}
 FOLDER = re.compile(r"[\w-]+(/[\w-]+)?")
 
 Kind = TypeVar("Kind")
@@ -33,9 +31,9 @@ class Record(NamedTuple):
     result: dict[str, Any]
 
     def parse(self, kind: type[Kind]) -> Kind | None:
-        """Returns the result as a `kind`; None where another version has written other fields."""
+        """Returns the result as a `kind`; None if it has other fields."""
         try:
-            return kind(**{RENAMED.get(name, name): value for name, value in self.result.items()})
+            return kind(**self.result)
         except TypeError:
             return None
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 
@@ -66,16 +66,6 @@ SYSTEMS = [
 ]
 
 
-class SequenceAccuracy(NamedTuple):
-    """The accuracy of a system on sentences of `shortest` to `longest` words: of all words copied, or of the last."""
-
-    system: str
-    task: Task
-    shortest: int
-    longest: int
-    accuracy: float
-
-
 def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
     """Yields a source and its translation for each length in words."""
     random = Random(f"{task} {seed}")
@@ -110,14 +100,10 @@ def run_sequences(
     return results
 
 
-def sequence_accuracies(results: Sequence[TrialResult]) -> list[SequenceAccuracy]:
-    """Returns the accuracies that were measured of each system."""
-    return [
-        SequenceAccuracy(result.trial, task, *bounds, result.measures[name])
-        for result in results
-        for task, bounds in product(TASKS, BINS)
-        if (name := _measure_name(task, bounds)) in result.measures
-    ]
+def accuracy_of(result: TrialResult, task: Task, bounds: tuple[int, int]) -> float | None:
+    """Returns the accuracy on sentences of a number of words within `bounds`: of all words copied, or of the last."""
+    accuracy: float | None = result.measures.get(_measure_name(task, bounds))
+    return accuracy
 
 
 def _measure_name(task: Task, bounds: tuple[int, int]) -> str:

@@ -13,14 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from transduce.bench.matrix_rate import matrix_rate
-from transduce.corpus import CorpusSpec, PreparedCorpus, open_store, prepare
+from transduce.bench.timing import matrix_rate
+from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program_version
-from transduce.paper.recipe_identity import is_same_recipe, recipe_identity
 from transduce.paper.record import Record, add_record, read_records
 from transduce.recipe import Recipe, read_yaml
 from transduce.runtime.device import choose_device, count_cores, describe_environment
@@ -35,6 +34,7 @@ from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
 RESAMPLES = 1000
+UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
 LATE, SAVING = 0.02, 10.0  # a training may exceed its minutes by this share, and by these seconds of the last save
 
 Say = Callable[[str], None]
@@ -135,15 +135,16 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
     """
     same = [record for record in read_records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
     parsed = [record.parse(TrialResult) for record in same]
-    results = [result for result in parsed if result is not None and _is_of_budget(result, budget)]
+    results = [
+        result
+        for result in parsed
+        if result is not None
+        and result.steps == budget.steps
+        and (result.is_complete or result.minutes == budget.minutes)  # minutes do not matter after all steps
+    ]
     return max(
         results, key=lambda result: (len(trial.measures.keys() & result.measures.keys()), result.when), default=None
     )
-
-
-def _is_of_budget(result: TrialResult, budget: Budget) -> bool:
-    """Whether a result is of this budget; minutes do not matter where all steps were done."""
-    return result.steps == budget.steps and (result.is_complete or result.minutes == budget.minutes)
 
 
 def has_measured_weights(result: TrialResult, work: Path) -> bool:
@@ -184,7 +185,10 @@ def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.de
 def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
     """Trains to the budget, from the last checkpoint on, and records the result."""
     out = work / trial.name
-    _check_recipe(trial, out)
+    if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
+        raise ValueError(
+            f"{out} was trained with another recipe than `{trial.name}` has now: move it away, or choose another --work"
+        )
     bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
     recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
     _link_shared_store(out)
@@ -214,14 +218,6 @@ def _add_measures(trial: Trial, work: Path, result: TrialResult, say: Say) -> Tr
 
 def _record(trial: Trial, work: Path, result: TrialResult) -> None:
     add_record(work, Record(trial.name, recipe_identity(trial.recipe), result._asdict()))
-
-
-def _check_recipe(trial: Trial, out: Path) -> None:
-    """Raises ValueError where the run directory has checkpoints of another recipe."""
-    if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
-        raise ValueError(
-            f"{out} was trained with another recipe than `{trial.name}` has now: move it away, or choose another --work"
-        )
 
 
 def _check_budget(out: Path, budget: Budget, outcome: TrainResult) -> None:
@@ -288,3 +284,29 @@ def _measure(
         weights=fingerprint(out),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
+
+
+def is_same_recipe(written: Any, recipe: Recipe) -> bool:
+    """Returns whether `written`, the values of a recipe file, has the identity of `recipe`."""
+    try:
+        earlier = validated(Recipe, written, place="recipe")
+    except ValueError:
+        return False
+    return bool(recipe_identity(earlier) == recipe_identity(recipe))
+
+
+def recipe_identity(recipe: Recipe) -> Any:
+    """Returns the values of a recipe without its budget; of the paths of corpora only the names of files."""
+    return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
+
+
+def _without_folders(values: Any) -> Any:
+    match values:
+        case dict():
+            return {
+                key: Path(value).name if key in PATHS and isinstance(value, str) else _without_folders(value)
+                for key, value in values.items()
+            }
+        case list():
+            return [_without_folders(value) for value in values]
+    return values

@@ -6,7 +6,7 @@ from typing import Any
 from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_without_weights
 from transduce.model.flops import flops
 from transduce.model_directory import Model
-from transduce.recipe.presets import PRESETS
+from transduce.recipe.presets import all_presets, find_preset
 from transduce.recipe.recipe import load, merge_preset
 from transduce.search import Decoding
 from transduce.settings import Spec, validated
@@ -45,11 +45,11 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
 def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary, Decoding]:
     """Returns the spec, the vocabulary and the decoding of a preset, or of the recipe or run at a path."""
     path, is_parser = Path(name), False
-    if name in PRESETS:
+    if preset := find_preset(name):
         merged = merge_preset({"model": {"preset": name}}, place=name)
-        preset = validated(_PresetModel, {key: merged[key] for key in ("model", "decoding")}, place=name)
-        spec, decoding = preset.model, preset.decoding
-        is_parser = PRESETS[name]["training"].get("validate_by") == "f1"
+        chosen = validated(_PresetModel, {key: merged[key] for key in ("model", "decoding")}, place=name)
+        spec, decoding = chosen.model, chosen.decoding
+        is_parser = preset["training"].get("validate_by") == "f1"
         size = vocabulary or (merged["subwords"]["size"] if is_parser else VOCABULARY)
     elif path.is_dir():
         config = Model.read_config(path)
@@ -62,7 +62,7 @@ def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary
         spec, size, decoding = recipe.model, vocabulary or recipe.subwords.size, recipe.decoding
         is_parser = recipe.data.tree_linearisation is not None
     else:
-        raise ValueError(f"{name} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
+        raise ValueError(f"{name} is no preset ({', '.join(all_presets())}), no recipe and no model directory")
     return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size), decoding
 
 

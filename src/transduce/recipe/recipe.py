@@ -14,7 +14,7 @@ from transduce.model import ModelSpec, Symbols, Transformer
 from transduce.recipe.changes import parse_change, without_corpora
 from transduce.recipe.decoding import check_decoding
 from transduce.recipe.paths import fill_variables, make_absolute
-from transduce.recipe.presets import PRESETS, Values
+from transduce.recipe.presets import PRESETS, Values, all_presets, find_preset
 from transduce.recipe.yaml_reader import LARGEST, read_yaml
 from transduce.search import Decoding
 from transduce.settings import Spec, merged, validated, without_unknown_keys
@@ -215,12 +215,13 @@ def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | Non
     model = dict(section)
     if "preset" not in model:
         return None, model
-    preset = model.pop("preset")
-    if not isinstance(preset, str) or preset not in PRESETS:
-        nearest = difflib.get_close_matches(str(preset), PRESETS, n=1)
+    name = str(model.pop("preset"))
+    preset = find_preset(name)
+    if preset is None:
+        nearest = difflib.get_close_matches(name, all_presets(), n=1)
         hint = f"did you mean `{nearest[0]}`? " if nearest else ""
-        raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
-    return PRESETS[preset], model
+        raise ValueError(f"{place}: there is no preset `{name}`; {hint}presets: {', '.join(all_presets())}")
+    return preset, model
 
 
 def dump(recipe: Recipe) -> str:

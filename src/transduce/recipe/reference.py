@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Union
 
 import annotated_types
+from pydantic.fields import FieldInfo
 
 from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
 from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, Tmx, Trees, Tsv
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
-from transduce.recipe.presets import BASE, PRESETS
+from transduce.recipe.presets import BASE, PRESETS, Values
 from transduce.recipe.recipe import Recipe
-from transduce.settings import Spec, flat
-
-__all__ = ["EXAMPLE", "reference_page", "reference_specs"]
+from transduce.settings import ByKind, Spec, flat
 
 SHARED: dict[type[Any], str] = {
     BaseModelSpec: "Keys of every model",
@@ -100,41 +99,55 @@ PRESETS_INTRODUCTION = """\
 ## Presets
 
 `model.preset` names one; other keys of the recipe override it. Presets other than `base` are written as their
-changes to `base`. `A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C).
-[paper.md](paper.md) says where each number comes from.
+changes to `base`. [paper.md](paper.md) says where each number comes from. The rows of the paper's Table 3 and the
+systems of its Table 2 are presets too: [models of the paper](paper-models.md).
 """
 
 
 def reference_page() -> str:
     """Returns the page in Markdown: example, rules, a table of keys for each section and part, presets."""
-    sections = [INTRODUCTION.format(example=EXAMPLE), "## Sections\n", _table(Recipe)]
+    sections = [INTRODUCTION.format(example=EXAMPLE), "## Sections\n", keys_table(Recipe)]
     documented: set[type[Spec]] = {Recipe}
     for name, field in Recipe.model_fields.items():
         sections.append(f"## `{name}`\n")
-        for spec in dict.fromkeys(_specs_below(field.annotation)):
+        for spec in dict.fromkeys(_specs_of(field)):
             if spec not in documented:
                 documented.add(spec)
-                sections += [*([] if spec is field.annotation else [f"### {_title(spec)}\n"]), _table(spec)]
-    return "\n".join([*sections, PRESETS_INTRODUCTION, _presets()])
+                is_section = spec is field.annotation and not _by_kind(field)
+                sections += [keys_table(spec)] if is_section else [f"### {title(spec)}\n", keys_table(spec)]
+    return "\n".join([*sections, PRESETS_INTRODUCTION, presets_table(PRESETS)])
 
 
 def reference_specs() -> list[type[Spec]]:
     """Returns every settings class of a recipe."""
-    return list(dict.fromkeys(_specs_below(Recipe)))
+    return list(dict.fromkeys(specs_below(Recipe)))
 
 
-def _specs_below(annotation: Any) -> Iterator[type[Spec]]:
+def specs_below(annotation: Any) -> Iterator[type[Spec]]:
     """Yields the settings classes that an annotation mentions, after its base, before those of its keys."""
     for argument in typing.get_args(annotation):
-        yield from _specs_below(argument)
+        yield from specs_below(argument)
     if isinstance(annotation, type) and issubclass(annotation, Spec):
         yield from (base for base in reversed(annotation.__mro__) if base in SHARED and base is not annotation)
         yield annotation
         for field in annotation.model_fields.values():
-            yield from _specs_below(field.annotation)
+            yield from _specs_of(field)
 
 
-def _title(spec: type[Spec]) -> str:
+def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
+    """Yields the settings classes of a field; of those that a table of kinds has, only classes of the core."""
+    for spec in _by_kind(field):
+        yield from specs_below(spec)
+    if not _by_kind(field):
+        yield from specs_below(field.annotation)
+
+
+def _by_kind(field: FieldInfo) -> list[type[Spec]]:
+    """Returns the classes that the core has of a field's kinds; empty for a field without a table of kinds."""
+    return [spec for mark in field.metadata if isinstance(mark, ByKind) for spec in mark.core_classes()]
+
+
+def title(spec: type[Spec]) -> str:
     """Returns the heading of a settings class: its kind, the first key of a corpus, or its name."""
     if spec in SHARED:
         return SHARED[spec]
@@ -144,7 +157,7 @@ def _title(spec: type[Spec]) -> str:
     return f"`kind: {kind.default}`" if kind else f"`{spec.__name__}`"
 
 
-def _table(spec: type[Spec]) -> str:
+def keys_table(spec: type[Spec]) -> str:
     """Returns summary and table of a settings class, without `kind` and the keys that it inherits."""
     shared = {key for base in spec.__bases__ if base in SHARED for key in base.model_fields}
     inherited = shared - inspect.get_annotations(spec).keys()
@@ -160,6 +173,10 @@ def _table(spec: type[Spec]) -> str:
 
 def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
     """Returns the type of a key in words, with its bounds."""
+    for mark in metadata:
+        if isinstance(mark, ByKind):
+            kinds = " or ".join(_type_of(spec) for spec in mark.core_classes())
+            return f"{kinds} or [those of the paper](paper-models.md)"
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _type_of(arguments[0], [bound for field in arguments[1:] for bound in getattr(field, "metadata", [])])
@@ -174,7 +191,7 @@ def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
     if isinstance(annotation, type) and issubclass(annotation, Spec):
         if annotation in (field.annotation for field in Recipe.model_fields.values()):
             return "section"
-        return "corpus" if annotation in CORPORA else _title(annotation).replace("kind: ", "")
+        return "corpus" if annotation in CORPORA else title(annotation).replace("kind: ", "")
     names = {bool: "true or false", int: "integer", float: "number", str: "string", type(None): "null"}
     return f"{names[annotation]} {', '.join(filter(None, map(_bound, metadata)))}".strip()
 
@@ -214,19 +231,18 @@ def _default(field: Any) -> str:
     return f"`{json.dumps(default)}`".replace('"', "")
 
 
-def _presets() -> str:
-    """Returns the table of presets: the whole of `base`, and of each other preset what differs from `base`."""
+def presets_table(presets: Mapping[str, Values]) -> str:
+    """Returns a table of presets: the whole of `base`, and of each other preset what differs from `base`."""
     base = dict(flat(BASE))
-    rows = ["|preset|settings|", "|---|---|", f"|`base`|{_settings(base)}|"]
-    for name, preset in PRESETS.items():
-        is_baseline = preset["model"]["kind"] != "transformer"
+    rows = ["|preset|settings|", "|---|---|"]
+    for name, preset in presets.items():
+        is_whole = name == "base" or preset["model"]["kind"] != "transformer"
         changes = {
             key: value
             for key, value in flat(preset)
-            if (is_baseline and key.startswith("model.")) or base.get(key, "") != value
+            if (is_whole and key.startswith("model.")) or name == "base" or base.get(key, "") != value
         }
-        if name != "base":
-            rows.append(f"|`{name}`|{_settings(changes)}|")
+        rows.append(f"|`{name}`|{_settings(changes)}|")
     return "\n".join([*rows, ""])
 
 

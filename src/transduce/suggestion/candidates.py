@@ -9,18 +9,6 @@ from typing import Any, NamedTuple
 
 from transduce.settings import merged
 
-__all__ = [
-    "R_DROP_COST",
-    "RecipeCandidate",
-    "Values",
-    "candidates",
-    "may_have_r_drop",
-    "r_drop_pays",
-    "subword_count",
-    "with_checkpoints",
-    "with_r_drop",
-]
-
 Values = dict[str, Any]
 
 # On Multi30k's 29,000 pairs 9,000 steps of 2,048 positions with R-Drop of all pairs, 37 epochs, were better than 12,000

@@ -1,0 +1,147 @@
+"""The demos of translating and of parsing: each trains on the embedded corpus, measures and draws, without a download.
+
+Their test sets, `test` and `novel`, are unseen in training.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from transduce import pages
+from transduce.corpus import EmbeddedTrees, read_treebank
+from transduce.embedded import Example, split
+from transduce.embedded.baselines import translation_memory, word_by_word
+from transduce.measure import BracketScore, Score, bracket_scores, scores
+from transduce.recipe import from_values
+from transduce.recipe.presets import Values
+from transduce.runtime.device import choose_device
+from transduce.text.trees import Tree, words_of
+from transduce.trainer.train import TrainOptions, run_training
+from transduce.translation.parser import Parser
+from transduce.translation.translator import Translator
+
+TRANSLATING: Values = {
+    "data": {
+        "train": [{"embedded": "train"}],
+        "validation": {"embedded": "validation"},
+        "test": {"test": {"embedded": "test"}, "novel": {"embedded": "novel"}},
+        "source_language": "en",
+        "target_language": "de",
+    },
+    "subwords": {"kind": "bpe", "size": 4000},
+    # Without dropout and label smoothing: five epochs of a grammar do not overfit. Pre-norm: it trains without the
+    # long warm-up that five minutes have no time for.
+    "model": {"preset": "tiny", "norm": "pre", "dropout": 0.0},
+    "training": {
+        "steps": None,
+        "batch_tokens": 1024,
+        "optimiser": {"kind": "muon"},
+        "schedule": {"kind": "linear", "warmup": 200, "peak": 0.005},
+        "label_smoothing": 0.0,
+        "validate_every": None,
+        "save_every": 100,
+        "average": None,  # the rate ends at zero, so that the last weights are the best
+    },
+}
+
+PARSING: Values = {
+    "data": {
+        "train": [{"embedded_trees": "train"}],
+        "validation": {"embedded_trees": "validation"},
+        "test": {"test": {"embedded_trees": "test"}, "novel": {"embedded_trees": "novel"}},
+        "source_language": "en",
+    },
+    "subwords": {"kind": "bpe", "size": 4000, "shared": False},
+    "model": {**TRANSLATING["model"], "embeddings": "separate", "next_word": True},
+    "training": {
+        **TRANSLATING["training"],
+        "batch_tokens": 2048,
+        "schedule": {"kind": "linear", "warmup": 100, "peak": 0.005},
+        "validate_by": "f1",
+    },
+    "decoding": {"beam": 2, "length_penalty": 0.0, "extra_length": 300},
+}
+
+Say = Callable[[str], None]
+
+
+def demo_translation(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
+    """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
+
+    The systems are the model and two baselines without training.
+    """
+    began = time.monotonic()
+    _train(TRANSLATING, "sentence pairs", out, minutes, options, say)
+    translator = Translator.load(out, device=str(choose_device(options.device)))
+    training = list(split("train"))
+    results = {name: _scores_on(name, translator, training) for name in ("test", "novel")}
+    say(f"\nsacreBLEU ({results['test']['model'].signature})")
+    _print_table(((system, [results[name][system].score for name in results]) for system in results["test"]), say)
+    for example in list(split("novel"))[:5]:
+        say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
+    picture = out / "attention.html"
+    sentence = next(iter(split("test"))).source
+    pages.draw_attention(translator.explain(sentence), picture)
+    say(f"picture of the attention: {picture}")
+    _print_end(began, sentence, f"transduce translate {out}", say)
+    return results
+
+
+def demo_parsing(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, BracketScore]:
+    """Trains a parser into `out`, then prints scores, trees and a picture's path; returns the score of each set."""
+    began = time.monotonic()
+    _train(PARSING, "trees", out, minutes, options, say)
+    parser = Parser.load(out, device=str(choose_device(options.device)))
+    gold = {name: _gold_trees(name) for name in ("test", "novel")}
+    results = {
+        name: bracket_scores(trees, [best[0].tree for best in parser.parse(list(map(words_of, trees)))])
+        for name, trees in gold.items()
+    }
+    say(f"\nbrackets ({results['test'].signature})")
+    f1, complete = ([getattr(results[name].totals, figure) for name in gold] for figure in ("f1", "complete_match"))
+    _print_table([("F1", f1), ("complete match", complete)], say)
+    for parses in parser.parse([words_of(tree) for tree in gold["novel"][:3]]):
+        say(f"  {parses[0]}\n")
+    tree, picture = gold["test"][0], out / "tree.html"
+    ((parse, *_),) = parser.parse([words_of(tree)])
+    pages.draw_tree(parse.tree, picture, other=tree)
+    say(f"picture of a tree: {picture}")
+    _print_end(began, " ".join(words_of(tree)), f"transduce parse --tokenised {out}", say)
+    return results
+
+
+def _train(recipe: Values, what: str, out: Path, minutes: float, options: TrainOptions, say: Say) -> None:
+    """Trains a demo's recipe for some minutes."""
+    say(f"training for {minutes:g} minutes on 40,000 embedded {what}, into {out}")
+    run_training(from_values(recipe, [f"training.minutes={minutes}"], place="the demo"), out, options, say)
+
+
+def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -> dict[str, Score]:
+    """Returns the BLEU of the model and of the two baselines on a test set."""
+    examples = list(split(name))
+    sources, references = [example.source for example in examples], [example.target for example in examples]
+    outputs = {
+        "model": [translation.text for translation in translator.translate(sources)],
+        "translation memory": translation_memory(training, sources),
+        "word by word": word_by_word(training, sources),
+    }
+    return {system: scores(lines, [references])["bleu"] for system, lines in outputs.items()}
+
+
+def _gold_trees(name: str) -> list[Tree]:
+    """Returns the trees of a split of the embedded corpus."""
+    return list(read_treebank(EmbeddedTrees.model_validate({"embedded_trees": name})))
+
+
+def _print_table(rows: Iterable[tuple[str, Sequence[float]]], say: Say) -> None:
+    """Prints a figure of each test set in each row."""
+    say(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
+    for name, figures in rows:
+        say(f"{name:24}{''.join(f'{figure:14.2f}' for figure in figures)}")
+    say("")
+
+
+def _print_end(began: float, sentence: str, command: str, say: Say) -> None:
+    """Prints how long the demo took, and a command that uses its model."""
+    say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
+    say(f'\n    echo "{sentence}" | {command}\n')

@@ -1,0 +1,484 @@
+"""English: a function named after a constituent realises a node of the abstract sentence as a Penn-style tree."""
+
+from typing import NamedTuple, TypeAlias
+
+from transduce.embedded import english_inflection
+from transduce.embedded.lexicon import TIMES
+from transduce.embedded.syntax import (
+    END,
+    AdjectivePhrase,
+    Adjuncts,
+    Agreement,
+    Clause,
+    ClockTime,
+    Coordination,
+    EventTime,
+    Gap,
+    InterrogativePronoun,
+    Key,
+    NamePhrase,
+    NounPhrase,
+    Phrase,
+    Place,
+    Possessor,
+    PrepositionalModifier,
+    Pronoun,
+    Sentence,
+    SubordinateClause,
+    TimeExpression,
+    VerbForm,
+    agreement_of,
+    is_interrogative,
+)
+
+# Trees ----------------------------------------------------------------------------------------------------
+
+
+class Leaf(NamedTuple):
+    """A word, its tag and its alignment keys."""
+
+    tag: str
+    text: str
+    keys: tuple[Key, ...] = ()
+
+
+class Branch(NamedTuple):
+    """A constituent."""
+
+    label: str
+    children: "list[Tree]"
+
+
+Tree: TypeAlias = Leaf | Branch
+
+
+def make_leaf(tag: str, text: str, node: object, role: str) -> Leaf:
+    """Returns a leaf that is aligned to the words with this role of the same node."""
+    return Leaf(tag, text, ((id(node), role),))
+
+
+def leaves_of(tree: Tree) -> list[Leaf]:
+    """Returns the leaves from left to right."""
+    if isinstance(tree, Leaf):
+        return [tree]
+    return [leaf for child in tree.children for leaf in leaves_of(child)]
+
+
+def first_leaf(tree: Tree) -> Leaf:
+    """Returns the leftmost leaf."""
+    while isinstance(tree, Branch):
+        tree = tree.children[0]
+    return tree
+
+
+def bracketed(tree: Tree) -> str:
+    """Returns the bracketed notation of a tree, on one line."""
+    if isinstance(tree, Leaf):
+        return f"({tree.tag} {tree.text})"
+    return f"({tree.label} {' '.join([bracketed(child) for child in tree.children])})"
+
+
+def parse_brackets(line: str) -> Tree:
+    """Parses the bracketed notation to a tree without keys."""
+    stack: list[list[str | Tree]] = [[]]
+    for part in line.replace("(", " ( ").replace(")", " ) ").split():
+        if part == "(":
+            stack.append([])
+        elif part == ")":
+            stack[-2].append(_constituent(*stack.pop()))
+        else:
+            stack[-1].append(part)
+    (tree,) = stack[0]
+    assert not isinstance(tree, str)
+    return tree
+
+
+def _constituent(label: str | Tree, *parts: str | Tree) -> Tree:
+    """Returns a leaf or a branch from the content of a pair of brackets."""
+    assert isinstance(label, str)
+    if isinstance(parts[0], str):
+        return Leaf(label, parts[0])
+    return Branch(label, [part for part in parts if not isinstance(part, str)])
+
+
+TIME_TREES = {time.english: parse_brackets(time.english) for time in TIMES}
+
+# Noun phrases --------------------------------------------------------------------------------------------
+
+
+def phrase(node: Phrase, role: str) -> Branch:
+    """Returns an NP, or the WHNP of a question, in the role of subject or object."""
+    match node:
+        case NounPhrase():
+            return noun_phrase(node)
+        case NamePhrase():
+            return Branch("NP", [make_leaf("NNP", node.name.english, node, "noun")])
+        case Pronoun():
+            text = node.pronoun.english if role == "subject" else node.pronoun.english_object
+            return Branch("NP", [make_leaf("PRP", text, node, "noun")])
+        case Coordination():
+            conjunction = make_leaf("CC", "and", node, "and")
+            return Branch("NP", [phrase(node.first, role), conjunction, phrase(node.second, role)])
+        case InterrogativePronoun():
+            text = "what" if not node.human else "who" if role == "subject" else "whom"
+            return Branch("WHNP", [make_leaf("WP", text, node, "noun")])
+    return Branch("NP", [make_leaf("PRP", "it", node, "noun")])
+
+
+def noun_phrase(node: NounPhrase) -> Branch:
+    """Returns an NP with the modifier of the noun."""
+    modifier = node.modifier
+    core = Branch("NP", [*determiners(node), *core_words(node)])
+    match modifier:
+        case Possessor(owner, False):
+            of = make_leaf("IN", "of", owner, "determiner")
+            return Branch("NP", [core, Branch("PP", [of, phrase(owner, "object")])])
+        case PrepositionalModifier():
+            preposition = make_leaf("IN", modifier.attribute.english, modifier, "preposition")
+            return Branch("NP", [core, Branch("PP", [preposition, phrase(modifier.phrase, "object")])])
+        case Clause():
+            return Branch("NP", [core, relative(modifier, node)])
+    return core
+
+
+def determiners(node: NounPhrase) -> list[Tree]:
+    """Returns the determiner, or a possessor such as "the teacher's" in its place."""
+    if isinstance(node.modifier, Possessor) and node.modifier.before:
+        owner = phrase(node.modifier.owner, "object")
+        last = owner.children[-1]
+        assert isinstance(last, Leaf)
+        mark = "'" if last.tag == "NNS" and last.text.endswith("s") else "'s"
+        return [Branch("NP", [*owner.children, Leaf("POS", mark, last.keys)])]
+    if not node.determiner:
+        return []
+    text = node.determiner.english
+    if text == "a":
+        text = english_inflection.indefinite_article(first_leaf(core_words(node)[0]).text)
+    return [make_leaf(node.determiner.tag, text, node, "determiner")]
+
+
+def core_words(node: NounPhrase) -> list[Tree]:
+    """Returns numeral, adjective and noun."""
+    words: list[Tree] = []
+    if node.numeral:
+        words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
+    if node.adjective_phrase:
+        branch = adjective_phrase(node.adjective_phrase)
+        words += [branch] if node.adjective_phrase.very else branch.children
+    plural = node.number == "plural"
+    text = node.noun.english_plural if plural else node.noun.english
+    words.append(make_leaf("NNS" if plural else "NN", text, node, "noun"))
+    return words
+
+
+def adjective_phrase(node: AdjectivePhrase) -> Branch:
+    """Returns the ADJP of an adjective, with or without "very"."""
+    very: list[Tree] = [make_leaf("RB", "very", node, "very")] if node.very else []
+    return Branch("ADJP", [*very, make_leaf("JJ", node.adjective.english, node, "adjective")])
+
+
+# Adverbials ----------------------------------------------------------------------------------------------
+
+
+def fronted(adjuncts: Adjuncts) -> Tree | None:
+    """Returns the adverbial before the subject."""
+    match adjuncts.front:
+        case "time" if adjuncts.time:
+            return time(adjuncts.time)
+        case "place" if adjuncts.place:
+            return place(adjuncts.place)
+        case "remark" if adjuncts.remark:
+            return Branch("ADVP", [make_leaf("RB", adjuncts.remark.english, adjuncts, "remark")])
+    return None
+
+
+def place(node: Place) -> Branch:
+    """Returns the PP of a place or a direction."""
+    preposition = make_leaf("TO" if node.english == "to" else "IN", node.english, node, "preposition")
+    return Branch("PP", [preposition, phrase(node.phrase, "object")])
+
+
+def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
+    """Returns an adverbial of time."""
+    match node:
+        case TimeExpression():
+            tree, _ = _with_keys(TIME_TREES[node.time.english], node, node.time.aligned)
+            return tree
+        case EventTime():
+            preposition = make_leaf("IN", node.english, node, "preposition")
+            return Branch("PP", [preposition, phrase(node.phrase, "object")])
+    return clock(node)
+
+
+def clock(node: ClockTime) -> Branch:
+    """Returns "at half past seven", "at quarter to three", "at five o'clock"."""
+    at = make_leaf("IN", "at", node, "at")
+    hour = make_leaf("CD", node.hour.english, node, "hour")
+    if node.relation == "full":
+        return Branch("PP", [at, Branch("NP", [hour, make_leaf("RB", "o'clock", node, "relation")])])
+    fraction = make_leaf("NN", "half" if node.relation == "half" else "quarter", node, "fraction")
+    relation = make_leaf("IN", "to" if node.relation == "to" else "past", node, "relation")
+    return Branch("PP", [at, Branch("NP", [Branch("NP", [fraction]), Branch("PP", [relation, Branch("NP", [hour])])])])
+
+
+def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -> tuple[Tree, int]:
+    """Returns a copy whose leaves are numbered from the right, as in German, and the number of leaves so far.
+
+    Leaves beyond `aligned` share the last number.
+    """
+    if isinstance(tree, Leaf):
+        return make_leaf(tree.tag, tree.text, node, str(min(right + 1, aligned))), right + 1
+    children: list[Tree] = []
+    for child in reversed(tree.children):
+        numbered, right = _with_keys(child, node, aligned, right)
+        children.append(numbered)
+    return Branch(tree.label, children[::-1]), right
+
+
+# Sentences ------------------------------------------------------------------------------------------------
+
+
+def sentence(node: Sentence) -> Branch:
+    """Returns the tree of a sentence."""
+    if node.mood == "question":
+        return question(node.clause)
+    end = Leaf(".", ".", (END,))
+    first = statement(node.clause)
+    if node.conjunction and node.second:
+        comma = make_leaf(",", ",", node.clause, "comma")
+        conjunction = make_leaf("CC", node.conjunction[0], node, "conjunction")
+        return Branch("S", [first, comma, conjunction, statement(node.second), end])
+    if not node.subordinate:
+        return Branch("S", [*first.children, end])
+    below = subordinate(node.subordinate)
+    if node.subordinate_first:
+        return Branch("S", [below, make_leaf(",", ",", node.subordinate, "comma"), *first.children, end])
+    *head, verbs = first.children
+    assert isinstance(verbs, Branch)
+    return Branch("S", [*head, Branch("VP", [*verbs.children, below]), end])
+
+
+def statement(clause: Clause) -> Branch:
+    """Returns S: the opening adverbial, the subject, the verb phrase."""
+    front = fronted(clause.adjuncts)
+    opening: list[Tree] = [front, Leaf(",", ",")] if front else []
+    agreement = agreement_of(clause.subject)
+    return Branch("S", [*opening, phrase(clause.subject, "subject"), verb_phrase(clause, agreement)])
+
+
+def subordinate(node: SubordinateClause) -> Branch:
+    """Returns SBAR: the conjunction and its clause."""
+    if node.english == "when":
+        opening: Tree = Branch("WHADVP", [make_leaf("WRB", node.english, node, "conjunction")])
+    else:
+        opening = make_leaf("IN", node.english, node, "conjunction")
+    return Branch("SBAR", [opening, statement(node.clause)])
+
+
+# Questions -----------------------------------------------------------------------------------------------
+
+
+def question(clause: Clause) -> Branch:
+    """Returns SQ, or SBARQ where an interrogative opens the question."""
+    end = Leaf(".", "?", (END,))
+    agreement = agreement_of(clause.subject)
+    if is_interrogative(clause.subject):
+        opening = Branch("WHNP", phrase(clause.subject, "subject").children)
+        return Branch("SBARQ", [opening, Branch("SQ", [verb_phrase(clause, agreement)]), end])
+    if interrogative := interrogative_opening(clause):
+        return Branch("SBARQ", [interrogative, inverted(clause, agreement), end])
+    return Branch("SQ", [*inverted(clause, agreement).children, end])
+
+
+def interrogative_opening(clause: Clause) -> Branch | None:
+    """Returns the interrogative adverb or object; None in a yes/no question."""
+    if adverb := clause.adjuncts.question:
+        return Branch("WHADVP", [make_leaf("WRB", adverb.english, clause, "question")])
+    for number, filler in enumerate(clause.objects):
+        if is_interrogative(filler):
+            words = Branch("WHNP", phrase(filler, "object").children)
+            return _with_preposition(clause, number, words, "WHPP")
+    return None
+
+
+def _with_preposition(clause: Clause, number: int, words: Branch, label: str) -> Branch:
+    """Returns an object with the preposition of its slot, if there is one; a fronted recipient takes "to"."""
+    slot = clause.verb.slots[number]
+    fronted_recipient = label == "WHPP" and len(clause.verb.slots) > 1 and slot.case == "dative"
+    preposition = slot.english or ("to" if fronted_recipient else "")
+    if not preposition:
+        return words
+    keys = ((id(clause), f"preposition{number}"),) if slot.german else first_leaf(words).keys
+    return Branch(label, [Leaf("TO" if preposition == "to" else "IN", preposition, keys), words])
+
+
+# Verb phrases --------------------------------------------------------------------------------------------
+
+MODALS = ("will", "can", "could", "must", "should", "may")
+PARTICLES = {"asleep": ("ADJP", "JJ"), "forward": ("ADVP", "RB")}  # any other is PRT
+FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("was", "was", "were")}
+
+
+class Auxiliary(NamedTuple):
+    """An auxiliary, the tag that it requires of the next verb ("TO": "to" and the base form), and its role."""
+
+    word: str
+    next_tag: str
+    role: str
+
+
+def auxiliaries(form: VerbForm) -> list[Auxiliary]:
+    """Returns the auxiliaries of a form, without "do"."""
+    chain: list[Auxiliary] = []
+    if form.modal:
+        word, _, to = form.modal.english.partition(" ")
+        chain.append(Auxiliary(word, "TO" if to else "VB", "finite"))
+    if form.tense == "future":
+        chain.append(Auxiliary("will", "VB", "finite"))
+    if form.tense in ("perfect", "pluperfect"):
+        chain.append(Auxiliary("have", "VBN", "finite"))
+    if form.progressive:
+        chain.append(Auxiliary("be", "VBG", "finite"))
+    if form.passive:
+        chain.append(Auxiliary("be", "VBN", "passive" if chain else "finite"))
+    return chain
+
+
+class Link(NamedTuple):
+    """A verb of a chain, and the tag that it requires of the next one."""
+
+    leaf: Leaf
+    next_tag: str
+
+
+def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> list[Link]:
+    """Returns the verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
+    chain = auxiliaries(clause.form)
+    lexical = chain[0].next_tag == "TO" if chain else clause.verb.english != "be"
+    if lexical and (inverted or clause.form.negated):
+        chain.insert(0, Auxiliary("do", "VB", "finite"))
+    tag = finite_tag(clause.form, agreement)
+    links: list[Link] = []
+    for word, following, role in chain:
+        leaf = make_leaf("MD" if word in MODALS else tag, verb_form(word, tag, agreement), clause, role)
+        links.append(Link(leaf, following))
+        tag = "VB" if following == "TO" else following
+    verb = clause.verb
+    keys = ((id(clause), "verb"),) if links else ((id(clause), "finite"), (id(clause), "verb"))
+    text = verb_form(verb.english, tag, agreement, verb.past, verb.participle)
+    return [*links, Link(Leaf(tag, text, keys), "")]
+
+
+def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", participle: str = "") -> str:
+    """Returns a verb in the form of a tag; `agreement` is for "be"."""
+    if word in MODALS:
+        return word
+    if word == "be" and tag in FINITE_BE:
+        return FINITE_BE[tag][agreement]
+    return english_inflection.verb(word, tag, past, participle)
+
+
+def finite_tag(form: VerbForm, agreement: Agreement) -> str:
+    """Returns the tag of the first verb: infinitive, past, or present in agreement with the subject."""
+    if form.tense == "infinitive":
+        return "VB"
+    past = form.tense in ("past", "pluperfect")
+    return "VBD" if past else "VBZ" if agreement == Agreement.SINGULAR else "VBP"
+
+
+def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
+    """Returns nested VPs, the finite verb outermost."""
+    links = verb_chain(clause, agreement)
+    middle = _negation_and_frequency(clause)
+    if len(links) == 1 and clause.verb.english != "be":
+        return Branch("VP", [*middle, links[0].leaf, *completions(clause)])
+    return _nested(links, middle, clause)
+
+
+def _negation_and_frequency(clause: Clause) -> list[Tree]:
+    """Returns "not" and the adverb of frequency, which stand beside the finite verb."""
+    words: list[Tree] = []
+    if clause.form.negated:
+        words.append(make_leaf("RB", "not", clause, "not"))
+    if frequency := clause.adjuncts.frequency:
+        words.append(Branch("ADVP", [make_leaf("RB", frequency.english, clause, "frequency")]))
+    return words
+
+
+def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
+    """Returns the VP of a chain of verbs; `middle` follows the first one."""
+    (leaf, following), *rest = links
+    if not rest:
+        return Branch("VP", [leaf, *middle, *completions(clause)])
+    inner = _nested(rest, [], clause)
+    if following == "TO":
+        inner = Branch("S", [Branch("VP", [Leaf("TO", "to", leaf.keys), inner])])
+    return Branch("VP", [leaf, *middle, inner])
+
+
+def inverted(clause: Clause, agreement: Agreement) -> Branch:
+    """Returns SQ: the finite verb before its subject."""
+    (leaf, _), *rest = verb_chain(clause, agreement, inverted=True)
+    head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_negation_and_frequency(clause)]
+    return Branch("SQ", [*head, *([_nested(rest, [], clause)] if rest else completions(clause))])
+
+
+def completions(clause: Clause) -> list[Tree]:
+    """Returns what follows the main verb: particle, objects, agent, manner, place, time, clause."""
+    trees = objects(clause)
+    adjuncts, complement = clause.adjuncts, clause.complement
+    if isinstance(complement, AdjectivePhrase):
+        trees.append(adjective_phrase(complement))
+    if isinstance(complement, Place):
+        trees.append(place(complement))
+    if clause.agent:
+        trees.append(Branch("PP", [make_leaf("IN", "by", clause, "by"), phrase(clause.agent, "object")]))
+    if adjuncts.manner:
+        trees.append(Branch("ADVP", [make_leaf("RB", adjuncts.manner.english, clause, "manner")]))
+    if adjuncts.place and adjuncts.front != "place":
+        trees.append(place(adjuncts.place))
+    if adjuncts.time and adjuncts.front != "time":
+        trees.append(time(adjuncts.time))
+    if isinstance(complement, SubordinateClause):
+        trees.append(subordinate(complement))
+    if isinstance(complement, Clause):
+        to = make_leaf("TO", "to", complement, "to")
+        trees.append(Branch("S", [Branch("VP", [to, verb_phrase(complement, Agreement.SINGULAR)])]))
+    return trees
+
+
+def objects(clause: Clause) -> list[Tree]:
+    """Returns particle and objects; a recipient with "to" comes last, the particle follows a pronoun."""
+    verb = clause.verb
+    trees: list[Tree] = [
+        _with_preposition(clause, number, phrase(filler, "object"), "PP")
+        for number, filler in enumerate(clause.objects)
+        if not isinstance(filler, Gap) and not is_interrogative(filler)
+    ]
+    if len(trees) == 2 and verb.slots[0].english == "to":
+        trees.reverse()
+    if not verb.particle:
+        return trees
+    label, tag = PARTICLES.get(verb.particle, ("PRT", "RP"))
+    particle: Tree = Branch(label, [make_leaf(tag, verb.particle, clause, "verb")])
+    pronoun = bool(clause.objects) and isinstance(clause.objects[0], Pronoun) and not verb.slots[0].english
+    return [*trees, particle] if pronoun else [particle, *trees]
+
+
+# Relative clauses ----------------------------------------------------------------------------------------
+
+
+def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
+    """Returns SBAR: the relative pronoun and the clause with the gap."""
+    human = "person" in antecedent.noun.classes
+    if isinstance(clause.subject, Gap):
+        body = Branch("S", [verb_phrase(clause, agreement_of(antecedent))])
+        return Branch("SBAR", [_relative_pronoun(clause, "who" if human else "that"), body])
+    number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
+    thing = "which" if clause.verb.slots[number].english else "that"
+    head = _with_preposition(clause, number, _relative_pronoun(clause, "whom" if human else thing), "WHPP")
+    return Branch("SBAR", [head, statement(clause)])
+
+
+def _relative_pronoun(clause: Clause, word: str) -> Branch:
+    return Branch("WHNP", [make_leaf("WDT" if word in ("that", "which") else "WP", word, clause, "gap")])

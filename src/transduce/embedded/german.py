@@ -1,0 +1,481 @@
+"""German: a function named after a constituent realises a node of the abstract sentence as words in order."""
+
+from typing import NamedTuple, TypeAlias
+
+from transduce.embedded import german_inflection
+from transduce.embedded.lexicon import DETERMINERS, NUMERALS, Adverb, Case, Slot, find_entry
+from transduce.embedded.syntax import (
+    END,
+    AdjectivePhrase,
+    Agreement,
+    Clause,
+    ClockTime,
+    Coordination,
+    EventTime,
+    Expletive,
+    Gap,
+    InterrogativePronoun,
+    Key,
+    NamePhrase,
+    NounPhrase,
+    Phrase,
+    Place,
+    Possessor,
+    PrepositionalModifier,
+    Pronoun,
+    Sentence,
+    SubordinateClause,
+    TimeExpression,
+    agreement_of,
+    is_interrogative,
+)
+
+
+class Word(NamedTuple):
+    """A word and its alignment keys."""
+
+    text: str
+    keys: tuple[Key, ...] = ()
+
+
+Words: TypeAlias = list[Word]
+
+THE = find_entry(DETERMINERS, "the")
+A = find_entry(DETERMINERS, "a")
+HOURS = {numeral.hour: numeral.german for numeral in NUMERALS if numeral.hour}
+INTERROGATIVE = {"nominative": "wer", "accusative": "wen", "dative": "wem"}
+
+
+class Constituent(NamedTuple):
+    """The words of a phrase, and the relative clause at its end, which may move behind the verb."""
+
+    words: Words
+    tail: Words
+
+
+def make_word(text: str, node: object, role: str) -> Word:
+    """Returns a word that is aligned to the words with this role of the same node."""
+    return Word(text, ((id(node), role),))
+
+
+def single_word(text: str, node: object, role: str) -> Constituent:
+    """Returns a phrase of one word."""
+    return Constituent([make_word(text, node, role)], [])
+
+
+# Noun phrases --------------------------------------------------------------------------------------------
+
+
+def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent:
+    """Returns a phrase in a case; `negation` is the key of a "not" that turns the article into "kein"."""
+    match node:
+        case NounPhrase():
+            return noun_phrase(node, case, negation)
+        case NamePhrase():
+            return single_word(node.name.german, node, "noun")
+        case Pronoun():
+            return single_word(getattr(node.pronoun, case), node, "noun")
+        case Coordination():
+            first, second = phrase(node.first, case), phrase(node.second, case)
+            return Constituent([*first.words, make_word("und", node, "and"), *second.words], second.tail)
+        case InterrogativePronoun():
+            return single_word(INTERROGATIVE[case] if node.human else "was", node, "noun")
+    return single_word("es", node, "noun")
+
+
+def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
+    """Returns article, numeral, adjective, noun and modifier; a relative clause is the tail."""
+    column = german_inflection.column(node.noun.gender, node.number)
+    words, declension = article(node, case, column, negation)
+    if node.numeral:
+        words.append(make_word(node.numeral.german, node, "numeral"))
+    if node.adjective_phrase:
+        text = german_inflection.adjective(node.adjective_phrase.adjective, declension, case, column)
+        words += adjective_phrase(node.adjective_phrase, text)
+    words.append(make_word(german_inflection.noun(node.noun, case, node.number), node, "noun"))
+    following = modifier(node)
+    return Constituent(words + following.words, following.tail)
+
+
+def article(node: NounPhrase, case: Case, column: int, negation: Key | None) -> tuple[Words, str]:
+    """Returns the article, or a name in its place, and the declension that it requires of an adjective."""
+    match node.modifier:
+        case Possessor(NamePhrase(name) as owner, _):
+            return [make_word(german_inflection.possessive_name(name.german), owner, "noun")], ""
+        case Possessor(owner, True):
+            # "the teacher's car" is "das Auto des Lehrers": German adds an article that English does not have.
+            return [Word(german_inflection.determiner(THE, case, column), ())], THE.declension
+    key = (id(node), "determiner")
+    if negation:
+        return [Word("k" + german_inflection.determiner(A, case, column), (negation, key))], A.declension
+    if not node.determiner:
+        return [], ""
+    return [Word(german_inflection.determiner(node.determiner, case, column), (key,))], node.determiner.declension
+
+
+def modifier(node: NounPhrase) -> Constituent:
+    """Returns what follows the noun."""
+    match node.modifier:
+        case Possessor(owner, _) if isinstance(owner, NounPhrase):
+            return phrase(owner, "genitive")
+        case PrepositionalModifier(attribute, filler):
+            return prepositional(attribute.german, attribute.case, filler, (id(node.modifier), "preposition"))
+        case Clause():
+            return Constituent([], relative(node.modifier, node))
+    return Constituent([], [])
+
+
+def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
+    """Returns an adjective, inflected to `text`, with or without "sehr"."""
+    very = [make_word("sehr", node, "very")] if node.very else []
+    return [*very, make_word(text, node, "adjective")]
+
+
+# Adverbials ----------------------------------------------------------------------------------------------
+
+
+def place(node: Place) -> Constituent:
+    """Returns a phrase of place or direction."""
+    return prepositional(node.german, node.case, node.phrase, (id(node), "preposition"))
+
+
+def time(node: TimeExpression | ClockTime | EventTime) -> Words:
+    """Returns an adverbial of time."""
+    match node:
+        case TimeExpression():
+            texts = node.time.german.split()
+            numbers = [min(len(texts) - position, node.time.aligned) for position in range(len(texts))]
+            return [make_word(text, node, str(number)) for text, number in zip(texts, numbers, strict=True)]
+        case EventTime():
+            return prepositional(node.german, node.case, node.phrase, (id(node), "preposition")).words
+    return clock(node)
+
+
+def clock(node: ClockTime) -> Words:
+    """Returns "um fünf Uhr", "um halb acht", "um Viertel vor drei"; "halb" counts towards the next hour."""
+    at, hour = make_word("um", node, "at"), node.hour
+    match node.relation:
+        case "full":
+            name = "ein" if hour.hour == 1 else hour.german
+            return [at, make_word(name, node, "hour"), make_word("Uhr", node, "relation")]
+        case "half":
+            half = Word("halb", ((id(node), "fraction"), (id(node), "relation")))
+            return [at, half, make_word(HOURS[hour.hour % 12 + 1], node, "hour")]
+        case _:
+            relation = make_word("vor" if node.relation == "to" else "nach", node, "relation")
+            return [at, make_word("Viertel", node, "fraction"), relation, make_word(hour.german, node, "hour")]
+
+
+def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Constituent:
+    """Returns a phrase behind its preposition, contracted with its article unless a relative clause stresses that."""
+    inner = phrase(filler, case)
+    if not preposition:
+        return inner
+    first, *rest = inner.words
+    contraction = german_inflection.CONTRACTIONS.get((preposition, first.text))
+    if contraction and not inner.tail:
+        return Constituent([Word(contraction, (key, *first.keys)), *rest], inner.tail)
+    return Constituent([Word(preposition, (key,)), *inner.words], inner.tail)
+
+
+# The middle field: the constituents between the two brackets of verbs -------------------------------------
+
+
+def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
+    """Returns the words between the two brackets, and the relative clause that moves behind the second one.
+
+    The order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects, "nicht", agent, place,
+    prepositional objects, complement.
+    """
+    adjuncts = clause.adjuncts
+    parts = opening_part(clause, with_subject)
+    if adjuncts.time and adjuncts.front != "time":
+        parts.append(Constituent(time(adjuncts.time), []))
+    if not _has_late_frequency(clause):  # "nie" and "schon" follow later, where "nicht" stands
+        parts += _adverb(clause, adjuncts.frequency, "frequency")
+    parts += bare_objects(clause)
+    if clause.agent:
+        parts.append(prepositional("von", "dative", clause.agent, (id(clause), "by")))
+    if adjuncts.place and adjuncts.front != "place":
+        parts.append(place(adjuncts.place))
+    parts += [object_phrase(clause, number) for number, slot, _ in _objects_in_place(clause) if slot.german]
+    match clause.complement:
+        case AdjectivePhrase(adjective):
+            parts.append(Constituent(adjective_phrase(clause.complement, adjective.german), []))
+        case Place():
+            parts.append(place(clause.complement))
+    words: Words = []
+    for part in parts[:-1]:
+        words += part.words + part.tail
+    return (words + parts[-1].words, parts[-1].tail) if parts else ([], [])
+
+
+def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
+    """Returns the subject and the pronouns.
+
+    A pronoun precedes a subject that is a noun, except "sie", which could be taken for the subject.
+    """
+    node = clause.subject
+    pronouns = _reflexive(clause) + _pronoun_objects(clause)
+    if not with_subject or isinstance(node, Gap):
+        return pronouns
+    words, tail = phrase(node, "nominative")
+    subject = Constituent(words + tail, [])
+    if isinstance(node, Pronoun | Expletive):
+        return [subject, *pronouns]
+    first = [part for part in pronouns if part.words[0].text.lower() != "sie"]
+    return [*first, subject, *(part for part in pronouns if part not in first)]
+
+
+def _reflexive(clause: Clause) -> list[Constituent]:
+    """Returns the pronoun of a reflexive verb."""
+    if not clause.verb.reflexive:
+        return []
+    subject = clause.subject
+    text = subject.pronoun.reflexive if isinstance(subject, Pronoun) else "sich"
+    return [single_word(text, clause, "verb")]
+
+
+def _adverb(clause: Clause, adverb: Adverb | None, role: str) -> list[Constituent]:
+    return [single_word(adverb.german, clause, role)] if adverb else []
+
+
+def _has_late_frequency(clause: Clause) -> bool:
+    """Whether the adverb of frequency follows definite objects."""
+    return clause.adjuncts.frequency is not None and clause.adjuncts.frequency.kind == "late"
+
+
+def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
+    """Returns number, slot and phrase of the objects that have not moved out of the middle field."""
+    return [
+        (number, clause.verb.slots[number], filler)
+        for number, filler in enumerate(clause.objects)
+        if not isinstance(filler, Gap) and not is_interrogative(filler)
+    ]
+
+
+def _pronoun_objects(clause: Clause) -> list[Constituent]:
+    """Returns the objects that are pronouns, the accusative before the dative."""
+    pronouns = [
+        (slot.case, object_phrase(clause, number))
+        for number, slot, filler in _objects_in_place(clause)
+        if isinstance(filler, Pronoun) and not slot.german
+    ]
+    return [part for _, part in sorted(pronouns, key=lambda pair: pair[0])]
+
+
+def bare_objects(clause: Clause) -> list[Constituent]:
+    """Returns the objects without a preposition, and the adverbs between definite and indefinite objects.
+
+    "nicht" comes last, unless it has become the "kein" of an object.
+    """
+    adjuncts = clause.adjuncts
+    adverbs = _adverb(clause, adjuncts.frequency, "frequency") if _has_late_frequency(clause) else []
+    adverbs += _adverb(clause, adjuncts.manner, "manner")
+    negation = [single_word("nicht", clause, "not")] if clause.form.negated else []
+    parts: list[Constituent] = []
+    for number, slot, filler in _objects_in_place(clause):
+        if slot.german or isinstance(filler, Pronoun):
+            continue
+        if _is_indefinite(filler) and negation:
+            parts.append(object_phrase(clause, number, (id(clause), "not")))
+            negation = []
+        elif _is_indefinite(filler):
+            parts += [*adverbs, object_phrase(clause, number)]
+            adverbs = []
+        else:
+            parts.append(object_phrase(clause, number))
+    return _with_tail_last([*parts, *adverbs, *negation])
+
+
+def _with_tail_last(parts: list[Constituent]) -> list[Constituent]:
+    """Moves the relative clause of the last object behind the adverbs that follow that object."""
+    tails = [part.tail for part in parts if part.tail]
+    if not tails:
+        return parts
+    *before, last = [part._replace(tail=[]) for part in parts]
+    return [*before, last._replace(tail=tails[-1])]
+
+
+def _is_indefinite(filler: Phrase) -> bool:
+    """Whether "not" becomes "kein" before the phrase."""
+    if not isinstance(filler, NounPhrase) or isinstance(filler.modifier, Possessor):
+        return False
+    return filler.determiner is None or filler.determiner.english == "a"
+
+
+def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> Constituent:
+    """Returns an object in the case of its slot, behind the preposition of its slot."""
+    slot, filler = clause.verb.slots[number], clause.objects[number]
+    if not slot.german:
+        return phrase(filler, slot.case, negation)
+    return prepositional(slot.german, slot.case, filler, preposition_key(clause, number))
+
+
+def preposition_key(clause: Clause, number: int) -> Key:
+    """Returns the key of a German preposition: that of the English preposition, or of the verb where there is none."""
+    return (id(clause), f"preposition{number}" if clause.verb.slots[number].english else "verb")
+
+
+# Clauses and sentences: the two brackets of verbs, and the fields around them -----------------------------
+
+
+def sentence(node: Sentence) -> Words:
+    """Returns the words of a sentence; the caller merges commas that are doubled or precede the end."""
+    end = Word("?" if node.mood == "question" else ".", (END,))
+    if node.mood == "question":
+        return [*main(node.clause, question_opening(node.clause)), end]
+    if node.subordinate and node.subordinate_first:
+        return [*main(node.clause, subordinate(node.subordinate)), end]
+    words = main(node.clause, fronted(node.clause))
+    if node.conjunction and node.second:
+        comma = make_word(",", node.clause, "comma")
+        conjunction = make_word(node.conjunction[1], node, "conjunction")
+        return [*words, comma, conjunction, *main(node.second, fronted(node.second)), end]
+    if node.subordinate:
+        words += subordinate(node.subordinate)
+    return [*words, end]
+
+
+def main(clause: Clause, opening: Words | None) -> Words:
+    """Returns a clause with the verb second: opening, finite verb, middle field, other verbs, postponed clauses.
+
+    Without an opening (None) the subject opens the clause; an empty opening leaves the verb first, as in yes/no
+    questions.
+    """
+    verbs = predicate(clause, agreement_of(clause.subject))
+    middle, tail = middle_field(clause, with_subject=opening is not None)
+    if opening is None:
+        subject = phrase(clause.subject, "nominative")
+        opening = subject.words + subject.tail
+    return [*opening, verbs.finite, *middle, *verbs.separated(), *tail, *clausal_object(clause)]
+
+
+def verb_last(clause: Clause, agreement: Agreement) -> Words:
+    """Returns a clause with the verb at its end, as behind a conjunction or a relative pronoun."""
+    verbs = predicate(clause, agreement)
+    middle, tail = middle_field(clause, with_subject=True)
+    return [*middle, *verbs.joined(), *tail, *clausal_object(clause)]
+
+
+def subordinate(node: SubordinateClause) -> Words:
+    """Returns comma, conjunction, the clause with its verb at the end, comma."""
+    comma = make_word(",", node, "comma")
+    conjunction = make_word(node.german, node, "conjunction")
+    return [comma, conjunction, *verb_last(node.clause, agreement_of(node.clause.subject)), comma]
+
+
+def relative(clause: Clause, antecedent: NounPhrase) -> Words:
+    """Returns comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
+    column = german_inflection.column(antecedent.noun.gender, antecedent.number)
+    comma = Word(",")
+    if isinstance(clause.subject, Gap):
+        pronoun = make_word(german_inflection.RELATIVE["nominative"][column], clause, "gap")
+        return [comma, pronoun, *verb_last(clause, agreement_of(antecedent)), comma]
+    number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
+    slot = clause.verb.slots[number]
+    pronoun = make_word(german_inflection.RELATIVE[slot.case][column], clause, "gap")
+    preposition = [Word(slot.german, (preposition_key(clause, number),))] if slot.german else []
+    return [comma, *preposition, pronoun, *verb_last(clause, agreement_of(clause.subject)), comma]
+
+
+def infinitive(clause: Clause) -> Words:
+    """Returns an infinitive clause with "zu", between commas."""
+    middle, tail = middle_field(clause, with_subject=False)
+    verb = clause.verb
+    to, lexical = (id(clause), "to"), ((id(clause), "finite"), (id(clause), "verb"))
+    if verb.prefix:
+        verbs = [Word(german_inflection.infinitive(verb, marked=True), (to, *lexical))]
+    else:
+        verbs = [Word("zu", (to,)), Word(verb.german, lexical)]
+    return [Word(","), *middle, *verbs, *tail, Word(",")]
+
+
+def clausal_object(clause: Clause) -> Words:
+    """Returns a clause in place of an object, behind the verbs."""
+    match clause.complement:
+        case SubordinateClause():
+            return subordinate(clause.complement)
+        case Clause():
+            return infinitive(clause.complement)
+    return []
+
+
+# Openings ------------------------------------------------------------------------------------------------
+
+
+def fronted(clause: Clause) -> Words | None:
+    """Returns the adverbial that opens a clause; None where the subject opens it."""
+    adjuncts = clause.adjuncts
+    match adjuncts.front:
+        case "time" if adjuncts.time:
+            return time(adjuncts.time)
+        case "place" if adjuncts.place:
+            return place(adjuncts.place).words
+        case "remark" if adjuncts.remark:
+            return [make_word(adjuncts.remark.german, adjuncts, "remark")]
+    return None
+
+
+def question_opening(clause: Clause) -> Words | None:
+    """Returns the interrogative adverb or object; None where it is the subject, nothing in a yes/no question."""
+    if is_interrogative(clause.subject):
+        return None
+    if adverb := clause.adjuncts.question:
+        return [make_word(adverb.german, clause, "question")]
+    for number, filler in enumerate(clause.objects):
+        if is_interrogative(filler):
+            return object_phrase(clause, number).words
+    return []
+
+
+# Verbs ---------------------------------------------------------------------------------------------------
+
+
+class Verbs(NamedTuple):
+    """The verbs of a clause: the finite one, its separable prefix, the non-finite ones in their order at the end."""
+
+    finite: Word
+    prefix: str
+    nonfinite: Words
+
+    def separated(self) -> Words:
+        """Returns the right bracket of a main clause."""
+        return [Word(self.prefix, self.finite.keys)] if self.prefix else self.nonfinite
+
+    def joined(self) -> Words:
+        """Returns all verbs at the end of a clause."""
+        return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
+
+
+def predicate(clause: Clause, agreement: Agreement) -> Verbs:
+    """Returns the verbs of a clause in its form."""
+    form, verb = clause.form, clause.verb
+    if form.modal:
+        text = form.modal.plural if agreement == Agreement.PLURAL else form.modal.singular
+        return Verbs(make_word(text, clause, "finite"), "", infinitives(clause))
+    if form.tense == "future":
+        finite = make_word(german_inflection.present("werden", "", agreement), clause, "finite")
+        return Verbs(finite, "", infinitives(clause))
+    participle = make_word(german_inflection.participle(verb), clause, "verb")
+    if form.tense in ("perfect", "pluperfect"):
+        auxiliary = "sein" if form.passive else verb.auxiliary
+        inflect = german_inflection.past if form.tense == "pluperfect" else german_inflection.present
+        been = [make_word("worden", clause, "passive")] if form.passive else []
+        return Verbs(make_word(inflect(auxiliary, "", agreement), clause, "finite"), "", [participle, *been])
+    if form.tense == "past":
+        inflect, irregular = german_inflection.past, verb.german_past
+    else:
+        inflect, irregular = german_inflection.present, verb.present
+    if form.passive:
+        return Verbs(make_word(inflect("werden", "", agreement), clause, "finite"), "", [participle])
+    keys = ((id(clause), "finite"), (id(clause), "verb"))
+    return Verbs(Word(inflect(verb.german, irregular, agreement), keys), verb.prefix, [])
+
+
+def infinitives(clause: Clause) -> Words:
+    """Returns what follows a modal: the infinitive, or the participle and "werden"."""
+    if clause.form.passive:
+        participle = make_word(german_inflection.participle(clause.verb), clause, "verb")
+        return [participle, make_word("werden", clause, "passive")]
+    return [make_word(german_inflection.infinitive(clause.verb, marked=False), clause, "verb")]

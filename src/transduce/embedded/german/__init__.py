@@ -1,1 +1,0 @@
-"""German: a function named after a constituent realises a node of the abstract sentence as words in order."""

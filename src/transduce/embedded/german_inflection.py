@@ -1,0 +1,156 @@
+"""German inflection: articles, adjectives, nouns, verbs."""
+
+from functools import cache
+
+from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb
+from transduce.embedded.syntax import Agreement
+
+# Endings in the order masculine, feminine, neuter, plural.
+DEFINITE = {
+    "nominative": ("der", "die", "das", "die"),
+    "accusative": ("den", "die", "das", "die"),
+    "dative": ("dem", "der", "dem", "den"),
+    "genitive": ("des", "der", "des", "der"),
+}
+RELATIVE = DEFINITE | {
+    "dative": ("dem", "der", "dem", "denen"),
+    "genitive": ("dessen", "deren", "dessen", "deren"),
+}
+LIKE_DIESER = {
+    "nominative": ("er", "e", "es", "e"),
+    "accusative": ("en", "e", "es", "e"),
+    "dative": ("em", "er", "em", "en"),
+    "genitive": ("es", "er", "es", "er"),
+}
+LIKE_EIN = LIKE_DIESER | {
+    "nominative": ("", "e", "", "e"),
+    "accusative": ("en", "e", "", "e"),
+}
+STRONG = LIKE_DIESER | {"genitive": ("en", "er", "en", "er")}
+WEAK = {
+    "nominative": ("e", "e", "e", "en"),
+    "accusative": ("en", "e", "e", "en"),
+    "dative": ("en", "en", "en", "en"),
+    "genitive": ("en", "en", "en", "en"),
+}
+MIXED = WEAK | {
+    "nominative": ("er", "e", "es", "en"),
+    "accusative": ("en", "e", "es", "en"),
+}
+DETERMINER_ENDINGS = {"dies": LIKE_DIESER, "strong": LIKE_DIESER, "ein": LIKE_EIN}
+ADJECTIVE_ENDINGS = {"definite": WEAK, "dies": WEAK, "strong": STRONG, "ein": MIXED, "": STRONG}
+
+CONTRACTIONS = {
+    ("an", "dem"): "am",
+    ("an", "das"): "ans",
+    ("bei", "dem"): "beim",
+    ("in", "dem"): "im",
+    ("in", "das"): "ins",
+    ("von", "dem"): "vom",
+    ("zu", "dem"): "zum",
+    ("zu", "der"): "zur",
+}
+
+# First person singular, third person singular, plural.
+PRESENT = {
+    "sein": ("bin", "ist", "sind"),
+    "haben": ("habe", "hat", "haben"),
+    "werden": ("werde", "wird", "werden"),
+    "wissen": ("weiß", "weiß", "wissen"),
+}
+PAST = {"sein": "war", "haben": "hatte", "werden": "wurde"}
+INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer")
+
+
+def column(gender: Gender, number: Number) -> int:
+    """Returns the column of the tables of endings."""
+    return 3 if number == "plural" else "mfn".index(gender)
+
+
+@cache
+def determiner(word: Determiner, case: Case, column: int) -> str:
+    """Declines an article or another determiner."""
+    if word.declension == "definite":
+        return DEFINITE[case][column]
+    return word.german + DETERMINER_ENDINGS[word.declension][case][column]
+
+
+@cache
+def adjective(word: Adjective, declension: str, case: Case, column: int) -> str:
+    """Declines an adjective before a noun; `declension` is that of its determiner, empty where there is none."""
+    ending = ADJECTIVE_ENDINGS[declension][case][column]
+    return word.stem + (ending[1:] if word.stem.endswith("e") else ending)
+
+
+@cache
+def noun(word: Noun, case: Case, number: Number) -> str:
+    """Declines a noun."""
+    if number == "plural":
+        return word.plural + ("n" if case == "dative" and not word.plural.endswith(("n", "s")) else "")
+    if word.gender == "f" or case == "nominative":
+        return word.german
+    weak = word.gender == "m" and word.genitive.endswith("n")
+    if weak or case == "genitive":
+        return word.genitive or genitive(word.german)
+    return word.german
+
+
+def genitive(german: str) -> str:
+    """Returns the regular genitive of a masculine or neuter noun: -es after a sibilant and one syllable, else -s."""
+    vowels = sum(letter in "aeiouäöüyAEIOUÄÖÜ" for letter in german)
+    for pair in ("ai", "au", "äu", "ee", "ei", "eu", "ie", "oo", "aa", "Ei", "Au"):
+        vowels -= pair in german
+    sibilant = german.endswith(("s", "ß", "x", "z"))
+    return german + ("es" if sibilant or (vowels == 1 and german[-1] not in "aeiouäöü") else "s")
+
+
+def possessive_name(german: str) -> str:
+    """Returns the genitive of a name before its noun."""
+    return german + ("’" if german.endswith(("s", "ß", "x", "z")) else "s")
+
+
+@cache
+def present(verb: str, third: str, agreement: Agreement) -> str:
+    """Returns the present; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
+    if verb in PRESENT:
+        return PRESENT[verb][agreement]
+    if agreement == Agreement.PLURAL:
+        return verb
+    if agreement == Agreement.SINGULAR:
+        return third or stem(verb) + ("et" if needs_e(stem(verb)) else "t")
+    return verb[:-3] + "le" if verb.endswith("eln") else stem(verb) + "e"
+
+
+@cache
+def past(verb: str, strong: str, agreement: Agreement) -> str:
+    """Returns the simple past; `strong` is an irregular singular."""
+    singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
+    return singular if agreement != Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
+
+
+@cache
+def participle(verb: Verb) -> str:
+    """Returns the past participle with its prefix."""
+    regular = stem(verb.german) + ("et" if needs_e(stem(verb.german)) else "t")
+    unstressed = verb.german.startswith(INSEPARABLE) or verb.german.endswith("ieren")
+    base = verb.german_participle or regular if unstressed else verb.german_participle or "ge" + regular
+    return verb.prefix + base
+
+
+@cache
+def infinitive(verb: Verb, marked: bool) -> str:
+    """Returns the infinitive with its prefix; `marked` puts "zu" between the prefix and the verb."""
+    if marked and verb.prefix:
+        return verb.prefix + "zu" + verb.german
+    return verb.prefix + verb.german
+
+
+def stem(verb: str) -> str:
+    """Returns the stem, which takes the endings."""
+    return verb.removesuffix("n") if verb.endswith(("eln", "ern")) else verb.removesuffix("en")
+
+
+def needs_e(stem: str) -> bool:
+    """Whether -t needs an e before it to be pronounceable after this stem."""
+    after_consonant = stem[-2] not in "aeiouäöürlhmn" or stem.endswith("chn")
+    return stem.endswith(("d", "t")) or (stem[-1] in "mn" and after_consonant)

@@ -1,1 +1,0 @@
-"""Baselines: models with which the paper compares the Transformer (sections 2 and 4, Table 2)."""

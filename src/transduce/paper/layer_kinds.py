@@ -1,0 +1,221 @@
+"""The kinds of layers of Table 1, each as its mixing operation alone: no projections, no feed-forward network."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transduce.model.attention import FusedCore
+from transduce.model.attention_scores import DotProduct
+from transduce.model.local_attention import LocalAttention, NeighbourAttention
+from transduce.paper.models.cells import PlainCell, run_cell
+from transduce.paper.models.convolution_mixers import Convolution, SeparableConvolution
+
+States = Float[Tensor, "batch length d_model"]
+
+
+class Shape(NamedTuple):
+    """Sizes of a layer: length n, width d, kernel k, and r neighbours on each side; the paper's r counts both sides."""
+
+    n: int
+    d: int
+    k: int = 3
+    r: int = 16
+
+
+class LayerKind(NamedTuple):
+    """A kind of layer: the paper's statements of its costs, and its operation."""
+
+    name: str
+    complexity: str
+    powers: Mapping[str, float]  # exponents of the complexity, by variable
+    sequential: str
+    path: str
+    build: Callable[[Shape], nn.Module]
+    both_ways: bool = True  # False where a position sees earlier positions only
+
+
+class SelfAttention(nn.Module):
+    """Computes softmax(x xᵀ / √d) x."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.core, self.compatibility = FusedCore(), DotProduct(shape.d**-0.5)
+
+    def forward(self, states: States) -> States:
+        """Applies one head whose queries, keys and values are the states."""
+        head = states.unsqueeze(1)
+        mixed: Tensor = self.core(self.compatibility, head, head, head, None, False, 0.0)
+        return mixed.squeeze(1)
+
+
+class NeighbourMixing(NeighbourAttention):
+    """Self-attention to r neighbours on each side; queries, keys and values are the states."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
+        self.query = self.join = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
+        self.key_value = KeysAndValues()  # type: ignore[assignment]
+
+    def forward(self, states: States) -> States:  # type: ignore[override]
+        """Mixes whole sentences, unmasked."""
+        return self.mix(states, None, causal=False)
+
+
+class KeysAndValues(nn.Module):
+    """Takes the place of the projection to keys and values."""
+
+    def forward(self, states: States) -> Tensor:
+        """Returns the states as keys and as values, concatenated."""
+        return torch.cat([states, states], dim=-1)
+
+
+class Recurrence(nn.Module):
+    """Computes h_t = tanh(W_h h_{t−1} + x_t): the projection of the input is not part of mixing."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.cell = PlainCell(shape.d, shape.d)
+        self.cell.from_input = nn.Identity()  # type: ignore[assignment]
+
+    def forward(self, states: States) -> States:
+        """Applies the cell to one position after another."""
+        return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
+
+    def apply_layer(self, states: States, below: int) -> States:
+        """Applies one step of the recurrence at every position, each from the state before it."""
+        earlier = nn.functional.pad(states, (0, 0, 1, 0))[:, :-1]
+        return self.cell.advance(states.flatten(0, 1), (earlier.flatten(0, 1),))[0].view_as(states)
+
+
+class UnmaskedConvolution(nn.Module):
+    """A convolution that is a mixer, or one of its parts: `whole`, `depthwise` or `pointwise`."""
+
+    def __init__(self, spec: Convolution | SeparableConvolution, d_model: int, part: str) -> None:
+        super().__init__()
+        self.mixer, self.part = spec.build(d_model), part
+
+    def forward(self, states: States) -> States:
+        """Applies the mixer or its part."""
+        if self.part == "depthwise":
+            kernel = self.mixer.kernel
+            padded = nn.functional.pad(states.transpose(1, 2), ((kernel - 1) // 2, kernel // 2))
+            mixed: Tensor = self.mixer.convolution(padded).transpose(1, 2)
+            return mixed
+        if self.part == "pointwise":
+            projected: Tensor = self.mixer.point(states)
+            return projected
+        return self.mixer.mix(states, None, causal=False)
+
+
+class DilatedConvolution(nn.Module):
+    """A causal convolution of a stack whose dilations are 1, k, k² …, as in a ByteNet's decoder."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(shape.d, shape.d, shape.k)
+        self.kernel = shape.k
+
+    def apply_layer(self, states: States, below: int) -> States:
+        """Applies the layer that has `below` layers of the stack below it."""
+        dilation = self.kernel**below
+        padded = nn.functional.pad(states.transpose(1, 2), ((self.kernel - 1) * dilation, 0))
+        mixed = nn.functional.conv1d(padded, self.convolution.weight, self.convolution.bias, dilation=dilation)
+        return mixed.transpose(1, 2)
+
+    def forward(self, states: States) -> States:
+        """Applies the lowest layer: the dilation does not change the cost."""
+        return self.apply_layer(states, 0)
+
+
+def _convolution(part: str, separable: bool) -> Callable[[Shape], nn.Module]:
+    """Returns a function that builds a convolutional mixer or a part of it."""
+    spec = SeparableConvolution if separable else Convolution
+    return lambda shape: UnmaskedConvolution(spec(kernel=shape.k), shape.d, part)
+
+
+SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention)
+RECURRENT = LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, False)
+CONVOLUTION = LayerKind(
+    "convolution, contiguous",
+    "O(k·n·d²)",
+    {"k": 1, "n": 1, "d": 2},
+    "O(1)",
+    "O(n/k)",
+    _convolution("whole", separable=False),
+)
+DILATED_CONVOLUTION = LayerKind(
+    "convolution, dilated",
+    "O(k·n·d²)",
+    {"k": 1, "n": 1, "d": 2},
+    "O(1)",
+    "O(log_k n)",
+    DilatedConvolution,
+    False,
+)
+SEPARABLE_BY_FEATURE = LayerKind(
+    "separable convolution: by feature",
+    "O(k·n·d)",
+    {"k": 1, "n": 1, "d": 1},
+    "O(1)",
+    "O(n/k)",
+    _convolution("depthwise", separable=True),
+)
+SEPARABLE_BY_POSITION = LayerKind(
+    "separable convolution: by position",
+    "O(n·d²)",
+    {"n": 1, "d": 2},
+    "O(1)",
+    "",
+    _convolution("pointwise", separable=True),
+)
+NEIGHBOURS = LayerKind(
+    "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing
+)
+
+KINDS = [
+    SELF_ATTENTION,
+    RECURRENT,
+    CONVOLUTION,
+    DILATED_CONVOLUTION,
+    SEPARABLE_BY_FEATURE,
+    SEPARABLE_BY_POSITION,
+    NEIGHBOURS,
+]
+"""The rows of Table 1; separable convolutions (section 4) have two."""
+
+
+def longest_path(kind: LayerKind, shape: Shape) -> int | None:
+    """Returns the most operations that a signal needs between two positions; None where some pair has no path.
+
+    The positions that an operation connects are found by gradient. All positions are connected after as many operations
+    as the product of these relations needs to be full, or its lower triangle where positions see earlier ones only.
+    """
+    operation = kind.build(shape).double()
+    wanted = torch.ones(shape.n, shape.n, dtype=torch.bool)
+    if not kind.both_ways:
+        wanted = wanted.tril()
+    connected = torch.eye(shape.n, dtype=torch.bool)
+    layers = 0
+    while True:
+        extended = (_relation(operation, shape, layers).float() @ connected.float()) > 0
+        layers += 1
+        if bool((extended | ~wanted).all()):
+            return layers
+        if bool((extended == connected).all()):
+            return None
+        connected = extended
+
+
+def _relation(operation: nn.Module, shape: Shape, below: int) -> Bool[Tensor, "n n"]:
+    """Returns for each position the positions below it that the operation of a layer connects it to."""
+    states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
+    mixed: Tensor
+    if isinstance(operation, Recurrence | DilatedConvolution):
+        mixed = operation.apply_layer(states, below)
+    else:  # the same in every layer
+        mixed = operation(states)
+    sizes = mixed.square().sum((0, 2))
+    return torch.stack([torch.autograd.grad(size, states, retain_graph=True)[0][0].abs().sum(-1) > 0 for size in sizes])

@@ -1,0 +1,168 @@
+"""ByteNet: dilated residual blocks; the decoder unfolds over the encoder (Kalchbrenner et al. 2016)."""
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.model.decoder_state import RecurrentState
+from transduce.model.dropout import Dropout
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Decoded,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
+from transduce.paper.models.token_vectors import TokenVectors
+
+
+class ByteNet(BaseModelSpec):
+    """Settings of `sets` times one residual block for each of `dilations`, on each side; blocks are d_model / 2 wide.
+
+    The representation of the source is `stretch` times as long as the source. The decoder reads one column of it with
+    each token. The design suits characters or bytes, whose number differs little between languages.
+    """
+
+    kind: Literal["bytenet"] = "bytenet"
+    d_model: int = Field(ge=2, multiple_of=2, description="Width of the states; half of it inside a block.")
+    sets: Layers = Field(default=6, description="Repetitions of the dilations, on each side.")
+    dilations: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(1, 2, 4, 8, 16), description="Dilation of each block of a set."
+    )
+    kernel: int = Field(default=3, ge=1, description="Kernel width.")
+    stretch: float = Field(default=1.2, ge=1, description="Length of the source representation, in source lengths.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+
+    def build(self, vocabulary: Vocabulary) -> "ByteNetModel":
+        """Builds the model with fresh weights, drawn from torch's generator."""
+        return ByteNetModel(self, vocabulary)
+
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """Counts the multiplications as `BaseModelSpec.multiplications`."""
+        inner = self.d_model // 2
+        stack = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
+        return math.ceil(self.stretch * length) / length * stack, stack + 2 * self.d_model**2
+
+
+class ResidualBlock(nn.Module):
+    """A map to half the width, a dilated convolution and a map back, each after a norm and ReLU; added to the input."""
+
+    def __init__(self, d_model: int, kernel: int, dilation: int, dropout: float) -> None:
+        super().__init__()
+        inner = d_model // 2
+        self.span = (kernel - 1) * dilation  # earlier positions that the convolution reads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in (d_model, inner, inner))
+        self.reduce = nn.Linear(d_model, inner)
+        self.convolution = nn.Conv1d(inner, inner, kernel, dilation=dilation)
+        self.expand = nn.Linear(inner, d_model)
+        self.dropout = Dropout(dropout)
+
+    def convolution_input(self, states: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows length inner"]:
+        """Returns the states mapped to half their width, the input of the convolution."""
+        states = self.reduce(functional.relu(self.norms[0](states)))
+        return functional.relu(self.norms[1](states))
+
+    def forward(
+        self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows padded inner"]
+    ) -> Float[Tensor, "rows length d_model"]:
+        """Returns the states after the block; `padded` is `convolution_input` with `span` more positions."""
+        mixed = self.convolution(padded.transpose(1, 2)).transpose(1, 2)
+        return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
+
+
+class ByteNetModel(TranslationModel):
+    """A model without attention; its time is linear in the lengths of source and target."""
+
+    def __init__(self, spec: ByteNet, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.spec, self.vocabulary = spec, vocabulary
+        source, target = embeddings(spec, vocabulary)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
+        self.encoder, self.decoder = self._stack(), self._stack()
+        self.join = nn.Linear(2 * spec.d_model, spec.d_model)
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(spec.d_model), nn.LayerNorm(spec.d_model)
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Decoded:
+        """Returns the decoder's states after each token of `target_in`."""
+        columns = self._encode(source, visible)
+        states, _ = self._decode(target_in, _slice_columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
+        return Decoded(states)
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """Returns the state before the first token."""
+        return RecurrentState.of((self._encode(source, visible),), self._zeros(len(source)))
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        columns = _slice_columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
+        states, carried = self._decode(tokens, columns, state.carried)
+        return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
+
+    def _encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> Float[Tensor, "batch columns d_model"]:
+        """Returns the stretched representation of the source, zero past its end."""
+        length = math.ceil(self.spec.stretch * source.shape[1])
+        vectors = self.source_embedding(source) * visible.unsqueeze(2).to(self.source_embedding.weight.dtype)
+        states = functional.pad(vectors, (0, 0, 0, length - source.shape[1]))
+        # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
+        ends = torch.ceil(self.spec.stretch * visible.sum(1).double()).unsqueeze(1)
+        present = (torch.arange(length, device=source.device) < ends).unsqueeze(2).to(states.dtype)
+        for block in self.encoder:
+            before = block.span // 2
+            inner = block.convolution_input(states) * present
+            states = block(states, functional.pad(inner, (0, 0, before, block.span - before)))
+        return self.encoder_norm(states) * present
+
+    def _decode(
+        self,
+        tokens: Int[Tensor, "rows new"],
+        columns: Float[Tensor, "rows new d_model"],
+        carried: tuple[Float[Tensor, "rows _ inner"], ...],
+    ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ inner"], ...]]:
+        """Returns the states after new tokens and their columns, and each block's inputs for the next token."""
+        states, next_carried = self.join(torch.cat([self.target_embedding(tokens), columns], dim=-1)), []
+        for block, earlier in zip(self.decoder, carried, strict=True):
+            padded = torch.cat([earlier, block.convolution_input(states)], dim=1)
+            next_carried.append(padded[:, padded.shape[1] - block.span :])
+            states = block(states, padded)
+        return self.decoder_norm(states), tuple(next_carried)
+
+    def _zeros(self, rows: int) -> tuple[Float[Tensor, "rows _ inner"], ...]:
+        """Returns the zeros that the decoder's blocks carry before the first token."""
+        weight = self.target_embedding.weight
+        return tuple(weight.new_zeros(rows, block.span, self.spec.d_model // 2) for block in self.decoder)
+
+    def _stack(self) -> Iterable[ResidualBlock]:
+        """Builds the blocks of the encoder or the decoder."""
+        spec = self.spec
+        return typed_module_list(
+            ResidualBlock(spec.d_model, spec.kernel, dilation, spec.dropout)
+            for _ in range(spec.sets)
+            for dilation in spec.dilations
+        )
+
+
+def _slice_columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
+    """Returns columns `first` to `first + count − 1`, zeros past the end of the representation."""
+    chosen = columns[:, first : first + count]
+    return functional.pad(chosen, (0, 0, 0, count - chosen.shape[1]))

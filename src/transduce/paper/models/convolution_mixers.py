@@ -1,0 +1,82 @@
+"""Convolutions as mixers (section 4): a layer reaches the positions of its kernel, several layers reach further."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.model.kv_cache import DecodingContext, VisibleSlots
+from transduce.model.mixer import Mixer, MixerSpec, Visible
+
+
+class Convolution(MixerSpec):
+    """Reads the `kernel` positions around each position, in the decoder the last ones: O(k · n · d²)."""
+
+    kind: Literal["convolution"] = "convolution"
+    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
+
+    def build(self, d_model: int) -> "ConvolutionMixer":
+        """Builds the module for states of width `d_model`."""
+        return ConvolutionMixer(self.kernel, d_model, separable=False)
+
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token."""
+        return self.kernel * d_model**2
+
+
+class SeparableConvolution(MixerSpec):
+    """Convolves each feature by itself, then maps the features of each position: O(k · n · d + n · d²)."""
+
+    kind: Literal["separable_convolution"] = "separable_convolution"
+    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
+
+    def build(self, d_model: int) -> "ConvolutionMixer":
+        """Builds the module for states of width `d_model`."""
+        return ConvolutionMixer(self.kernel, d_model, separable=True)
+
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token."""
+        return self.kernel * d_model + d_model**2
+
+
+class ConvolutionMixer(Mixer):
+    """A convolution along the sentence; padding is zeros."""
+
+    def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.convolution = nn.Conv1d(d_model, d_model, kernel, groups=d_model if separable else 1, bias=not separable)
+        self.point = nn.Linear(d_model, d_model) if separable else nn.Identity()
+
+    def mix(
+        self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Convolves whole sentences."""
+        if visible is not None:
+            states = states * visible.transpose(1, 2).to(states.dtype)
+        before = self.kernel - 1 if causal else (self.kernel - 1) // 2
+        padded = functional.pad(states.transpose(1, 2), (before, self.kernel - 1 - before))
+        return self.point(self.convolution(padded).transpose(1, 2))
+
+    def step(
+        self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
+    ) -> Float[Tensor, "rows new d_model"]:
+        """Convolves each new token with the earlier tokens of its hypothesis; appends the new tokens to the cache."""
+        (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
+        slots = _last_slots(context.visible, self.kernel)
+        inputs = functional.pad(cached.squeeze(1), (0, 0, 1, 0))  # slot 0 is before the sentence
+        selected = inputs.gather(1, slots.flatten(1).unsqueeze(2).expand(-1, -1, inputs.shape[2]))
+        windows = selected.unflatten(1, slots.shape[1:]).transpose(2, 3)
+        batch, target = windows.shape[:2]
+        mixed = self.convolution(windows.flatten(0, 1)).view(batch, target, -1)
+        return self.point(context.rows.from_rectangle(mixed))
+
+
+def _last_slots(visible: VisibleSlots, count: int) -> Int[Tensor, "batch target count"]:
+    """Returns the last `count` visible slots of each token in order, counted from 1; 0 where there are fewer."""
+    numbered = visible * torch.arange(1, visible.shape[2] + 1, device=visible.device)
+    last = numbered.topk(min(count, visible.shape[2])).values.flip(2)
+    return functional.pad(last, (count - last.shape[2], 0))

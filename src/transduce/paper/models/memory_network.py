@@ -1,0 +1,165 @@
+"""End-to-end memory network: several hops over a memory of symbols (Sukhbaatar et al. 2015)."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.model.attention_scores import masked_softmax
+from transduce.model.decoder_state import RecurrentState
+from transduce.model.dropout import Dropout
+from transduce.model.positions import Sinusoidal
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Decoded,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    check_shared,
+    typed_module_list,
+)
+from transduce.paper.models.token_vectors import TokenVectors
+
+DEVIATION = 0.1  # standard deviation of initial vectors, and the factor of sinusoids, which would outweigh tokens
+
+
+class MemoryNetwork(BaseModelSpec):
+    """A memory of the source's tokens and of the last `span` target tokens, which each of `hops` reads.
+
+    A hop compares its query u with every token's input vector and adds the mean of their output vectors to u. `tying`:
+    `adjacent` takes a hop's output vectors for the input vectors of the next; `layerwise` has one pair of tables for
+    all hops and a matrix between them; `untied` has a pair a hop.
+    """
+
+    kind: Literal["memory_network"] = "memory_network"
+    d_model: int = Field(ge=2, multiple_of=2, description="Width of every vector.")
+    hops: Layers = Field(default=3, description="Reads of the memory.")
+    span: int = Field(default=16, ge=1, description="Last target tokens that are in the memory.")
+    tying: Literal["adjacent", "layerwise", "untied"] = Field(
+        default="adjacent", description="Embedding tables that the hops share."
+    )
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+
+    def build(self, vocabulary: Vocabulary) -> "MemoryNetworkModel":
+        """Builds the model with fresh weights, drawn from torch's generator."""
+        return MemoryNetworkModel(self, vocabulary)
+
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """Counts the multiplications as `BaseModelSpec.multiplications`; encoding takes none."""
+        between = self.d_model**2 if self.tying == "layerwise" else 0
+        return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
+
+
+class MemoryTable(nn.Module):
+    """Vectors of source tokens, of target tokens, and of the distance to a target token."""
+
+    def __init__(self, vocabulary: Vocabulary, d_model: int, span: int, shared: bool) -> None:
+        super().__init__()
+        source = nn.Parameter(torch.empty(vocabulary.source, d_model))
+        target = source if shared else nn.Parameter(torch.empty(vocabulary.target, d_model))
+        self.source, self.target = TokenVectors(source, DEVIATION), TokenVectors(target, DEVIATION)
+        self.ago = nn.Parameter(torch.empty(span, d_model))
+        if not self.ago.is_meta:
+            nn.init.normal_(self.ago, std=DEVIATION)
+
+
+class MemoryVectors(NamedTuple):
+    """Vectors that a hop reads: of source tokens and of earlier target tokens."""
+
+    source: Float[Tensor, "rows source d_model"]
+    written: Float[Tensor, "rows new span d_model"]
+
+
+class MemoryNetworkModel(TranslationModel):
+    """A model without recurrence or layers: hops of attention over the memory."""
+
+    def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        check_shared(spec, vocabulary)
+        self.spec, self.vocabulary = spec, vocabulary
+        number = {"adjacent": spec.hops + 1, "layerwise": 2, "untied": 2 * spec.hops}[spec.tying]
+        shared = spec.embeddings == "shared"
+        tables = [MemoryTable(vocabulary, spec.d_model, spec.span, shared) for _ in range(number)]
+        self.tables = typed_module_list(tables)
+        self.positions = Sinusoidal().build(spec.d_model)
+        between = spec.tying == "layerwise"
+        self.between = nn.Linear(spec.d_model, spec.d_model, bias=False) if between else nn.Identity()
+        self.dropout = Dropout(spec.dropout)
+        self.readout = spec.readout.build(tables[-1].target.weight, spec.symbols.pad)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Decoded:
+        """Returns u of the last hop after each token of `target_in`."""
+        return Decoded(self._hops(source, visible, target_in, self._padding(len(source), source), 0))
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """Returns the state before the first token, whose memory is the tokens themselves."""
+        return RecurrentState.of((source, visible), (self._padding(len(source), source),))
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        source, visible = (part[state.rows.sentences] for part in state.memory)
+        states = self._hops(source, visible, tokens, state.carried[0], state.length)
+        written = torch.cat([state.carried[0], tokens], dim=1)[:, -self.spec.span :]
+        return self.readout(states), state._replace(carried=(written,), length=state.length + tokens.shape[1])
+
+    def _hops(
+        self,
+        source: Int[Tensor, "rows source"],
+        visible: Bool[Tensor, "rows source"],
+        tokens: Int[Tensor, "rows new"],
+        before: Int[Tensor, "rows span"],
+        first: int,
+    ) -> Float[Tensor, "rows new d_model"]:
+        """Returns u of the last hop at each of `tokens`; `before` has the `span` tokens before them, or padding."""
+        spec, new = self.spec, tokens.shape[1]
+        # Window i ends with token i itself.
+        windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
+        visible_memory = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
+        tables = list(self.tables)
+        query = tables[0].target(tokens) + DEVIATION * self.positions(first, new)
+        for hop in range(spec.hops):
+            inputs, outputs = (self._memory_vectors(table, source, windows) for table in self._pair(tables, hop))
+            scores = torch.cat(
+                [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
+            )
+            weights = masked_softmax(scores, visible_memory)
+            from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
+            attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
+            query = self._half_relu(self.between(query) + self.dropout(attended))
+        return query
+
+    def _pair(self, tables: list[MemoryTable], hop: int) -> tuple[MemoryTable, MemoryTable]:
+        """Returns the tables of input and output vectors of a hop."""
+        first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
+        return tables[first], tables[first + 1]
+
+    def _memory_vectors(
+        self, table: MemoryTable, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
+    ) -> MemoryVectors:
+        """Returns the sums of token and position vectors; source positions count from the beginning of the sentence."""
+        return MemoryVectors(
+            table.source(source) + DEVIATION * self.positions(0, source.shape[1]),
+            table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
+        )
+
+    def _half_relu(self, states: Float[Tensor, "rows new d_model"]) -> Float[Tensor, "rows new d_model"]:
+        """Applies ReLU to one half of the features (section 5 of that paper)."""
+        linear, rectified = states.chunk(2, dim=-1)
+        return torch.cat([linear, functional.relu(rectified)], dim=-1)
+
+    def _padding(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
+        """Returns the earlier target tokens before the first one: padding."""
+        return like.new_full((rows, self.spec.span), self.spec.symbols.pad)

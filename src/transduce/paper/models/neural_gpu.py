@@ -1,0 +1,175 @@
+"""Extended Neural GPU: convolutional gated recurrence on a memory, an active output tape (Kaiser and Bengio 2016)."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from transduce.model.decoder_state import RecurrentState
+from transduce.model.dropout import Dropout
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Decoded,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
+from transduce.paper.models.token_vectors import TokenVectors
+
+Image = Float[Tensor, "rows d_model columns height"]
+
+
+class NeuralGpu(BaseModelSpec):
+    """A memory of `height` rows and one column a token, which `layers` gated convolutions update in every step.
+
+    The memory has `stretch` times as many columns as the source, and `extra` more. A longer translation writes to its
+    last column.
+    """
+
+    kind: Literal["neural_gpu"] = "neural_gpu"
+    layers: Layers = Field(default=2, description="Gated convolutions a step.")
+    height: int = Field(default=4, ge=1, description="Rows of the memory.")
+    kernel: int = Field(default=3, ge=1, description="Kernel width, odd.")
+    stretch: float = Field(default=1.2, ge=1, description="Columns of the memory, in source lengths.")
+    extra: int = Field(default=4, ge=0, description="Columns added to that.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+
+    @field_validator("kernel")
+    @classmethod
+    def _check_kernel(cls, value: int) -> int:
+        """Raises ValueError for even widths, which would change the size of the memory."""
+        if value % 2 == 0:
+            raise ValueError("must be odd")
+        return value
+
+    def build(self, vocabulary: Vocabulary) -> "NeuralGpuModel":
+        """Builds the model with fresh weights, drawn from torch's generator."""
+        return NeuralGpuModel(self, vocabulary)
+
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """Counts the multiplications as `BaseModelSpec.multiplications`; each step updates the whole memory."""
+        columns = math.ceil(self.stretch * length) + self.extra
+        step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
+        return columns * 3 * step / length, 6 * step
+
+
+class ConvolutionalGru(nn.Module):
+    """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions.
+
+    The gates u and r are sigmoids of convolutions of the memory s and the tape p.
+    """
+
+    def __init__(self, spec: NeuralGpu, tape: bool) -> None:
+        super().__init__()
+        width, padding = spec.d_model, spec.kernel // 2
+        self.gates = nn.Conv2d(width, 2 * width, spec.kernel, padding=padding)
+        self.new = nn.Conv2d(width, width, spec.kernel, padding=padding)
+        self.from_tape = nn.Conv2d(width, 3 * width, spec.kernel, padding=padding, bias=False) if tape else None
+        self.dropout = Dropout(spec.dropout)
+
+    def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
+        """Returns the memory one step later, zero where a sentence has no column."""
+        update, reset = self.gates(memory).chunk(2, 1)
+        if tape is None or self.from_tape is None:
+            added: Tensor | float = 0.0
+        else:
+            update_from_tape, reset_from_tape, added = self.from_tape(tape).chunk(3, 1)
+            update, reset = update + update_from_tape, reset + reset_from_tape
+        u, r = torch.sigmoid(update), torch.sigmoid(reset)
+        new = torch.tanh(self.new(r * memory) + added)
+        return (u * memory + (1 - u) * self.dropout(new)) * present
+
+
+class NeuralGpuModel(TranslationModel):
+    """Updates the whole memory in every step; target tokens are written to a tape in the shape of the memory."""
+
+    def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.spec, self.vocabulary = spec, vocabulary
+        source, target = embeddings(spec, vocabulary)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
+        self.encoder = typed_module_list(ConvolutionalGru(spec, tape=False) for _ in range(spec.layers))
+        self.decoder = typed_module_list(ConvolutionalGru(spec, tape=True) for _ in range(spec.layers))
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Decoded:
+        """Returns, for each token of `target_in`, its column of the memory after the step that reads the token."""
+        memory, columns = self._encode(source, visible)
+        states, _, _ = self._decode(target_in, 0, memory, torch.zeros_like(memory), columns)
+        return Decoded(states)
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """Returns the state before the first token: the memory of the source and an empty tape."""
+        memory, columns = self._encode(source, visible)
+        return RecurrentState.of((columns,), (memory, torch.zeros_like(memory)))
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        columns, (memory, tape) = state.memory[0][state.rows.sentences], state.carried
+        states, memory, tape = self._decode(tokens, state.length, memory, tape, columns)
+        return self.readout(states), state._replace(carried=(memory, tape), length=state.length + tokens.shape[1])
+
+    def _encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Image, Int[Tensor, " rows"]]:
+        """Returns the memory after one step for each column of a sentence, and the number of columns."""
+        # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
+        columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
+        width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
+        weight = self.source_embedding.weight
+        vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
+        memory = weight.new_zeros(len(source), self.spec.d_model, width, self.spec.height)
+        memory[:, :, : source.shape[1], 0] = vectors.transpose(1, 2)
+        present = self._present(columns, memory)
+        for step in range(width):
+            updated = memory
+            for layer in self.encoder:
+                updated = layer(updated, present)
+            memory = torch.where((columns > step).view(-1, 1, 1, 1), updated, memory)
+        return memory, columns
+
+    def _decode(
+        self, tokens: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
+        """Returns the state of each new token, and memory and tape after the last."""
+        present, vectors, states = self._present(columns, memory), self.target_embedding(tokens), []
+        for number in range(tokens.shape[1]):
+            column = (columns - 1).clamp(max=first + number)
+            place = _one_hot(column, memory.shape[2], memory.dtype)
+            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _first_row(memory)
+            for layer in self.decoder:
+                memory = layer(memory, present, tape)
+            states.append((memory * place)[:, :, :, 0].sum(2))
+        return torch.stack(states, dim=1), memory, tape
+
+    def _present(self, columns: Tensor, memory: Image) -> Tensor:
+        """Returns 1 where a sentence has a column, else 0."""
+        numbers = torch.arange(memory.shape[2], device=memory.device)
+        return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)
+
+
+def _one_hot(places: Int[Tensor, " rows"], columns: int, dtype: torch.dtype) -> Tensor:
+    """Returns [rows 1 columns 1]: 1 in the column `places` of each row, 0 elsewhere."""
+    return nn.functional.one_hot(places, columns).to(dtype).view(len(places), 1, columns, 1)
+
+
+def _first_row(memory: Image) -> Tensor:
+    """Returns 1 for the first row of the memory, where tokens are written, and 0 for the other rows."""
+    mask = memory.new_zeros(memory.shape[3])
+    mask[0] = 1
+    return mask

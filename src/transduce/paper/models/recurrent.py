@@ -1,0 +1,277 @@
+"""Recurrent encoder and decoder with attention (Bahdanau et al. 2015, Luong et al. 2015, Wu et al. 2016)."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
+from transduce.model.decoder_state import RecurrentState
+from transduce.model.dropout import Dropout
+from transduce.model.hypothesis_rows import HypothesisRows
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Decoded,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
+from transduce.paper.models.cells import Cell, run_cell
+from transduce.paper.models.token_vectors import TokenVectors
+
+Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
+# Carried from token to token: the attention output, then the tensors of each layer of the decoder.
+CarriedStates = tuple[Float[Tensor, "rows _"], ...]
+
+
+class Recurrent(BaseModelSpec):
+    """Layers of recurrent cells; the decoder attends to the encoder's states.
+
+    `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
+    `attending`: the state of the decoder's top layer attends (Luong et al.), or the state of its bottom layer. In the
+    second case all layers above read the attention output (in Wu et al. they read that of the step before).
+    `input_feeding` gives the bottom layer the attention output of the step before. `residual` adds a layer's input to
+    its output from the third layer on.
+    """
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: int = Field(ge=1, description="Width of embeddings and cells.")
+    encoder_layers: Layers = Field(default=2, description="Layers of the encoder.")
+    decoder_layers: Layers = Field(default=2, description="Layers of the decoder.")
+    cell: Cell = Field(description="Recurrent cell.")
+    directions: Literal["forwards", "both", "both_first"] = Field(
+        default="both", description="Encoder directions: one, both in every layer, or both in the first layer."
+    )
+    compatibility: Compatibility = Field(default=Dot(), description="Score of a decoder state and an encoder state.")
+    attending: Literal["top", "bottom"] = Field(
+        default="top",
+        description="Decoder layer whose state attends: top (Luong et al. 2015) or bottom (Wu et al. 2016).",
+    )
+    input_feeding: bool = Field(default=True, description="Each step reads the attention output of the step before.")
+    residual: bool = Field(default=False, description="Residual connections from the third layer on.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+
+    @model_validator(mode="after")
+    def _check_layers(self) -> "Recurrent":
+        if self.attending == "bottom" and self.decoder_layers == 1:
+            raise ValueError(
+                "`attending: bottom` gives the attention output to the layers above, and there are none: "
+                "set `decoder_layers` to 2 or more, or `attending: top`"
+            )
+        return self
+
+    def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
+        """Builds the model with fresh weights, drawn from torch's generator."""
+        return RecurrentModel(self, vocabulary)
+
+    def is_bidirectional(self, number: int) -> bool:
+        """Returns whether layer `number` of the encoder reads in both directions."""
+        return self.directions == "both" or (self.directions == "both_first" and number == 0)
+
+    def input_width(self, number: int, annotation: int) -> int:
+        """Returns the width of the input of decoder layer `number` with encoder states of width `annotation`."""
+        bottom = self.attending == "bottom"
+        reads_attention = self.input_feeding if number == 0 else bottom
+        return self.d_model + (annotation if bottom else self.d_model) * reads_attention
+
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """Counts the multiplications as `BaseModelSpec.multiplications`."""
+        source, inputs, d_model = 0, self.d_model, self.d_model
+        for number in range(self.encoder_layers):
+            cells = 2 if self.is_bidirectional(number) else 1
+            source += cells * self.cell.multiplications(inputs, d_model)
+            inputs = cells * d_model
+        plain = isinstance(self.compatibility, Dot | Bilinear)
+        source += 0 if plain and inputs == d_model else inputs * d_model
+        target = sum(
+            self.cell.multiplications(self.input_width(n, inputs), d_model) for n in range(self.decoder_layers)
+        )
+        target += (0 if plain else d_model**2) + self.compatibility.multiplications(1, d_model)
+        target += (inputs + d_model) * d_model if self.attending == "top" else 0
+        return source, target + length * (d_model + inputs)
+
+
+class RecurrentEncoderLayer(nn.Module):
+    """A cell that reads forwards, and with `bidirectional` a second cell that reads backwards."""
+
+    def __init__(self, cell: Cell, inputs: int, d_model: int, bidirectional: bool) -> None:
+        super().__init__()
+        self.forwards = cell.build(inputs, d_model)
+        self.backwards = cell.build(inputs, d_model) if bidirectional else None
+        self.outputs = d_model * (2 if bidirectional else 1)
+
+    def forward(
+        self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Float[Tensor, "batch source outputs"], Float[Tensor, "batch outputs"]]:
+        """Returns the states of both directions side by side, and the last state of each direction."""
+        all_outputs, last = [], []
+        for cell, backwards in ((self.forwards, False), (self.backwards, True)):
+            if cell is not None:
+                zeros = cell.begin(len(states), states)
+                outputs, carried = run_cell(cell, states, zeros, visible, backwards=backwards)
+                all_outputs.append(outputs)
+                last.append(carried[0])
+        return torch.cat(all_outputs, dim=-1), torch.cat(last, dim=-1)
+
+
+class SourceAttention(nn.Module):
+    """One head over the encoder's states: their weighted mean a, or with `combines` s̄ = tanh(W_c [a; s] + b_c)."""
+
+    def __init__(self, compatibility: Compatibility, d_model: int, annotation: int, combines: bool) -> None:
+        super().__init__()
+        self.compatibility = compatibility.build(1, d_model)
+        # A dot product of states of the same width needs no projections.
+        plain = isinstance(compatibility, Dot | Bilinear)
+        self.query = nn.Identity() if plain else nn.Linear(d_model, d_model, bias=False)
+        self.key = nn.Identity() if plain and annotation == d_model else nn.Linear(annotation, d_model, bias=False)
+        self.combine = nn.Linear(annotation + d_model, d_model) if combines else None
+        self.outputs = d_model if combines else annotation
+
+    def project_key_value(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
+        """Returns keys and values of a sentence."""
+        return self.key(encoded), encoded
+
+    def forward(
+        self,
+        states: Float[Tensor, "rows new d_model"],
+        memory: Memory,
+        visible: Bool[Tensor, "batch source"],
+        rows: HypothesisRows | None = None,
+    ) -> Float[Tensor, "rows new outputs"]:
+        """Returns a or s̄ for each state."""
+        query = self.query(states)
+        query = query if rows is None else rows.to_rectangle(query)
+        scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
+        attended = masked_softmax(scores, visible.unsqueeze(1)) @ memory[1]
+        attended = attended if rows is None else rows.from_rectangle(attended)
+        if self.combine is None:
+            return attended
+        return torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
+
+
+class RecurrentModel(TranslationModel):
+    """Encoder and decoder of recurrent cells; the decoder attends to the encoder's states."""
+
+    def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.spec, self.vocabulary = spec, vocabulary
+        source, target = embeddings(spec, vocabulary)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
+        self.dropout = Dropout(spec.dropout)
+        d_model, inputs = spec.d_model, spec.d_model
+        layers = []
+        for number in range(spec.encoder_layers):
+            layers.append(RecurrentEncoderLayer(spec.cell, inputs, d_model, spec.is_bidirectional(number)))
+            inputs = layers[-1].outputs
+        self.encoder = typed_module_list(layers)
+        self.decoder = typed_module_list(
+            spec.cell.build(spec.input_width(number, inputs), d_model) for number in range(spec.decoder_layers)
+        )
+        self.bridges = typed_module_list(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
+        self.attention = SourceAttention(spec.compatibility, d_model, inputs, combines=spec.attending == "top")
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+        self._scale_input_weights()
+
+    @torch.no_grad()
+    def _scale_input_weights(self) -> None:
+        """Multiplies the weights that read tokens by √d_model, as if each feature of a token had variance 1.
+
+        A fresh token vector has length 1, because the softmax shares its table; the Transformer multiplies it by
+        √d_model (section 3.4). Without this factor the states after different tokens are nearly equal, more so in
+        deeper models: four layers did not learn to copy in 800 steps (docs/experiments.md).
+        """
+        bottom = next(iter(self.encoder))
+        for cell in (bottom.forwards, bottom.backwards, next(iter(self.decoder))):
+            if cell is not None:
+                cell.from_input.weight[:, : self.spec.d_model] *= self.spec.d_model**0.5
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Decoded:
+        """Returns the decoder's states after each token of `target_in`: s̄, or the states of the top layer."""
+        memory, carried = self._encode(source, visible)
+        states, _ = self._decode(target_in, memory, visible, carried, None)
+        return Decoded(states)
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """Returns the state before the first token."""
+        memory, carried = self._encode(source, visible)
+        return RecurrentState.of((*memory, visible), carried)
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        keys, values, visible = state.memory
+        states, carried = self._decode(tokens, (keys, values), visible, state.carried, state.rows)
+        return self.readout(states), state._replace(carried=carried)
+
+    def _encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Memory, CarriedStates]:
+        """Returns keys and values, and the initial carried tensors: a zero attention output, then the cells' states."""
+        states = self.dropout(self.source_embedding(source))
+        for number, layer in enumerate(self.encoder):
+            outputs, last = layer(states, visible)
+            states = self._add_residual(states, self.dropout(outputs), number)
+        carried: list[Tensor] = [last.new_zeros(len(last), self.attention.outputs)]
+        for bridge, cell in zip(self.bridges, self.decoder, strict=True):
+            zeros = cell.begin(len(last), last)
+            carried += [torch.tanh(bridge(last)).to(last.dtype), *zeros[1:]]
+        return self.attention.project_key_value(states), tuple(carried)
+
+    def _decode(
+        self,
+        tokens: Int[Tensor, "rows new"],
+        memory: Memory,
+        visible: Bool[Tensor, "batch source"],
+        carried: CarriedStates,
+        rows: HypothesisRows | None,
+    ) -> tuple[Float[Tensor, "rows new d_model"], CarriedStates]:
+        """Returns the states of each new token, and the carried tensors after the last."""
+        inputs = self.dropout(self.target_embedding(tokens))
+        below = slice(1 if self.spec.attending == "bottom" else None)
+        states, attended = [], []
+        # With input feeding each step needs the attention output of the step before.
+        for part in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
+            fed = torch.cat([part, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else part
+            state, carried = self._run_layers(below, fed, carried)
+            output = self.dropout(self.attention(state, memory, visible, rows))
+            carried = (output[:, -1], *carried[1:])
+            states.append(state)
+            attended.append(output)
+        if self.spec.attending == "top":
+            return torch.cat(attended, dim=1), carried
+        return self._run_layers(slice(1, None), torch.cat(states, dim=1), carried, torch.cat(attended, dim=1))
+
+    def _run_layers(
+        self,
+        layers: slice,
+        states: Float[Tensor, "rows new inputs"],
+        carried: CarriedStates,
+        attended: Float[Tensor, "rows new annotation"] | None = None,
+    ) -> tuple[Float[Tensor, "rows new outputs"], CarriedStates]:
+        """Runs the decoder's `layers` over the new tokens; each layer also reads `attended`, the attention output."""
+        next_carried = list(carried)
+        for number, cell in list(enumerate(self.decoder))[layers]:
+            part = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)
+            inputs = states if attended is None else torch.cat([states, attended], dim=-1)
+            outputs, next_carried[part] = run_cell(cell, inputs, tuple(next_carried[part]))
+            states = self._add_residual(states, self.dropout(outputs), number)
+        return states, tuple(next_carried)
+
+    def _add_residual(
+        self, states: Float[Tensor, "rows length inputs"], outputs: Float[Tensor, "rows length outputs"], number: int
+    ) -> Float[Tensor, "rows length outputs"]:
+        """Adds the layer's input to its output where `residual` is set, from the third layer on."""
+        return states + outputs if self.spec.residual and number >= 2 else outputs

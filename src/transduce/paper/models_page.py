@@ -1,0 +1,47 @@
+"""The page docs/paper-models.md, generated from the settings: `python -m transduce.paper.models_page` prints it."""
+
+from transduce.model.layers import MIXERS
+from transduce.model.spec import MODELS
+from transduce.paper.system_presets import PRESETS
+from transduce.recipe import presets
+from transduce.recipe.reference import keys_table, presets_table, reference_specs, specs_below, title
+from transduce.settings import ByKind, Spec
+
+INTRODUCTION = """\
+# Models of the paper
+
+For people who train a system that the paper compares with the Transformer. This page answers which kinds of `model` and
+of `model.mixer`, and which presets, there are beside those of [recipes](recipe.md).
+`python -m transduce.paper.models_page` prints it from the code.
+
+The systems are in `src/transduce/paper/models`. They train, translate and are measured like a Transformer, but cannot
+be exported.
+"""
+
+PRESETS_INTRODUCTION = """\
+## Presets
+
+`A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C). They and `experts` are written as their changes
+to `base`, the other systems as a whole.
+"""
+
+
+def models_page() -> str:
+    """Returns the page in Markdown: models, mixers and presets of the paper that are not on the page of recipes."""
+    parts = [INTRODUCTION]
+    for section, table in (("model", MODELS), ("model.mixer", MIXERS)):
+        parts.append(f"## `{section}`\n")
+        for spec in specs_of_satellite(table):
+            parts += [f"### {title(spec)}\n", keys_table(spec)]
+    own_presets = {name: preset for name, preset in PRESETS.items() if name not in presets.PRESETS}
+    return "\n".join([*parts, PRESETS_INTRODUCTION, presets_table(own_presets)])
+
+
+def specs_of_satellite(table: ByKind) -> list[type[Spec]]:
+    """Returns the settings classes below a table of kinds that are not on the page of recipes."""
+    below = dict.fromkeys(spec for kind in table.all_classes() for spec in specs_below(kind))
+    return [spec for spec in below if spec not in reference_specs()]
+
+
+if __name__ == "__main__":
+    print(models_page(), end="")

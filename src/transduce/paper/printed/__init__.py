@@ -1,1 +1,0 @@
-"""Results as Markdown tables and SVG plots, a module for each experiment."""
