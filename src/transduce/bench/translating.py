@@ -57,7 +57,7 @@ def bench_translating(
             name,
             data=f"{len(lines)} lines",
             device=device,
-            precision=translator.precision,
+            precision=engine.precision,
             runs=runs,
             batch_tokens=batch_tokens,
             details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
