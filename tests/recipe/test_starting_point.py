@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from transduce.corpus import Files
 from transduce.model_directory import Config, Model, weights_of, write_model
 from transduce.recipe import Recipe, load
 from transduce.recipe.fine_tuning import StartingPoint, check_fits
 from transduce.settings import validated
 
-GOLDEN = Path(__file__).parents[1] / "storage" / "golden-0.1.0"
 DATA = "data:\n  train: {source: new.en, target: new.de}\n"  # files that do not exist
 
 
@@ -114,13 +114,6 @@ def test_a_model_without_a_recipe_is_enough(bare, trained, tuned):
     check_fits(StartingPoint.of(bare), recipe)
 
 
-def test_a_model_of_version_0_1_is_enough(tuned):
-    assert "pieces" in json.loads((GOLDEN / "recipe.yaml").read_text())["training"]
-    recipe = tuned(directory=GOLDEN)
-    assert recipe.model == Model.read_config(GOLDEN).model
-    assert recipe.training.micro_batches == json.loads((GOLDEN / "recipe.yaml").read_text())["training"]["pieces"]
-
-
 @pytest.mark.parametrize(
     ("key", "written", "fault"),
     [
@@ -183,14 +176,14 @@ def test_old_corpora_must_be_known(tuned, bare, tmp_path):
 
 
 def test_the_recipe_has_the_test_sets_of_both(tuned, micro):
-    old = {"source": str(micro / "test.en"), "target": str(micro / "test.de"), "weight": 1.0}
-    assert tuned().as_dictionary()["data"]["test"] == {"spare": old}
+    old = {"source": str(micro / "test.en"), "target": str(micro / "test.de")}
+    assert tuned().data.test == {"spare": Files(**old)}
     recipe = tuned(DATA + "  test: {spare: {source: a.en, target: a.de}, more: {source: b.en, target: b.de}}\n")
-    tests = recipe.as_dictionary()["data"]["test"]
-    assert tests["old-spare"] == old
-    assert [Path(tests[name]["source"]).name for name in ("spare", "more")] == ["a.en", "b.en"]
+    tests = recipe.data.test
+    assert tests["old-spare"] == Files(**old)
+    assert [Path(tests[name].source).name for name in ("spare", "more")] == ["a.en", "b.en"]
     same = f"  test: {{spare: {{source: {old['source']}, target: {old['target']}}}}}\n"
-    assert tuned(DATA + same).as_dictionary()["data"]["test"] == {"spare": old}
+    assert tuned(DATA + same).data.test == {"spare": Files(**old)}
 
 
 def test_python_loads_a_recipe_over_a_model(trained, tmp_path):

@@ -46,7 +46,7 @@ def domain(tmp_path_factory):
 
 def recipe_for(domain, out, *changes, start_from=None):
     path = domain / "domain.yaml"
-    return load_training_recipe(path, changes, out, start_from=start_from, restart=False, warn=silent)
+    return load_training_recipe(path, changes, out, start_from=start_from, restart=False)
 
 
 def tune(domain, out, start_from=None, *changes, say=silent, **options):

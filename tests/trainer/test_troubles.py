@@ -74,7 +74,7 @@ def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, m
     assert result.step == 12
     assert events(tmp_path / "run") == [(6, "skipped: its gradient was not finite")]
     state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
-    assert state["skips"] == [1, 0, 0]
+    assert state["training"]["skips"] == [1, 0, 0]
     weights = Model.read(tmp_path / "run").module.state_dict()
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != expected_model

@@ -26,7 +26,7 @@ def average(
 
     if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
-    weights = average(run, out, last, [*checkpoints, *more_steps], say)
+    weights = average(run, out, last, [*checkpoints, *more_steps])
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     if tests := test_sets_of(out):
         say(f"measure it with `transduce evaluate {out} --test {next(reversed(tests))}`")

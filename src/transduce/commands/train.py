@@ -59,7 +59,7 @@ def train(
     from transduce.trainer.trackers import TrackerChoice
     from transduce.trainer.train import TrainOptions, run_training
 
-    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
+    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart)
     trackers = TrackerChoice(csv, wandb, mlflow)
     options = TrainOptions(
         device, threads, restart, start_from, grow_vocabulary, report, trackers, accept_changes=accept_changes

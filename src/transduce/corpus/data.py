@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
@@ -18,7 +18,7 @@ from transduce.corpus.entries import (
 )
 from transduce.corpus.marked_terms import MarkedTerms
 from transduce.inspection import Check
-from transduce.settings import GrownSpec
+from transduce.settings import Spec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME, TERM_MARKS, corpus_tag, language_tag
 
@@ -42,10 +42,8 @@ OneOrSeveral = Annotated[
 """A corpus, or a list of corpora."""
 
 
-class DataSpec(GrownSpec):
+class DataSpec(Spec):
     """Corpora, and limits on the lengths of training pairs."""
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature", "terms", "checks"})
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.

@@ -1,11 +1,11 @@
 """Directions: the languages between which corpora translate, and the tags that tell a model about its source."""
 
 import re
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from transduce.settings import GrownSpec
+from transduce.settings import Spec
 from transduce.text.source_tags import NAME
 
 __all__ = ["Direction", "ParallelCorpus", "TaggedCorpus", "is_same_language"]
@@ -31,10 +31,8 @@ def is_same_language(one: str | None, other: str | None) -> bool:
     return len(set(codes)) < 2
 
 
-class TaggedCorpus(GrownSpec):
+class TaggedCorpus(Spec):
     """The tag of a corpus, which stands before each of its sources."""
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"tag"})
 
     tag: str | None = Field(
         default=None,
@@ -45,8 +43,6 @@ class TaggedCorpus(GrownSpec):
 
 class ParallelCorpus(TaggedCorpus):
     """The languages of a corpus, and which side is translated into which."""
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"tag", "source_language", "target_language", "direction"})
 
     source_language: str | None = Field(
         default=None, description="Code of the language of `source`, the first side; null: that of `data`."

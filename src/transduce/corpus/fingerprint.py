@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.inspection import NEEDS_LANGUAGES, Check
 from transduce.settings import Spec
@@ -15,17 +15,10 @@ from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
-__all__ = [
-    "VERSION",
-    "FileChecksum",
-    "check_files",
-    "checksums_of_corpora",
-    "fingerprint_of",
-    "have_same_training_data",
-    "time_of_change",
-]
-
 VERSION: Literal[2] = 2  # of the store
+
+NOT_HELD_OUT = ("weight", "tag", "source_language", "target_language")
+"""Settings of a held-out set that do not decide its sources."""
 
 
 class FileChecksum(NamedTuple):
@@ -44,48 +37,46 @@ def fingerprint_of(
     checksums: Sequence[FileChecksum],
     growth: Spec | None = None,
 ) -> str:
-    """Returns a checksum of the settings and of the content of the files, wherever they are.
+    """Returns a checksum of a version number, the settings, and the content of the files, wherever they are.
 
     With `growth` of the existing subwords, it names them as they were before. Where held-out sets decide which pairs
     are dropped, a dot and a checksum of these sets follow.
     """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
-    corpora = []
     source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
     names_language = bool(tagged_languages(source_tags))
-    for corpus in data.train:
-        values = corpus.as_dictionary()
-        if tags := data.tags_before(corpus, names_language=names_language):
-            values["tags"] = tags  # absent without tags, as in the fingerprints of earlier versions
-        content: dict[str, Any]
-        if isinstance(corpus, Trees) or (isinstance(corpus, Hub) and is_folder(corpus.hub)):
-            content = {
-                "trees" if isinstance(corpus, Trees) else "hub": [sha256[str(path)] for path in files_of(corpus)]
+    training = {
+        "version": VERSION,
+        "data": {
+            "longest": data.longest,
+            "ratio": data.ratio,
+            "temperature": data.temperature,
+            "terms": data.terms and data.terms.as_dictionary(),
+            "checks": data.checks,
+        },
+        "subwords": subwords.as_dictionary(),
+        "given": growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()],
+        "corpora": [
+            {
+                **_identity(corpus, sha256),
+                "tags": data.tags_before(corpus, names_language=names_language),
+                # The languages of `data` count where pairs are dropped by their languages.
+                "direction": data.direction_of(corpus) if NEEDS_LANGUAGES & data.checks.keys() else None,
             }
-        else:
-            content = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
-        corpora.append({**values, **content, "program": _grammar_version(corpus)})
-    settings: dict[str, Any] = {"longest": data.longest, "ratio": data.ratio, "version": VERSION}
-    settings |= {"subwords": subwords.as_dictionary()}
-    settings |= {} if data.temperature is None else {"temperature": data.temperature}
-    settings |= {} if data.terms is None else {"terms": data.terms.as_dictionary()}
-    settings |= {"checks": data.checks, "held_out": []} if data.checks else {}  # as in earlier versions
-    if NEEDS_LANGUAGES & data.checks.keys():
-        settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}
-    existing: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
-    everything = json.dumps({**settings, "corpora": corpora, "given": existing}, sort_keys=True)
-    held_out = [_identity_of_held_out(corpus, sha256) for corpus in _held_out_corpora(data)]
-    parts = [everything, json.dumps(held_out)] if held_out else [everything]
-    return ".".join(hashlib.sha256(part.encode()).hexdigest() for part in parts)
+            for corpus in data.train
+        ],
+    }
+    held_out = [_identity(corpus, sha256, without=NOT_HELD_OUT) for corpus in _held_out_corpora(data)]
+    parts = [training, held_out] if held_out else [training]
+    return ".".join(hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in parts)
 
 
-def _identity_of_held_out(corpus: CorpusSpec, sha256: Mapping[str, str]) -> list[str | dict[str, Any]]:
-    """Returns what decides the sources of a held-out set: its files and, unless it is text, its settings."""
+def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
+    """Returns what decides the pairs of a corpus: its settings but paths, the checksums of its files, its grammar."""
+    is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
+    settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
     files = [sha256[str(path)] for path in files_of(corpus)]
-    others = {"weight", "tag", "source_language", "target_language"}
-    values = {key: value for key, value in corpus.as_dictionary().items() if key not in PATHS and key not in others}
-    version = _grammar_version(corpus)
-    return [*files, values | ({} if version is None else {"program": version})] if values else [*files]
+    return {**settings, "files": files, "grammar": _grammar_version(corpus)}
 
 
 def have_same_training_data(first: str, second: str) -> bool:

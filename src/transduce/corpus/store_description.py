@@ -46,7 +46,7 @@ class StoredFile(Spec):
 
     bytes: int = Field(gt=0)
     sha256: str
-    changed: int = 0
+    changed: int
 
 
 StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
@@ -61,14 +61,14 @@ class StoreDescription(Spec):
     version: Literal[2] = VERSION
     dtype: Literal["<u2", "<u4"]
     parts: tuple[CorpusPart, ...]
-    longest: Count | None = None  # tokens of the longest sentence of either side
+    longest: Count  # tokens of the longest sentence of either side
     report: Report
     shared: bool  # whether both sides have the same subwords
-    given: bool = False  # whether the subwords are those of another model
-    growth: StoredGrowth | None = None  # of the subwords of another model
+    given: bool  # whether the subwords are those of another model
+    growth: StoredGrowth | None  # of the subwords of another model
     dropout: float = Field(ge=0.0, lt=1.0)
     fingerprint: str
-    made_of: tuple[FileChecksum, ...] = ()
+    made_of: tuple[FileChecksum, ...]
     files: StoredFiles
 
     @property

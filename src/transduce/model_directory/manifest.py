@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from transduce.settings import Spec, validated
+from transduce.settings import Spec, check_version, validated
 from transduce.storage.checksums import Checksums
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
@@ -67,8 +67,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"
         )
-    if version != VERSION:
-        raise ValueError(f"{path} has version {json.dumps(version)}; this program reads version {VERSION}")
+    check_version(values, VERSION, place=str(path))
     manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()
     if missing := [name for name in (CONFIG, WEIGHTS) if name not in manifest["files"]]:
         raise ValueError(f"{path} is damaged: it does not list {', '.join(missing)}")

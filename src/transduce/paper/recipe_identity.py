@@ -6,17 +6,15 @@ from typing import Any
 from transduce.corpus import PATHS
 from transduce.recipe import Recipe
 from transduce.settings import merged, validated
-from transduce.storage.migrations import migrate_recipe
 
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
 
 
 def is_same_recipe(written: Any, recipe: Recipe) -> bool:
-    """Returns whether `written`, the values of a recipe file of any version, has the identity of `recipe`."""
+    """Returns whether `written`, the values of a recipe file, has the identity of `recipe`."""
     try:
-        values = migrate_recipe(written)[0] if isinstance(written, dict) else written
-        earlier = validated(Recipe, values, place="recipe")
-    except ValueError:  # of a version that cannot be read
+        earlier = validated(Recipe, written, place="recipe")
+    except ValueError:
         return False
     return bool(recipe_identity(earlier) == recipe_identity(recipe))
 

@@ -46,7 +46,7 @@ class StartingPoint(Spec):
     def of(cls, directory: Path) -> Self:
         """Reads the settings of a model directory; one without `recipe.yaml`, as of an imported model, is enough."""
         config, path = Model.read_config(directory), directory / RECIPE
-        whole = read_resolved_recipe(path, lambda unknown: None) if path.exists() else None
+        whole = read_resolved_recipe(path) if path.exists() else None
         recipe, spec = whole.as_dictionary() if whole else None, whole.data if whole else None
         data, training = (recipe or {}).get("data", {}), (recipe or {}).get("training", {})
         languages = data if config.directions else {}  # the settings of a model have none where it has several

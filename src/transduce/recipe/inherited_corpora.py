@@ -13,7 +13,7 @@ LANGUAGES = ("source_language", "target_language")
 
 
 def without_languages_of(data: Mapping[str, Any], corpus: Mapping[str, Any], *, exact: bool) -> Values:
-    """Returns a corpus without those of its languages that the section `data` names too.
+    """Returns a corpus with null in the place of those languages that the section `data` names too.
 
     Unless `exact`, a code of another region is the same language.
     """
@@ -24,7 +24,7 @@ def without_languages_of(data: Mapping[str, Any], corpus: Mapping[str, Any], *, 
             return False
         return own == section if exact else is_same_language(own, section)
 
-    return {key: value for key, value in corpus.items() if not is_redundant(key)}
+    return {key: None if is_redundant(key) else value for key, value in corpus.items()}
 
 
 def inherited_tests(

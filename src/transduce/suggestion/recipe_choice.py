@@ -69,7 +69,7 @@ def suggest_recipe(
 
     Raises ValueError with `place` where `recipe_values` is no recipe, has no validation set or is of trees.
     """
-    pairs = _count_pairs(from_values(recipe_values, place=place, warn=say), place)
+    pairs = _count_pairs(from_values(recipe_values, place=place), place)
     fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE

@@ -9,10 +9,8 @@ from transduce.runtime.distributed import ProcessGroup
 from transduce.storage.checksums import Checksums
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.training_state import SavedState, TrainingState
+from transduce.trainer.training_state import VERSION, SavedState, TrainingState
 from transduce.training import Optimiser, Precision, StepRecord, Training
-
-__all__ = ["Checkpointer", "TrainingEnvironment"]
 
 RETRY = 10  # steps after which a checkpoint that could not be written is tried again
 
@@ -89,6 +87,7 @@ class Checkpointer:
         state = state._replace(skips=state.skips._replace(rollbacks=0))
         optimiser = self._optimiser.state()
         extra = {
+            "version": VERSION,
             "loss_scale": [self._precision.scale, self._precision.finite_steps],
             "parameters": self._optimiser.layout.parameter_shapes(),
             "is_due": is_due,
@@ -97,7 +96,7 @@ class Checkpointer:
 
         def write() -> int:
             size = log.flush()
-            saved = {**state._replace(log_bytes=size)._asdict(), **extra}
+            saved = {**extra, "training": state._replace(log_bytes=size)._asdict()}
             self._checkpoints.save(Checkpoint(state.step, dict(weights), optimiser, saved))
             return size
 
@@ -132,7 +131,7 @@ class Checkpointer:
             if checkpoint is None:
                 return None
             place = str(self._checkpoints.state_path(checkpoint.step))
-            saved = SavedState.from_checkpoint(checkpoint.step, checkpoint.state, place=place)
+            saved = SavedState.parse(checkpoint.state, place=place)
             self._check_data(saved, environment)
             self._optimiser.layout.check_parameter_shapes(saved.parameters)
             self._optimiser.layout.check_weights(checkpoint.weights)
@@ -167,8 +166,7 @@ class Checkpointer:
 
     def _check_data(self, saved: SavedState, environment: TrainingEnvironment) -> None:
         """Raises ValueError where the subwords or the training data have changed."""
-        has_other_subwords = saved.subwords is not None and saved.subwords != environment.subwords
-        if saved.fingerprint != environment.fingerprint or has_other_subwords:
+        if saved.fingerprint != environment.fingerprint or saved.subwords != environment.subwords:
             raise ValueError(
                 f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
                 "was begun with another --from; train into another directory, or begin anew with --restart (what is "

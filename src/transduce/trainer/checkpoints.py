@@ -21,7 +21,6 @@ from torch import Tensor
 from transduce.settings import parse_json
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
-from transduce.storage.migrations import migrate_state
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
@@ -132,7 +131,7 @@ class Checkpoints:
         state = _json_values(path / STATE)
         if not isinstance(state, dict) or state.pop("step", None) != step:
             raise DamagedError(f"{path / STATE} is not the state of step {step}")
-        return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), migrate_state(state))
+        return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""

@@ -3,7 +3,7 @@
 It lies in the folder `training` of the run, so that the same command, with or without `--from`, resumes the training.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,20 +74,13 @@ class Start(NamedTuple):
 
 
 def load_training_recipe(
-    path: Path,
-    changes: Iterable[str],
-    out: Path,
-    *,
-    start_from: Path | None,
-    restart: bool,
-    warn: Callable[[str], None],
+    path: Path, changes: Iterable[str], out: Path, *, start_from: Path | None, restart: bool
 ) -> Recipe:
     """Returns the recipe of a training in `out`, over the settings of the model with which it begins or has begun."""
     record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
-        return load(path, changes, warn, StartingPoint.of(start_from))
-    # A training that an earlier version began with --from has a whole recipe, and no record.
-    return load(path, changes, warn, record.start if record else None)
+        return load(path, changes, StartingPoint.of(start_from))
+    return load(path, changes, record.start if record else None)
 
 
 def plan_start(

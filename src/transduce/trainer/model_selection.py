@@ -34,8 +34,8 @@ class PublishedChoice(Spec):
 
     step: int
     weights: Weights
-    score: float | None = None  # None: not measured, or of an earlier version
-    scored_by: tuple[Any, ...] = ()
+    score: float | None = None  # None: not measured
+    scored_by: tuple[Any, ...]
 
 
 @dataclass(frozen=True)

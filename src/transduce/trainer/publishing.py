@@ -1,7 +1,7 @@
 """Publishing weights as a model directory, and averaging the checkpoints of a run."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -70,13 +70,10 @@ class ModelPublisher:
             return None
 
 
-def average(
-    run: Path, out: Path, last: int | None, steps: Sequence[int] = (), say: Callable[[str], None] = print
-) -> Weights:
+def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
     """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
 
-    Warns of keys of the recipe that this version does not have. Raises ValueError where a checkpoint is missing, or
-    where `out` is not empty.
+    Raises ValueError where a checkpoint is missing, or where `out` is not empty.
     """
     check_new_or_empty(out)
     model = Model.read(run)
@@ -92,9 +89,7 @@ def average(
     averaged = Weights(kind="averaged", steps=tuple(steps))
     values = merged(model.config.as_dictionary(), {"weights": averaged.as_dictionary()})
     config = validated(Config, values, place=str(run))
-    recipe = read_resolved_recipe(
-        run / RECIPE, lambda sentence: say(f"warning: {run / RECIPE}: {sentence}; it is left out")
-    )
+    recipe = read_resolved_recipe(run / RECIPE)
     mean = average_weights(checkpoints.weights(step) for step in steps)
     texts = {RECIPE: dump(recipe), CARD: model_card(recipe, config, None, None)}
     write_new_model(out, config, mean, (model.source, model.target), texts)

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, PreparedCorpus, micro_batches_per_step
+from transduce.corpus import EpochWriteError, PreparedCorpus
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
@@ -145,7 +145,7 @@ class Trainer:
         """
         settings, number = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
-            number = state.micro_batches or micro_batches_per_step(settings.max_batch_tokens, "auto")
+            number = state.micro_batches
         self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
         if number != self.planner.micro_batches:
             settings = settings.model_copy(update={"micro_batches": number})
