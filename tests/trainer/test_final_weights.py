@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.final_weights import Candidate, choose, comparison
+from transduce.trainer.publishing import Candidate, choose, comparison
 from transduce.trainer.train import run_training
 from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 

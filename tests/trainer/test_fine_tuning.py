@@ -16,8 +16,8 @@ from transduce.text.subwords import Subwords, WordPiece
 from transduce.text.vocabulary_growth import grow_subwords, spellings
 from transduce.trainer.fine_tuning import FineTuning, load_training_recipe
 from transduce.trainer.grown_weights import grown_weights
+from transduce.trainer.publishing import TrainedLanguages
 from transduce.trainer.train import TrainOptions, run_training, train
-from transduce.trainer.trained_languages import TrainedLanguages
 
 DOMAIN = """
 data:

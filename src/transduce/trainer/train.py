@@ -160,7 +160,7 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
         prepared = open_store(out / "training" / "store")
         trainer = Trainer(recipe, out, prepared, own_device, speak, group)
         if record is not None:
-            trainer.publisher.inherit_languages(record.start)
+            trainer.published.inherit_languages(record.start)
         _start_trackers(trainer, options.trackers, stack)
         result = yield from trainer.train(base)
         if options.report:

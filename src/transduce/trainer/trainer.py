@@ -2,7 +2,7 @@
 
 `transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
 resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
-Only the trainer makes new `TrainingState`s; checkpointer and model selection read them.
+Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
 """
 
 import contextlib
@@ -35,12 +35,10 @@ from transduce.trainer.build import (
 from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.epoch_retry import wait_to_retry
-from transduce.trainer.final_weights import FinalWeights
 from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.model_selection import ModelSelection
-from transduce.trainer.publishing import ModelPublisher
+from transduce.trainer.publishing import PublishedModel
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.training_state import TrainingClock, TrainingState
 from transduce.trainer.validation import ValidationResult
@@ -97,17 +95,16 @@ class Trainer:
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
-        self.publisher = ModelPublisher(recipe, out, prepared)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
-        self.selection = ModelSelection(settings, checkpoints, self.publisher, group, self.environment.scored_by)
+        self.published = PublishedModel(recipe, out, prepared, checkpoints, self.environment.scored_by, group)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
-        if reason and (weights := self.selection.final_weights(state)) is not None:
+        if reason and (weights := self.published.final_weights(state)) is not None:
             self.say(f"{self.out} is finished: {reason}")
             return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
         self.metrics_log.truncate(state.log_bytes, state.step)
@@ -119,8 +116,7 @@ class Trainer:
             self.say(f"steps skipped because their gradient was not finite: {skipped}")
         with contextlib.closing(self.metrics_log):
             measure = self._measure if self.validation is not None else None
-            final = FinalWeights(self.settings, self.selection, self.optimiser, measure, self.metrics_log)
-            weights = final.publish(state)
+            weights = self.published.publish_final(state, self.optimiser, measure, self.metrics_log)
         return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
     def _begin(self, start_from: Model | None) -> TrainingState:
@@ -257,8 +253,8 @@ class Trainer:
         result = self._measure(state)
         if result is None:
             return state._replace(validation_pending=False)
-        best = self.selection.improved_score(state, result)
-        if best is not None and self.selection.is_better_than_published(best):
+        best = self.published.improved_score(state, result)
+        if best is not None and self.published.is_better_than_published(best):
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
@@ -284,7 +280,7 @@ class Trainer:
     ) -> bool:
         """Publishes weights and returns True; logs a failure and returns False, and the earlier model stays."""
         try:
-            self.selection.publish(selected, weights, result)
+            self.published.publish(selected, weights, result)
         except OSError as error:
             self.metrics_log.log_event(selected.steps[-1], f"could not write the model: {error}; the earlier one stays")
             return False
