@@ -9,7 +9,7 @@ import json
 import typing
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -35,6 +35,10 @@ class Spec(BaseModel):
         """Returns the whole record, defaults included, as JSON values."""
         dictionary: dict[str, Any] = self.model_dump(mode="json")
         return dictionary
+
+    def replaced(self, **changes: Any) -> Self:
+        """Returns the record with other values of some keys; raises ValueError where they do not fit."""
+        return type(self)(**{**dict(self), **changes})
 
 
 def merged(base: Any, change: Any) -> Any:

@@ -18,7 +18,6 @@ from transduce.corpus.entries import (
     is_folder,
 )
 from transduce.corpus.fingerprint import check_files
-from transduce.corpus.growth import VocabularyGrowth
 from transduce.corpus.learning import check_tags, tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
@@ -57,7 +56,6 @@ __all__ = [
     "TokenStore",
     "Trees",
     "Tsv",
-    "VocabularyGrowth",
     "check_files",
     "check_tags",
     "earlier_description",

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from transduce.corpus.check_actions import DroppedPairs
 from transduce.corpus.data import DataSpec
-from transduce.corpus.growth import VocabularyGrowth, grow_vocabularies
+from transduce.corpus.growth import grow_vocabularies
 from transduce.corpus.learning import check_tags, learn_subwords
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store_description import StoredFiles, describe_files, find_damage_of, subwords_files
@@ -38,7 +38,7 @@ def stage_subwords(
     data: DataSpec,
     subwords: Bpe | WordPiece,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
-    growth: VocabularyGrowth | None,
+    growth: int | None,
     dropped: Sequence[DroppedPairs],
     say: Callable[[str], None],
 ) -> StagedSubwords:
@@ -54,8 +54,7 @@ def stage_subwords(
         check_tags(data, existing_subwords[0])
         sides = existing_subwords
         if growth is not None:
-            left_out = [dropped[data.train.index(one)] if one in data.train else {} for one in growth.corpora]
-            sides = grow_vocabularies(sides, growth, data.longest, left_out, say)
+            sides = grow_vocabularies(sides, growth, data, dropped, say)
         pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
     shared = sides[0] is sides[1]
     files = [staging / name for name in subwords_files(shared=shared)]

@@ -23,7 +23,7 @@ from transduce.corpus.fingerprint import (
     have_same_training_data,
     time_of_change,
 )
-from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, vocabulary_checksums
+from transduce.corpus.growth import check_vocabularies, vocabulary_checksums
 from transduce.corpus.learning import limit_threads
 from transduce.corpus.mixture import describe_mixture, with_temperature
 from transduce.corpus.staged_subwords import STAGED, StagedSubwords, stage_subwords
@@ -105,12 +105,12 @@ def prepare(
     threads: int,
     say: Callable[[str], None],
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
-    growth: VocabularyGrowth | None = None,
+    growth: int | None = None,
     in_use: bool = False,
 ) -> PreparedCorpus:
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
-    With `existing_subwords`, those of another model, only those of `growth` are learned; `subwords` sets the dropout. A
+    With `existing_subwords`, those of another model, only `growth` more are learned; `subwords` sets the dropout. A
     store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
     subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
     """
@@ -143,7 +143,7 @@ def _existing_subwords(
     directory: Path,
     earlier: StoreDescription | None,
     vocabularies: tuple[TokenVocabulary, TokenVocabulary] | None,
-    growth: VocabularyGrowth | None,
+    growth: int | None,
     in_use: bool,
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
     """Returns the subwords that are not learned, and their growth: `vocabularies`, or those of the store in use."""
@@ -153,7 +153,7 @@ def _existing_subwords(
     if growth is None:
         return vocabularies, None
     check_vocabularies(vocabularies)
-    return vocabularies, StoredGrowth(subwords=growth.subwords, before=vocabulary_checksums(vocabularies))
+    return vocabularies, StoredGrowth(subwords=growth, before=vocabulary_checksums(vocabularies))
 
 
 def _encode_pairs(

@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,9 @@ from transduce.search import Decoding
 from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
+
+if TYPE_CHECKING:
+    from transduce.recipe.starting_point import StartingPoint
 
 __all__ = [
     "LARGEST",
@@ -52,7 +55,7 @@ class Recipe(Spec):
 
         With `start_from`, a model directory, it may consist of `data`; the other settings are those of that model.
         """
-        from transduce.recipe.fine_tuning import StartingPoint  # which imports this module
+        from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
         return load(Path(path), changes, start=StartingPoint.of(Path(start_from)) if start_from else None)
 
@@ -117,17 +120,7 @@ def _has_dropout(settings: Mapping[str, Any]) -> bool:
     )
 
 
-class Underlay(Protocol):
-    """Settings that lie under a recipe in the place of a preset."""
-
-    def resolve(self, values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-        """Returns the values of a recipe laid over these settings."""
-
-    def check_data(self, data: DataSpec) -> None:
-        """Raises ValueError where the corpora of a recipe do not fit."""
-
-
-def load(path: Path, changes: Iterable[str] = (), start: Underlay | None = None) -> Recipe:
+def load(path: Path, changes: Iterable[str] = (), start: "StartingPoint | None" = None) -> Recipe:
     """Returns the recipe in `path` with each `KEY=VALUE` of `changes` laid over it, and all over those of `start`.
 
     Paths in the file are relative to its folder, paths in changes to the working directory. Raises ValueError with the
@@ -144,7 +137,7 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def from_values(
-    values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: Underlay | None = None
+    values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: "StartingPoint | None" = None
 ) -> Recipe:
     """Returns the recipe of `values` with each `KEY=VALUE` of `changes` laid over them; errors call it `place`.
 
@@ -168,9 +161,6 @@ def read_resolved_recipe(path: Path) -> Recipe:
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """Returns `values` laid over the preset that `model` names (`base` without a name), laid over the defaults."""
-    data = values.get("data")
-    if isinstance(data, Mapping) and "keep_old" in data:
-        raise ValueError(f"{place}: `data.keep_old` is for fine-tuning: name a model with --from, or leave the key out")
     preset, model = split_preset(values, place=place)
     sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
     defaults = {section: spec.as_dictionary() for section, spec in sections.items()}

@@ -92,7 +92,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions, say: Callable[[str
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(device, options.threads):
         check_files(recipe.data)
-        growth = record.growth(recipe) if record else None
+        growth = record.grow_vocabulary if record else None
         prepared = prepare(recipe, Path(folder), say, base, options.threads, growth)
         trainer = Trainer(_measured(recipe), Path(folder), prepared, device, lambda line: None)
         return _measure(trainer, recipe.training, base)

@@ -29,7 +29,6 @@ from transduce.model_directory import (
     write_new_model,
 )
 from transduce.recipe import Recipe, dump, read_resolved_recipe
-from transduce.recipe.fine_tuning import StartingPoint
 from transduce.runtime.distributed import ProcessGroup
 from transduce.settings import Spec, merged, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
@@ -86,7 +85,7 @@ class PublishedModel:
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
             self.inherit_languages(Model.read_config(out))
 
-    def inherit_languages(self, config: Config | StartingPoint) -> None:
+    def inherit_languages(self, config: Config) -> None:
         """Adds the languages of another model, such as that of `--from`."""
         self._languages = self._languages.inherit(config)
 
@@ -314,7 +313,7 @@ class TrainedLanguages(NamedTuple):
         tags = tuple(dict.fromkeys(corpus.tag for corpus in data.train))
         return cls(*data.directions[0], directions, () if tags == (None,) else tags)
 
-    def inherit(self, config: Config | StartingPoint) -> "TrainedLanguages":
+    def inherit(self, config: Config) -> "TrainedLanguages":
         """Returns these languages and those of another model, such as that of `--from`."""
         own = {str(direction) for direction in self.directions}
         others = tuple(direction for direction in config.directions if str(direction) not in own)

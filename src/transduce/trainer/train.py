@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from transduce.corpus import (
     PreparedCorpus,
-    VocabularyGrowth,
     check_files,
     check_tags,
     micro_batches_per_step,
@@ -23,8 +22,7 @@ from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
 from transduce.trainer.build import check_micro_batches
-from transduce.trainer.fine_tuning import plan_start
-from transduce.trainer.fine_tuning_report import FineTuningReport
+from transduce.trainer.fine_tuning import FineTuningReport, plan_start
 from transduce.trainer.run_directory import (
     begin_run,
     check_can_go_on,
@@ -64,12 +62,12 @@ def prepare(
     say: Say,
     start_from: Model | None = None,
     threads: int | None = None,
-    growth: VocabularyGrowth | None = None,
+    growth: int | None = None,
 ) -> PreparedCorpus:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and those of
-    `growth` on top. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
+    With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and `growth`
+    more at most. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
     run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
@@ -152,7 +150,7 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
             started = record.model_dump_json(indent=2) if record else None
             if changes := begin_run(recipe, out, started, accept_changes=options.accept_changes):
                 say(f"the recipe changes: {'; '.join(changes)}; the one before is kept in {out / 'training'}")
-            prepare(recipe, out, say, base, options.threads, record.growth(recipe) if record else None)
+            prepare(recipe, out, say, base, options.threads, record.grow_vocabulary if record else None)
             if options.report:
                 tests.measure_before()
 
@@ -160,7 +158,7 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
         prepared = open_store(out / "training" / "store")
         trainer = Trainer(recipe, out, prepared, own_device, speak, group)
         if record is not None:
-            trainer.published.inherit_languages(record.start)
+            trainer.published.inherit_languages(record.start.config)
         _start_trackers(trainer, options.trackers, stack)
         result = yield from trainer.train(base)
         if options.report:
