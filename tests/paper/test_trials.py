@@ -148,15 +148,6 @@ def test_a_record_with_an_unreadable_recipe_is_not_used(trial, tmp_path):
     assert read_trial(trial, tmp_path, Budget("few", 1)) is None
 
 
-def test_a_record_with_the_key_pieces_of_earlier_versions_is_read(trial, tmp_path):
-    few = Budget("few", 1)
-    first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
-    path = tmp_path / "found.jsonl"
-    assert "micro_batches" in path.read_text()
-    path.write_text(path.read_text().replace("micro_batches", "pieces"))
-    assert read_trial(trial, tmp_path, few) == first
-
-
 def test_a_record_with_other_fields_is_measured_again(trial, tmp_path):
     first = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
     path = tmp_path / "found.jsonl"

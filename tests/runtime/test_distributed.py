@@ -346,7 +346,7 @@ REFUSED_ON_ONE = """
 import os
 import torch
 from transduce.commands import main
-from transduce.trainer.validation import Validation
+from transduce.evaluation.validation import Validation
 
 whole, first = Validation._sums, []
 

@@ -16,7 +16,6 @@ from micro_run import Moment, forked, write_corpus
 from transduce import __version__
 from transduce.model_directory import Model
 from transduce.recipe import load
-from transduce.search import Decoding
 from transduce.settings import merged
 from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock
@@ -242,21 +241,6 @@ def rewrite_recipe(run, change):
     values = json.loads((run / "recipe.yaml").read_text())
     change(values)
     rewrite(run / "recipe.yaml", json.dumps(values).encode(), run / "manifest.json")
-
-
-def test_keys_that_an_older_version_did_not_write_have_their_defaults(micro, copied):
-    def older(values):
-        del values["training"]["label_smoothing_over"], values["training"]["parallel"]
-        del values["model"]["mixer"]["compatibility"], values["decoding"]
-        values["training"]["pieces"] = values["training"].pop("micro_batches")
-
-    decoding = json.loads((copied / "recipe.yaml").read_text())["decoding"]
-    rewrite_recipe(copied, older)
-    changes = [f"--set=decoding.{key}={json.dumps(value)}" for key, value in Decoding().as_dictionary().items()]
-    ended = train(micro, copied, "--set", "training.steps=14", *changes)
-    assert ended.code == 0, ended.error
-    assert "going on after step 12" in ended.error
-    assert decoding != Decoding().as_dictionary()
 
 
 def test_a_key_that_does_not_exist_is_named(micro, copied):

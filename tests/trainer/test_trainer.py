@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 import transduce.trainer.publishing
 from transduce.corpus import Planner, open_store
+from transduce.evaluation.validation import Validation, ValidationResult, ValidationScore
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
@@ -25,7 +26,6 @@ from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 from transduce.training import Precision
 from transduce.training.objective import RDrop
 

@@ -21,8 +21,8 @@ def average(
     ] = [],  # noqa: B006
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
+    from transduce.recipe.corpora_of_run import test_sets_of
     from transduce.trainer.publishing import average
-    from transduce.trainer.validation import test_sets_of
 
     if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")

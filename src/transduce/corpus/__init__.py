@@ -3,7 +3,6 @@
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.corpus_inspection import CorpusInspection, FaultExample, inspect_corpus, read_held_out
 from transduce.corpus.data import DataSpec
-from transduce.corpus.directions import Direction, ParallelCorpus, is_same_language
 from transduce.corpus.entries import (
     PATHS,
     CorpusSpec,
@@ -11,6 +10,7 @@ from transduce.corpus.entries import (
     EmbeddedTrees,
     Files,
     Hub,
+    ParallelCorpus,
     Tmx,
     Trees,
     Tsv,
@@ -21,11 +21,12 @@ from transduce.corpus.fingerprint import check_files
 from transduce.corpus.learning import check_tags, tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
+from transduce.corpus.parallel_text import ParallelText, read_parallel_text
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs, read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
 from transduce.corpus.store import PreparedCorpus, open_store, prepare, verify_store
-from transduce.corpus.store_description import earlier_description, subwords_files
+from transduce.corpus.store_description import earlier_description
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
 
@@ -37,7 +38,6 @@ __all__ = [
     "CorpusSpec",
     "CorpusSplit",
     "DataSpec",
-    "Direction",
     "Embedded",
     "EmbeddedTrees",
     "EpochWriteError",
@@ -47,6 +47,7 @@ __all__ = [
     "Hub",
     "MicroBatch",
     "ParallelCorpus",
+    "ParallelText",
     "PlannedStep",
     "Planner",
     "Position",
@@ -62,7 +63,6 @@ __all__ = [
     "files_of",
     "inspect_corpus",
     "is_folder",
-    "is_same_language",
     "micro_batches_per_step",
     "name_of",
     "near_duplicate_groups",
@@ -74,9 +74,9 @@ __all__ = [
     "read_gold_treebank",
     "read_held_out",
     "read_pairs",
+    "read_parallel_text",
     "read_treebank",
     "split_groups",
-    "subwords_files",
     "tag_ids",
     "verify_store",
 ]

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from transduce.corpus.checks import name_of
-from transduce.corpus.directions import Direction, ParallelCorpus
 from transduce.corpus.entries import (
     CorpusSpec,
     EmbeddedTrees,
+    ParallelCorpus,
     Trees,
     split_directions,
     with_languages,
@@ -19,6 +19,7 @@ from transduce.corpus.entries import (
 from transduce.corpus.marked_terms import MarkedTerms
 from transduce.inspection import Check
 from transduce.settings import Spec
+from transduce.text.directions import Direction
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME, TERM_MARKS, corpus_tag, language_tag
 
@@ -191,6 +192,16 @@ class DataSpec(Spec):
         if self.validation is None:
             return ()
         return self.validation if isinstance(self.validation, tuple) else (self.validation,)
+
+    @property
+    def named_validations(self) -> dict[str, CorpusSpec]:
+        """The validation corpora by direction and tag, such as `en-de`; equal names get numbers."""
+        named: dict[str, CorpusSpec] = {}
+        for corpus in self.validations:
+            name = "-".join(part for part in (*self.direction_of(corpus), corpus.tag) if part) or "validation"
+            same = sum(key == name or key.startswith(f"{name}.") for key in named)
+            named[f"{name}.{same + 1}" if same else name] = corpus
+        return named
 
     @property
     def tree_linearisation(self) -> TopDown | InOrder | None:

@@ -7,30 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from transduce.corpus.directions import ParallelCorpus, TaggedCorpus, is_same_language
 from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
 from transduce.text.compressed import UnreadCompressionError, decompressed
+from transduce.text.directions import Direction, is_same_language
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
+from transduce.text.source_tags import NAME
 from transduce.text.trees import Tree, is_comment, words_of
-
-__all__ = [
-    "PATHS",
-    "CorpusSpec",
-    "Embedded",
-    "EmbeddedTrees",
-    "Files",
-    "Hub",
-    "Languages",
-    "Tmx",
-    "Trees",
-    "Tsv",
-    "files_of",
-    "is_folder",
-    "split_directions",
-    "with_languages",
-    "with_linearisation",
-]
 
 Weight = Annotated[
     float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")
@@ -52,6 +35,37 @@ Languages = Annotated[tuple[str, str], BeforeValidator(_check_languages)]
 
 PATHS = ("source", "target", "tsv", "tmx", "trees")
 """The keys that name files; `trees` may name a folder."""
+
+
+class TaggedCorpus(Spec):
+    """The tag of a corpus, which stands before each of its sources."""
+
+    tag: str | None = Field(
+        default=None,
+        pattern=NAME,
+        description="Kind of text, such as `synthetic`; a token for it stands before each source.",
+    )
+
+
+class ParallelCorpus(TaggedCorpus):
+    """The languages of a corpus, and which side is translated into which."""
+
+    source_language: str | None = Field(
+        default=None, description="Code of the language of `source`, the first side; null: that of `data`."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the language of `target`, the second side; null: that of `data`."
+    )
+    direction: Literal["forward", "backward", "both"] = Field(
+        default="forward",
+        description="`forward` translates the first side into the second, `backward` the second into the first, "
+        "`both` makes two corpora of one.",
+    )
+
+    def languages_or(self, languages: Direction) -> Direction:
+        """Returns the languages that this corpus translates between; `languages` are those of sides without a name."""
+        sides = self.source_language or languages.source, self.target_language or languages.target
+        return Direction(*(sides[::-1] if self.direction == "backward" else sides))
 
 
 class Files(ParallelCorpus):

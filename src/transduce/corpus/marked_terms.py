@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from transduce.corpus.checks import CheckedPair
-from transduce.corpus.directions import Direction
 from transduce.settings import Spec
+from transduce.text.directions import Direction
 from transduce.text.glossary import capitalise
 from transduce.text.subwords import Subwords
 from transduce.text.term_marks import MarkedSpan, encode_marked, mark_terms

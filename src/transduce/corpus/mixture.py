@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from transduce.corpus.data import DataSpec
-from transduce.corpus.directions import Direction
 from transduce.corpus.token_store import MAX_WEIGHT, CorpusPart
+from transduce.text.directions import Direction
 
 __all__ = ["describe_mixture", "pairs_of_directions", "with_temperature"]
 

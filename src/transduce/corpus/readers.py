@@ -8,7 +8,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
-from transduce.corpus.directions import ParallelCorpus
 from transduce.corpus.entries import (
     CorpusSpec,
     Embedded,
@@ -16,6 +15,7 @@ from transduce.corpus.entries import (
     Files,
     Hub,
     Languages,
+    ParallelCorpus,
     Tmx,
     Trees,
     Tsv,

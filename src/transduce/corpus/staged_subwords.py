@@ -11,12 +11,12 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.growth import grow_vocabularies
 from transduce.corpus.learning import check_tags, learn_subwords
 from transduce.corpus.readers import read_byte_pairs
-from transduce.corpus.store_description import StoredFiles, describe_files, find_damage_of, subwords_files
+from transduce.corpus.store_description import StoredFiles, describe_files, find_damage_of
 from transduce.corpus.token_store import Count
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 
 __all__ = ["STAGED", "StagedSubwords", "stage_subwords"]
 

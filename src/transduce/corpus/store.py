@@ -36,7 +36,6 @@ from transduce.corpus.store_description import (
     earlier_description,
     find_damage_of,
     load_given_subwords,
-    load_subwords,
     read_description,
     store_error,
 )
@@ -44,7 +43,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, load_subwords
 
 __all__ = ["PreparedCorpus", "open_store", "prepare", "verify_store"]
 

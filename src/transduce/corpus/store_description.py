@@ -14,22 +14,7 @@ from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.settings import Spec
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
-
-__all__ = [
-    "DESCRIPTION",
-    "StoreDescription",
-    "StoredFiles",
-    "StoredGrowth",
-    "describe_files",
-    "earlier_description",
-    "find_damage_of",
-    "load_given_subwords",
-    "load_subwords",
-    "read_description",
-    "store_error",
-    "subwords_files",
-]
+from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files
 
 DESCRIPTION = "store.json"
 
@@ -128,18 +113,6 @@ def earlier_description(directory: Path) -> StoreDescription | None:
 def store_error(directory: Path, reason: str) -> ValueError:
     """Returns the error for a store that cannot be used."""
     return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
-
-
-def subwords_files(*, shared: bool) -> tuple[str, str]:
-    """Returns the names of the files with the subwords of source and target."""
-    return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
-
-
-def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Reads the vocabularies of source and target in a store; one object where they share a file."""
-    source, target = (directory / name for name in subwords_files(shared=shared))
-    loaded = load_vocabulary(source)
-    return loaded, loaded if shared else load_vocabulary(target)
 
 
 def load_given_subwords(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transduce.corpus import subwords_files
 from transduce.exchange.int8_rows import int8_rows
 from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
@@ -23,6 +22,7 @@ from transduce.exchange.transformer_weights import (
 )
 from transduce.model import FeedForward
 from transduce.model.experts import FeedForwardSpec
+from transduce.text.token_vocabulary import subwords_files
 
 if TYPE_CHECKING:
     from transduce.exchange.ctranslate2_engine import CTranslate2Translator

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce import __version__
+from transduce.corpus import read_parallel_text
 from transduce.exchange.banned_tokens import with_banned_tokens
 from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
 from transduce.exchange.representable import refusal
@@ -18,7 +19,6 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
 from transduce.text.token_vocabulary import tags_of
-from transduce.trainer.validation import read_parallel_text
 from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator
 

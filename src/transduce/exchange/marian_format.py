@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transduce.corpus import subwords_files
 from transduce.exchange.length_power import length_power
 from transduce.exchange.representable import check_products, refusal
 from transduce.exchange.transformer_weights import (
@@ -21,6 +20,7 @@ from transduce.exchange.transformer_weights import (
     transformer_weights,
 )
 from transduce.model import FeedForward, Sinusoidal, Tied, Transformer
+from transduce.text.token_vocabulary import subwords_files
 
 if TYPE_CHECKING:
     from transduce.exchange.marian_engine import MarianEngine

@@ -8,13 +8,12 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from transduce.corpus import subwords_files
 from transduce.model import TransformerModel, TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.integrity import read_checked
 from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS
 from transduce.text.subwords import Subwords
-from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, subwords_files
 from transduce.text.tree_symbols import TreeSymbols
 
 __all__ = ["Model", "set_word_flags", "weights_of"]

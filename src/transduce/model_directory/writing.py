@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.corpus import subwords_files
 from transduce.model_directory.config import Config
 from transduce.model_directory.manifest import (
     CARD,
@@ -28,7 +27,7 @@ from transduce.storage.checksums import Checksums, checksum_of, checksums_of_fil
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import read_regular_file, remove
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 
 __all__ = [
     "check_new_or_empty",

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from transduce.corpus import CorpusSpec
+from transduce.corpus import CorpusSpec, read_parallel_text
+from transduce.evaluation.validation import read_trees_of
 from transduce.measure import bracket_scores
 from transduce.model_directory import Model, fingerprint, has_model
 from transduce.paper.record import one_of, recorded_seeds
@@ -17,7 +18,6 @@ from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write_text
 from transduce.trainer.train import TrainOptions
-from transduce.trainer.validation import read_parallel_text, read_trees_of
 from transduce.translation.parser import Parser
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator

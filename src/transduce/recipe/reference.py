@@ -9,8 +9,7 @@ from typing import Any, Literal, Union
 
 import annotated_types
 
-from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
-from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, Tmx, Trees, Tsv
+from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, ParallelCorpus, TaggedCorpus, Tmx, Trees, Tsv
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
 from transduce.recipe.presets import BASE, PRESETS

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from transduce.corpus import DataSpec, Direction, is_same_language, subwords_files
+from transduce.corpus import DataSpec
 from transduce.model_directory import RECIPE, Config, Model
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
 from transduce.settings import Spec, flat, merged
+from transduce.text.directions import Direction, is_same_language
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, SubwordsSpec, WordPiece
-from transduce.text.token_vocabulary import load_vocabulary
+from transduce.text.token_vocabulary import load_vocabulary, subwords_files
 from transduce.training import Training
 from transduce.training.schedule import Constant, EndingSchedule
 

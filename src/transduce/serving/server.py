@@ -12,7 +12,6 @@ from typing import NamedTuple
 import uvicorn
 from fastapi import FastAPI
 
-from transduce.corpus import Direction
 from transduce.model_directory import Model
 from transduce.runtime.signals import raise_on_signals
 from transduce.serving.application import create_application
@@ -23,6 +22,7 @@ from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.metrics import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
 from transduce.serving.service import Service
+from transduce.text.directions import Direction
 from transduce.translation.documents.sentences import load_segment
 from transduce.translation.precision import TranslationPrecision
 from transduce.translation.translator import Translator

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from transduce.corpus import PreparedCorpus
+from transduce.evaluation.validation import ValidationScore
 from transduce.recipe import Recipe
 from transduce.trainer.build import count_steps
 from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import ValidationScore
 from transduce.training import Training
 
 __all__ = ["Probe"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.corpus import check_files, read_byte_pairs
+from transduce.evaluation.validation import ValidationScore
 from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.peak_memory import peak_memory
@@ -22,7 +23,6 @@ from transduce.suggestion.candidates import (
 from transduce.suggestion.probe import Probe
 from transduce.trainer.dry_run import Pace, whole_steps
 from transduce.trainer.train import prepare
-from transduce.trainer.validation import ValidationScore
 from transduce.training import Training
 
 __all__ = ["Probed", "Suggestion", "suggest_recipe"]

@@ -10,8 +10,6 @@ from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["TokenVocabulary", "ids_of_tags", "load_vocabulary", "names_languages", "parse_vocabulary", "tags_of"]
-
 TokenVocabulary = Subwords | TreeSymbols | SentencePieces | MosesBpe
 """Text to token ids and back."""
 
@@ -54,3 +52,15 @@ def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
 def names_languages(vocabulary: TokenVocabulary) -> bool:
     """Returns whether sources begin with a tag of the target language, as those of several directions do."""
     return bool(tagged_languages(tags_of(vocabulary)))
+
+
+def subwords_files(*, shared: bool) -> tuple[str, str]:
+    """Returns the names of the files with the subwords of source and target."""
+    return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
+
+
+def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Reads the vocabularies of source and target in a folder; one object where they share a file."""
+    source, target = (directory / name for name in subwords_files(shared=shared))
+    loaded = load_vocabulary(source)
+    return loaded, loaded if shared else load_vocabulary(target)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from transduce.corpus import check_files, check_tags
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.evaluation.validation import ValidationResult
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
@@ -22,7 +23,6 @@ from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import ValidationResult
 from transduce.training import StepRecord, Training
 
 __all__ = ["MAX_STEPS", "DryRun", "Pace", "dry_run", "validation_seconds", "whole_steps"]

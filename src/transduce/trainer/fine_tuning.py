@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.corpus import earlier_description
+from transduce.evaluation.test_scores import request_for_corpus, score_test
+from transduce.evaluation.validation import ValidationScore
 from transduce.model_directory import Model, fingerprint, write_card_section
 from transduce.recipe import Recipe, load
 from transduce.recipe.starting_point import StartingPoint
@@ -19,12 +21,9 @@ from transduce.runtime.distributed import restart_count
 from transduce.settings import Spec, check_version, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.trainer.evaluation import score_test
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.run_directory import FINE_TUNING, check_can_go_on, has_checkpoint, has_saved
-from transduce.trainer.validation import ValidationScore
 from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.source_request import request_for_corpus
 from transduce.translation.translator import Translator
 
 HEADING = "## Before and after fine-tuning"

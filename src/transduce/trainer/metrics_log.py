@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from transduce.corpus import ParallelText
+from transduce.evaluation.validation import ValidationResult, perplexity
 from transduce.storage.atomic import flush_to_disk
 from transduce.trainer.event_file import EventFile
 from transduce.trainer.trackers import BackgroundTracker
-from transduce.trainer.validation import ParallelText, ValidationResult, perplexity
 from transduce.training import StepRecord
 
 __all__ = ["METRICS_LOG", "MetricsLog"]

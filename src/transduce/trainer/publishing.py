@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from transduce.corpus import CorpusPart, DataSpec, PreparedCorpus, Report, pairs_of_directions
+from transduce.evaluation.validation import ValidationResult, ValidationScore
 from transduce.model import Vocabulary
 from transduce.model_directory import (
     CARD,
@@ -36,7 +37,6 @@ from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.training_state import TrainingState
-from transduce.trainer.validation import ValidationResult, ValidationScore
 from transduce.training import Optimiser, average_weights
 
 SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen

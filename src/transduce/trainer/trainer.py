@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 import torch
 
 from transduce.corpus import EpochWriteError, PreparedCorpus
+from transduce.evaluation.validation import ValidationResult
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
@@ -41,7 +42,6 @@ from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.publishing import PublishedModel
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.training_state import TrainingClock, TrainingState
-from transduce.trainer.validation import ValidationResult
 from transduce.training import (
     DivergenceDetector,
     Precision,

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypedDict
 
-from transduce.corpus import CorpusSpec, Direction, ParallelCorpus
 from transduce.model_directory import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
-
-__all__ = ["ChosenTags", "RequestOptions", "SourceRequest", "choose_tags", "request_for_corpus", "target_language_of"]
 
 
 class SourceRequest(NamedTuple):
@@ -33,14 +30,6 @@ class ChosenTags(NamedTuple):
     ids: tuple[int, ...]
     target_language: str | None
     note: str | None
-
-
-def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
-    """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
-    if not isinstance(corpus, ParallelCorpus) or not config.directions:
-        return SourceRequest(tag=corpus.tag)
-    source, target = corpus.languages_or(Direction(None, None))
-    return SourceRequest(target, source, corpus.tag)
 
 
 def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:
