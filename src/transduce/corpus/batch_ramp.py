@@ -4,8 +4,6 @@ from pydantic import Field, model_validator
 
 from transduce.settings import Spec
 
-__all__ = ["BatchRamp"]
-
 
 class BatchRamp(Spec):
     """Steps of `start` tokens at first; their size doubles where a straight line to `end` has reached the double.

@@ -23,8 +23,6 @@ from transduce.text.directions import Direction
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME, TERM_MARKS, corpus_tag, language_tag
 
-__all__ = ["DataSpec"]
-
 
 def _as_tuple(value: Any) -> Any:
     """Converts one corpus or a list of corpora to the tuple that strict validation expects."""

@@ -13,8 +13,6 @@ from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs", "tag_ids"]
-
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
 

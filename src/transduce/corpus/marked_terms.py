@@ -18,8 +18,6 @@ from transduce.text.term_marks import MarkedSpan, encode_marked, mark_terms
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.word_links import WordLinks
 
-__all__ = ["MarkedTerms", "TermMarker"]
-
 MAX_TERMS = 3
 """Marked in a pair."""
 

@@ -6,8 +6,6 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.token_store import MAX_WEIGHT, CorpusPart
 from transduce.text.directions import Direction
 
-__all__ = ["describe_mixture", "pairs_of_directions", "with_temperature"]
-
 
 def with_temperature(
     parts: Sequence[CorpusPart], directions: Sequence[Direction], temperature: float | None

@@ -26,15 +26,6 @@ from transduce.text.compressed import decompressed
 from transduce.text.lines import raw_lines
 from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
 
-__all__ = [
-    "open_corpus_file",
-    "read_byte_lines",
-    "read_byte_pairs",
-    "read_gold_treebank",
-    "read_pairs",
-    "read_treebank",
-]
-
 # First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
 # first.
 WIDE_ENCODINGS = {

@@ -18,8 +18,6 @@ from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, r
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 
-__all__ = ["STAGED", "StagedSubwords", "stage_subwords"]
-
 STAGED = "begun.json"
 
 

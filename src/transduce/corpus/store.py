@@ -45,8 +45,6 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords
 
-__all__ = ["PreparedCorpus", "open_store", "prepare", "verify_store"]
-
 
 class PreparedCorpus(NamedTuple):
     """An open store: the subwords of both sides, the pairs, and the report of dropped pairs."""

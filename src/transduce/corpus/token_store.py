@@ -16,18 +16,6 @@ from pydantic import Field
 
 from transduce.text.subwords import END
 
-__all__ = [
-    "FILES",
-    "MAX_WEIGHT",
-    "SIDES",
-    "CorpusPart",
-    "Count",
-    "PackedSentences",
-    "Side",
-    "TokenStore",
-    "TokenStoreWriter",
-]
-
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets")

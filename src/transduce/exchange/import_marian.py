@@ -21,7 +21,7 @@ from transduce.exchange.marian_vocabulary import piece_file, read_vocabulary, vo
 from transduce.exchange.npz_reader import read_npz
 from transduce.exchange.token_rows import ForeignVocabulary
 from transduce.model import FeedForward, Transformer, Vocabulary
-from transduce.recipe.yaml_reader import LARGEST, parse_yaml
+from transduce.recipe.recipe_values import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
 
 __all__ = ["is_marian", "read_marian"]

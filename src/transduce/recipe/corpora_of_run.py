@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transduce.corpus import CorpusSpec, DataSpec, read_byte_pairs
 from transduce.model_directory import RECIPE
-from transduce.recipe.yaml_reader import read_yaml
+from transduce.recipe.recipe_values import read_yaml
 from transduce.settings import validated
 
 MAX_PAIRS = 100_000  # of all training corpora together

@@ -9,8 +9,6 @@ from transduce.model_directory import RECIPE
 from transduce.recipe.recipe import Recipe, from_values, read_resolved_recipe
 from transduce.text.directions import Direction
 
-__all__ = ["choose_direction", "read_teacher_recipe", "student_recipe"]
-
 
 def read_teacher_recipe(run: Path) -> Recipe:
     """Returns the recipe of a teacher; raises ValueError where its directory has none, as that of an imported model."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from transduce.settings import merged
 
-__all__ = ["PRESETS", "Values"]
-
 Values = dict[str, Any]
 
 

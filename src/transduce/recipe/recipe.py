@@ -10,11 +10,15 @@ from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols, Transformer
-from transduce.recipe.changes import parse_change, without_corpora
 from transduce.recipe.decoding import check_decoding
-from transduce.recipe.paths import fill_variables, make_absolute
 from transduce.recipe.presets import PRESETS, Values
-from transduce.recipe.yaml_reader import LARGEST, read_yaml
+from transduce.recipe.recipe_values import (
+    fill_variables,
+    make_absolute,
+    parse_change,
+    read_yaml,
+    without_corpora,
+)
 from transduce.search import Decoding
 from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
@@ -22,20 +26,6 @@ from transduce.training import Training
 
 if TYPE_CHECKING:
     from transduce.recipe.starting_point import StartingPoint
-
-__all__ = [
-    "LARGEST",
-    "Recipe",
-    "dump",
-    "from_values",
-    "load",
-    "merge_preset",
-    "read_resolved_recipe",
-    "read_values",
-    "read_yaml",
-    "split_preset",
-    "without_training_paths",
-]
 
 
 class Recipe(Spec):

@@ -16,8 +16,6 @@ from transduce.recipe.presets import BASE, PRESETS
 from transduce.recipe.recipe import Recipe
 from transduce.settings import Spec, flat
 
-__all__ = ["EXAMPLE", "reference_page", "reference_specs"]
-
 SHARED: dict[type[Any], str] = {
     BaseModelSpec: "Keys of every model",
     AttentionSpec: "Keys of attention",

@@ -16,7 +16,7 @@ from transduce.runtime.device import compile_on_gpu, describe_environment, gpu_m
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.storage.checksums import checksums_of_files
 from transduce.text.token_vocabulary import subwords_files
-from transduce.trainer.checkpointing import TrainingEnvironment
+from transduce.trainer.checkpoints import TrainingEnvironment
 from transduce.training import (
     Adam,
     Optimiser,
@@ -26,17 +26,6 @@ from transduce.training import (
     flat_optimiser,
     micro_batches_on_gpu,
 )
-
-__all__ = [
-    "build_optimiser",
-    "build_planner",
-    "build_validation",
-    "check_micro_batches",
-    "count_steps",
-    "describe_start",
-    "describe_training",
-    "gather_model",
-]
 
 
 def build_optimiser(

@@ -25,8 +25,6 @@ from transduce.trainer.train import TrainOptions, prepare
 from transduce.trainer.trainer import Trainer
 from transduce.training import StepRecord, Training
 
-__all__ = ["MAX_STEPS", "DryRun", "Pace", "dry_run", "validation_seconds", "whole_steps"]
-
 MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count
 MIN_STEPS, MIN_SECONDS = 10, 5.0  # that count, whichever is longer

@@ -89,12 +89,13 @@ def load_training_recipe(
 
 
 def plan_start(
-    recipe: Recipe, out: Path, start_from: Path | None, grow_vocabulary: int | None, *, restart: bool
+    recipe: Recipe, out: Path, start_from: Path | str | None, grow_vocabulary: int | None, *, restart: bool
 ) -> Start:
     """Returns how a training in `out` starts, anew or again.
 
     Raises ValueError where the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
     """
+    start_from = None if start_from is None else Path(start_from)
     record, has_begun = _earlier(out, start_from, restart=restart)
     if has_begun:
         before = record.grow_vocabulary if record else None

@@ -8,8 +8,6 @@ from transduce.trainer.build import count_steps
 from transduce.trainer.training_state import Horizon, TrainingState
 from transduce.training import EndingSchedule, Training
 
-__all__ = ["HorizonPlanner"]
-
 PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned, and planned again
 MIN_WINDOW = 0.05  # share of the minutes over which a pace is measured, at least
 WARM_UP, LONGEST_WARM_UP = 10, 0.2  # steps after each start, a share of the minutes: a model may be compiled in them

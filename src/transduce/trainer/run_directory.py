@@ -11,16 +11,6 @@ from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, withou
 from transduce.storage.atomic import atomic_write_text, unfinished_path
 from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
 
-__all__ = [
-    "FINE_TUNING",
-    "begin_run",
-    "check_can_go_on",
-    "check_is_run_or_empty",
-    "has_checkpoint",
-    "has_saved",
-    "move_aside",
-]
-
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},

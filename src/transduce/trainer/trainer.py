@@ -7,7 +7,7 @@ Only the trainer makes new `TrainingState`s; checkpointer and published model re
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -33,9 +33,7 @@ from transduce.trainer.build import (
     describe_training,
     gather_model,
 )
-from transduce.trainer.checkpointing import Checkpointer
-from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.epoch_retry import wait_to_retry
+from transduce.trainer.checkpoints import Checkpointer, Checkpoints
 from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
@@ -53,7 +51,7 @@ from transduce.training import (
     training_steps,
 )
 
-__all__ = ["TrainResult", "Trainer"]
+RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
 
 
 class TrainResult(NamedTuple):
@@ -178,10 +176,18 @@ class Trainer:
                             break  # and go on at the rates of the new plan
                 except EpochWriteError as error:
                     alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
-                    wait_to_retry(state.step, error, self.metrics_log, signals if alone else ())
+                    self._wait_to_retry(state.step, error, signals if alone else ())
                     if signals and alone:
                         self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
         return state, reason
+
+    def _wait_to_retry(self, step: int, error: EpochWriteError, signals: Sequence[int]) -> None:
+        """Logs after `step` that the next epoch could not be written; returns after a minute, or with a signal."""
+        event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
+        self.metrics_log.log_event(step, event)
+        end = time.monotonic() + RETRY_SECONDS
+        while not signals and time.monotonic() < end:
+            time.sleep(0.1)
 
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
         parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
