@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from transduce.corpus import DataSpec, PreparedCorpus, Tsv, open_store, prepare
 from transduce.corpus.check_actions import _dropped
-from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
+from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
 from transduce.inspection import Check, Inspection
 from transduce.settings import validated

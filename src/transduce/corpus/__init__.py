@@ -17,15 +17,20 @@ from transduce.corpus.entries import (
     files_of,
     is_folder,
 )
-from transduce.corpus.fingerprint import check_files
 from transduce.corpus.learning import check_tags, tag_ids
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.parallel_text import ParallelText, read_parallel_text
 from transduce.corpus.planner import MicroBatch, PlannedStep, Planner, Position, micro_batches_per_step
-from transduce.corpus.readers import read_byte_lines, read_byte_pairs, read_gold_treebank, read_pairs, read_treebank
+from transduce.corpus.readers import (
+    check_files,
+    read_byte_lines,
+    read_byte_pairs,
+    read_gold_treebank,
+    read_pairs,
+    read_treebank,
+)
 from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
-from transduce.corpus.store import PreparedCorpus, open_store, prepare, verify_store
-from transduce.corpus.store_description import earlier_description
+from transduce.corpus.store import PreparedCorpus, earlier_description, open_store, prepare, verify_store
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
 

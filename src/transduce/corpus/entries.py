@@ -7,13 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
 from transduce.text.compressed import UnreadCompressionError, decompressed
 from transduce.text.directions import Direction, is_same_language
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME
 from transduce.text.trees import Tree, is_comment, words_of
+
+MAX_WEIGHT = 10_000.0
+"""Uses of a pair an epoch, at most."""
 
 Weight = Annotated[
     float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")

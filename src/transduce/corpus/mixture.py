@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from transduce.corpus.data import DataSpec
-from transduce.corpus.token_store import MAX_WEIGHT, CorpusPart
+from transduce.corpus.entries import MAX_WEIGHT
+from transduce.corpus.token_store import CorpusPart
 from transduce.text.directions import Direction
 
 

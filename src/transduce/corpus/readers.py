@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
+from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import (
     CorpusSpec,
     Embedded,
@@ -103,6 +104,13 @@ def open_corpus_file(path: Path) -> BufferedReader:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is a file, which can be read several times")
     return path.open("rb")
+
+
+def check_files(data: DataSpec) -> None:
+    """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
+    for corpus in (*data.train, *data.validations):
+        for path in files_of(corpus):
+            open_corpus_file(path).close()
 
 
 def _strip_first_line(line: bytes, path: Path) -> bytes:

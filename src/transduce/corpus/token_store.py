@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from transduce.corpus.entries import MAX_WEIGHT
 from transduce.text.subwords import END
 
 Side = Literal["source", "target"]
@@ -28,9 +29,6 @@ CHECKED = 1 << 20
 """Sentences or tokens checked at a time."""
 
 Count = Annotated[int, Field(ge=0)]
-
-MAX_WEIGHT = 10_000.0
-"""Uses of a pair an epoch, at most."""
 
 
 class CorpusPart(NamedTuple):
