@@ -12,9 +12,7 @@ from transduce.corpus.entries import (
     EmbeddedTrees,
     ParallelCorpus,
     Trees,
-    split_directions,
-    with_languages,
-    with_linearisation,
+    resolve_corpus,
 )
 from transduce.corpus.marked_terms import MarkedTerms
 from transduce.inspection import Check
@@ -105,8 +103,7 @@ class DataSpec(Spec):
         languages = Direction(info.data.get("source_language"), info.data.get("target_language"))
 
         def complete(corpus: CorpusSpec) -> list[CorpusSpec]:
-            corpus = with_linearisation(with_languages(corpus, *languages), info.data.get("linearisation"))
-            parts = split_directions(corpus)
+            parts = resolve_corpus(corpus, languages, info.data.get("linearisation"))
             if len(parts) > 1:
                 for part in parts:
                     _check_named(_direction_of(part, languages))
@@ -217,7 +214,7 @@ class DataSpec(Spec):
             return corpus
         source = corpus.source_language or self.source_language
         target = corpus.target_language or self.target_language
-        return corpus.model_copy(update={"source_language": source, "target_language": target})
+        return corpus.replaced(source_language=source, target_language=target)
 
     @property
     def directions(self) -> tuple[Direction, ...]:

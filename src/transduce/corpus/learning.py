@@ -46,7 +46,7 @@ def learn_subwords(
 def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
     """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
-    return Subwords.learn(lines, spec.model_copy(update={"size": size})).with_tags(tags)
+    return Subwords.learn(lines, spec.replaced(size=size)).with_tags(tags)
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:

@@ -182,10 +182,10 @@ class Planner:
     def _parts(
         self, whole: list[PlannedMicroBatch], part: int, after: int
     ) -> Iterator[tuple[list[PlannedMicroBatch], int | None]]:
-        """Yields what each step after step `after` takes of a whole step from `part` on, and the part after it or None.
+        """Cuts a whole step into the steps of the ramp after step `after`; yields each and the part after it, or None.
 
-        A step ends at a multiple of its size, so that steps fill whole steps after each doubling. Parts without a pair
-        are passed over; the last part has one.
+        `part` is the first part that is left. A step ends at a multiple of its size, so that steps fill whole steps
+        after each doubling (drawn at `BatchRamp`). Parts without a pair are passed over; the last part has one.
         """
         if self.ramp is None:
             yield whole, None

@@ -100,7 +100,7 @@ def _measured(recipe: Recipe) -> Recipe:
     """Returns the recipe whose steps are measured: as large as after a ramp, without validations and checkpoints."""
     settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
     ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
-    return recipe.model_copy(update={"training": recipe.training.model_copy(update={**settings, **ends})})
+    return recipe.replaced(training=recipe.training.replaced(**settings, **ends))
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:

@@ -142,7 +142,7 @@ class Trainer:
             number = state.micro_batches
         self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
         if number != self.planner.micro_batches:
-            settings = settings.model_copy(update={"micro_batches": number})
+            settings = settings.replaced(micro_batches=number)
             self.planner = build_planner(self.prepared, settings, self.precision.device, self.model, self.group)
             self.horizon = HorizonPlanner(self.settings, self.planner)
         return state._replace(micro_batches=number)
