@@ -126,8 +126,8 @@ def train(
             if restarts:
                 move_aside(out, say)
             started = record.model_dump_json(indent=2) if record else None
-            if changes := begin_run(recipe, out, started, accept_changes=options.accept_changes):
-                say(f"the recipe changes: {'; '.join(changes)}; the one before is kept in {out / 'training'}")
+            if accepted := begin_run(recipe, out, started, accept_changes=options.accept_changes):
+                say(f"the recipe changes: {'; '.join(accepted)}; the one before is kept in {out / 'training'}")
             prepare(recipe, out, say, base, options.threads, record.grow_vocabulary if record else None)
             if options.report:
                 tests.measure_before()
