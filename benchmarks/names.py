@@ -14,8 +14,8 @@ from pathlib import Path
 
 from data_folder import data_folder
 
+from transduce.recipe.corpora_of_run import MAX_PAIRS
 from transduce.text.names import Names
-from transduce.trainer.training_text import MAX_PAIRS
 
 NEWSTEST = ("news-test2008", "newstest2009", "newstest2010", "newstest2011")
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "transduce"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-ANY, TYPE_IGNORES = 650, 13  # in the whole package
+ANY, TYPE_IGNORES = 610, 13  # in the whole package
 
 
 def title(path: Path) -> str:

@@ -11,26 +11,11 @@ import typing
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticKnownError, core_schema
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_SHOWN_LENGTH",
-    "ByKind",
-    "GrownSpec",
-    "Spec",
-    "check_plain",
-    "flat",
-    "from_satellite",
-    "merged",
-    "parse_json",
-    "validated",
-    "without_unknown_keys",
-]
 
 MAX_SHOWN_FAULTS = 20
 MAX_SHOWN_LENGTH = 200  # characters of a value in a message
@@ -55,21 +40,9 @@ class Spec(BaseModel):
         dictionary: dict[str, Any] = self.model_dump(mode="json")
         return dictionary
 
-
-class GrownSpec(Spec):
-    """A record that has gained keys, and leaves those of `later_keys` out of JSON while they have their defaults.
-
-    Files and checksums of records that do not use the keys stay as earlier versions wrote them.
-    """
-
-    later_keys: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _without_unused_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields, values = type(self).model_fields, handler(self)
-        defaults = {key: fields[key].get_default(call_default_factory=True) for key in self.later_keys}
-        unused = {key for key, default in defaults.items() if getattr(self, key) == default}
-        return {key: value for key, value in values.items() if key not in unused}
+    def replaced(self, **changes: Any) -> Self:
+        """Returns the record with other values of some keys; raises ValueError where they do not fit."""
+        return type(self)(**{**dict(self), **changes})
 
 
 def from_satellite(path: str) -> Any:
@@ -168,34 +141,19 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
         raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
 
 
-def without_unknown_keys(
-    spec: type[Spec], values: Mapping[str, Any], *, place: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Returns a copy of `values` without the keys that `spec` has in no section, and the dotted paths of those keys."""
-    check_plain(values, place=place)
-    accepted, unknown = json.loads(json.dumps(values)), []
-    names = {key.name for key in _keys(spec)}
-    try:
-        spec.model_validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            *section, name = _path(values, details["loc"]) or [""]
-            if details["type"] == "extra_forbidden" and name not in names:
-                inner = accepted
-                for step in section:
-                    inner = inner[int(step) if isinstance(inner, list) else step]
-                if name in inner:
-                    del inner[name]
-                    unknown.append(".".join([*section, name]))
-    return accepted, unknown
-
-
 def parse_json(content: bytes, *, place: str) -> Any:
     """Returns the values of a JSON file; raises ValueError with `place` for content that is not JSON."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place} is no JSON: {error}") from None
+
+
+def check_version(values: Any, version: int, *, place: str) -> None:
+    """Raises ValueError with `place` where a file that this program writes has another format number."""
+    written = values.get("version") if isinstance(values, Mapping) else None
+    if written is not None and written != version:
+        raise ValueError(f"{place} has version {json.dumps(written)}; this program reads version {version}")
 
 
 def _fault(spec: type[Spec], values: Any, details: Any) -> str:

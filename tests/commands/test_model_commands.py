@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from micro_run import forked
 from transduce.commands.output import write_output
 from transduce.model_directory import Model
+from transduce.search import Decoding
 from transduce.trainer.publishing import average
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
@@ -205,7 +206,7 @@ def test_evaluating(fluent, micro, translations, tmp_path):
     assert report["bleu"].keys() == {"score", "signature", "low", "high"}
     assert report["bleu"]["low"] <= report["bleu"]["score"] <= report["bleu"]["high"]
     assert (report["weights"]["kind"], report["sentences"], report["precision"]) == ("best", 5, "float32")
-    assert report["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
+    assert report["decoding"] == Decoding(beam=2, length_penalty=0.6, extra_length=4).as_dictionary()
     assert (tmp_path / "out").read_text() == "".join(f"{translation.text}\n" for translation in translations)
     measured = json.loads(run("measure", "--reference", micro / "test.de", "--json", tmp_path / "out"))
     assert measured["bleu"]["score"] == report["bleu"]["score"]

@@ -9,8 +9,7 @@ import pytest
 from test_planner import numbers, random_pairs, stored
 
 from transduce.corpus.batch_ramp import BatchRamp
-from transduce.corpus.micro_batch import PlannedStep, Position
-from transduce.corpus.planner import Planner
+from transduce.corpus.planner import PlannedStep, Planner, Position
 from transduce.corpus.token_store import TokenStore
 from transduce.settings import validated
 from transduce.training import Training

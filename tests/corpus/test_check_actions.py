@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from transduce.corpus import DataSpec, PreparedCorpus, Tsv, VocabularyGrowth, open_store, prepare
+from transduce.corpus import DataSpec, PreparedCorpus, Tsv, open_store, prepare
 from transduce.corpus.check_actions import _dropped
-from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
+from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
 from transduce.inspection import Check, Inspection
 from transduce.settings import validated
@@ -235,7 +235,7 @@ def test_a_vocabulary_does_not_grow_by_dropped_pairs(tmp_path):
 
     def grown(name: str, pairs: list[tuple[str, str]]) -> str:
         data = DataSpec(train=(corpus(tmp_path, pairs, f"{name}.tsv"),), checks={"copied": "drop"})
-        existing, growth = (base.source, base.target), VocabularyGrowth(30, data.train)
+        existing, growth = (base.source, base.target), 30
         folder = tmp_path / name
         store = prepare(data, SUBWORDS, folder, threads=1, say=[].append, existing_subwords=existing, growth=growth)
         return store.source.as_json()

@@ -21,11 +21,11 @@ from transduce.corpus import (
     PreparedCorpus,
     Tmx,
     Tsv,
-    fingerprint,
     open_store,
     prepare,
 )
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs
+from transduce.corpus.store import store_description
 from transduce.text.subwords import END, Bpe, Subwords
 
 BYTES = st.lists(
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_corpus_is_refused_before_its_checksum(
     def checksum(path: Path) -> str:
         raise AssertionError(f"{path} was read whole")
 
-    monkeypatch.setattr(fingerprint, "_checksum", checksum)
+    monkeypatch.setattr(store_description, "_checksum", checksum)
     path = tmp_path / "memory.tmx"
     path.write_bytes(bytes(1000))
     memory = Tmx(tmx=str(path), languages=("en", "de"))

@@ -10,7 +10,8 @@ import pytest
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, encoding, learning, prepare
+from transduce.corpus import DataSpec, Tsv, learning, prepare
+from transduce.corpus.store import encoding
 from transduce.text import subwords
 from transduce.text.subwords import Bpe
 

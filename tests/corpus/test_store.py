@@ -18,15 +18,13 @@ from transduce.corpus import (
     PreparedCorpus,
     Report,
     Tsv,
-    encoding,
-    fingerprint,
     learning,
     open_store,
     prepare,
-    store_description,
     verify_store,
 )
-from transduce.corpus.encoding import EncodingState
+from transduce.corpus.store import encoding, store_description
+from transduce.corpus.store.encoding import EncodingState
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
@@ -296,7 +294,9 @@ def test_an_interruption_after_the_encoding_does_not_encode_again(
 ) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     with monkeypatch.context() as patched:
-        patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
+        patched.setattr(
+            "transduce.corpus.store.preparation.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError])
+        )
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
     monkeypatch.setattr(encoding, "_append_batch", Mock(side_effect=AssertionError("encoded again")))
@@ -365,7 +365,7 @@ def test_a_current_store_is_opened_without_reading_the_corpus(tmp_path: Path, mo
     entry = corpus(tmp_path, PAIRS)
     made = prepared(tmp_path, DataSpec(train=(entry,)))
     with monkeypatch.context() as patched:
-        patched.setattr(fingerprint, "_checksum", Mock(side_effect=AssertionError))
+        patched.setattr(store_description, "_checksum", Mock(side_effect=AssertionError))
         assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint == made.fingerprint
     # The same size, another content.
     Path(entry.tsv).write_text(Path(entry.tsv).read_text("utf-8").replace("A dog", "A god"), "utf-8")

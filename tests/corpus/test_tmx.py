@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.corpus import DataSpec, Direction, Fault, Hub, Tmx, prepare, read_pairs
+from transduce.corpus import DataSpec, Fault, Hub, Tmx, prepare, read_pairs, read_parallel_text
 from transduce.recipe import load, without_training_paths
 from transduce.settings import validated
+from transduce.text.directions import Direction
 from transduce.text.subwords import Bpe, Subwords, WordPiece
-from transduce.trainer.validation import read_parallel_text
 
 UNITS = """
 <tu tuid="1"><note>of a menu</note>

@@ -6,7 +6,7 @@ import lzma
 import pytest
 
 from transduce.corpus import DataSpec, EmbeddedTrees, Trees, prepare, read_pairs, read_treebank
-from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
+from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.settings import validated
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.subwords import Bpe

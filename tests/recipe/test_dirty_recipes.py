@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from transduce.corpus import read_parallel_text
 from transduce.recipe import Recipe, load
 from transduce.trainer.train import prepare
-from transduce.trainer.validation import read_parallel_text
 
 TRAIN = "data: {train: {tsv: a}}\n"
 LEAST = {"data": {"train": {"tsv": "a"}}, "model": {"preset": "tiny"}}

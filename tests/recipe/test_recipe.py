@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from transduce.corpus import Embedded
 from transduce.recipe import dump, load
 
 TRAIN = "data: {train: {source: a.en, target: a.de}}\n"
@@ -65,7 +66,7 @@ def test_a_change_replaces_a_corpus_of_any_kind(write_recipe):
     corpora = "  validation: {source: v.en, target: v.de}\n  test: {one: {embedded: test}, two: {tsv: two}}\n"
     path = write_recipe(first=f"data:\n  train: {{source: a.en, target: a.de}}\n{corpora}")
     data = load(path, ["data.validation={embedded: validation}", "data.test.two={embedded: novel}"]).data
-    assert data.validation.as_dictionary() == {"embedded": "validation", "weight": 1.0}
+    assert data.validation == Embedded(embedded="validation")
     assert {name: corpus.as_dictionary()["embedded"] for name, corpus in data.test.items()} == {
         "one": "test",
         "two": "novel",

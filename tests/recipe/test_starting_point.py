@@ -2,16 +2,14 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from transduce.model_directory import Config, Model, weights_of, write_model
 from transduce.recipe import Recipe, load
-from transduce.recipe.fine_tuning import StartingPoint, check_fits
+from transduce.recipe.starting_point import StartingPoint
 from transduce.settings import validated
 
-GOLDEN = Path(__file__).parents[1] / "storage" / "golden-0.1.0"
 DATA = "data:\n  train: {source: new.en, target: new.de}\n"  # files that do not exist
 
 
@@ -67,7 +65,7 @@ def test_keys_of_the_recipe_and_of_set_win(tuned, trained):
     assert training_of(recipe)["schedule"] == {"kind": "constant", "warmup": 100, "peak": 2e-5}
     assert (recipe.training.epochs, recipe.training.seed) == (3, 7)
     assert (recipe.decoding.beam, recipe.decoding.extra_length, recipe.data.longest) == (5, 4, 99)
-    check_fits(StartingPoint.of(trained), recipe)
+    StartingPoint.of(trained).check_fits(recipe)
 
 
 def test_large_batches_become_smaller(trained, tmp_path, tuned):
@@ -111,14 +109,7 @@ def test_a_model_without_a_recipe_is_enough(bare, trained, tuned):
     assert recipe.data.source_language == "en"
     # The paper's rate after 100,000 steps at a width of 24, a tenth of it.
     assert training_of(recipe)["schedule"]["peak"] == 6.5e-5
-    check_fits(StartingPoint.of(bare), recipe)
-
-
-def test_a_model_of_version_0_1_is_enough(tuned):
-    assert "pieces" in json.loads((GOLDEN / "recipe.yaml").read_text())["training"]
-    recipe = tuned(directory=GOLDEN)
-    assert recipe.model == Model.read_config(GOLDEN).model
-    assert recipe.training.micro_batches == json.loads((GOLDEN / "recipe.yaml").read_text())["training"]["pieces"]
+    StartingPoint.of(bare).check_fits(recipe)
 
 
 @pytest.mark.parametrize(
@@ -135,17 +126,17 @@ def test_a_model_of_version_0_1_is_enough(tuned):
 def test_what_does_not_fit_is_named_by_its_key(tuned, trained, key, written, fault):
     recipe = tuned(f"{DATA}{key}: {written}\n")
     with pytest.raises(ValueError, match="--from: that model does not fit the recipe: ") as raised:
-        check_fits(StartingPoint.of(trained), recipe)
+        StartingPoint.of(trained).check_fits(recipe)
     assert fault in str(raised.value)
 
 
 def test_other_languages_do_not_fit_and_other_regions_do(tuned, trained):
     start = StartingPoint.of(trained)
-    check_fits(start, tuned(DATA + "  source_language: en-GB\n"))
+    start.check_fits(tuned(DATA + "  source_language: en-GB\n"))
     with pytest.raises(
         ValueError, match=r"`data.target_language` is de in the model and fr in the recipe\. Leave these"
     ):
-        check_fits(start, tuned(DATA + "  target_language: fr\n"))
+        start.check_fits(tuned(DATA + "  target_language: fr\n"))
 
 
 def test_another_task_does_not_fit(tuned, trained):
@@ -160,37 +151,10 @@ def test_a_preset_names_the_model_alone(tuned, trained):
     assert training_of(recipe)["schedule"]["kind"] == "constant"
 
 
-def test_old_corpora_are_mixed_in_by_weight(tuned, micro, trained):
-    recipe = tuned(DATA + "  keep_old: 0.25\n")
-    new, old = recipe.data.train
-    assert (Path(new.source).name, new.weight) == ("new.en", 1.0)
-    assert (old.source, old.weight) == (str(micro / "train.en"), 0.25)
-    assert StartingPoint.of(trained).new_corpora(recipe) == (new,)
-    assert "keep_old" not in recipe.as_dictionary()["data"]
-
-
-@pytest.mark.parametrize("weight", ["0", "-1", "true", "much"])
-def test_a_weight_of_old_corpora_is_above_zero(tuned, weight):
-    with pytest.raises(ValueError, match=r"`data.keep_old` is .*: write a weight above 0"):
-        tuned(f"{DATA}  keep_old: {weight}\n")
-
-
-def test_old_corpora_must_be_known(tuned, bare, tmp_path):
-    with pytest.raises(ValueError, match=r"`data.keep_old` mixes in the corpora of .*, which has no recipe.yaml"):
-        tuned(DATA, "data.keep_old=1.0", directory=bare)
-    with pytest.raises(ValueError, match=r"`data.keep_old` is for fine-tuning: name a model with --from"):
-        load(tmp_path / "domain.yaml", ["data.keep_old=1.0"])
-
-
-def test_the_recipe_has_the_test_sets_of_both(tuned, micro):
-    old = {"source": str(micro / "test.en"), "target": str(micro / "test.de"), "weight": 1.0}
-    assert tuned().as_dictionary()["data"]["test"] == {"spare": old}
-    recipe = tuned(DATA + "  test: {spare: {source: a.en, target: a.de}, more: {source: b.en, target: b.de}}\n")
-    tests = recipe.as_dictionary()["data"]["test"]
-    assert tests["old-spare"] == old
-    assert [Path(tests[name]["source"]).name for name in ("spare", "more")] == ["a.en", "b.en"]
-    same = f"  test: {{spare: {{source: {old['source']}, target: {old['target']}}}}}\n"
-    assert tuned(DATA + same).as_dictionary()["data"]["test"] == {"spare": old}
+def test_corpora_and_test_sets_are_those_of_the_recipe_alone(tuned, trained):
+    assert load(trained / "recipe.yaml").data.test
+    recipe = tuned()
+    assert (len(recipe.data.train), recipe.data.validation, recipe.data.test) == (1, None, {})
 
 
 def test_python_loads_a_recipe_over_a_model(trained, tmp_path):
@@ -215,7 +179,7 @@ def variant(trained, tmp_path):
     return made
 
 
-OLD, SPARE = {"source": "/old.en", "target": "/old.de"}, {"source": "/spare.en", "target": "/spare.de"}
+OLD = {"source": "/old.en", "target": "/old.de"}
 NO_LANGUAGES = {"source_language": None, "target_language": None}
 
 
@@ -227,62 +191,37 @@ def directed(*names):
 @pytest.fixture
 def several(variant):
     """A model of both directions between English and German."""
-    data = {"train": [{**OLD, "direction": "both"}], "test": {"spare": {**SPARE, "direction": "both"}}}
-    languages = {"source_language": "en", "target_language": "de"}
-    return variant(languages | data | {"temperature": 5.0}, **directed("en-de", "de-en"))
+    data = {"source_language": "en", "target_language": "de", "train": [{**OLD, "direction": "both"}]}
+    return variant(data, **directed("en-de", "de-en"))
 
 
-def test_old_corpora_and_test_sets_keep_their_languages(tuned, several):
-    swapped = "data:\n  train: {source: new.de, target: new.en}\n  source_language: de\n  target_language: en\n"
-    data = tuned(swapped + "  keep_old: 0.5\n", directory=several).data
-    assert [str(data.direction_of(corpus)) for corpus in data.train] == ["de-en", "en-de", "de-en"]
-    assert [str(data.direction_of(corpus)) for corpus in data.test.values()] == ["en-de", "de-en"]
-    assert data.temperature == 5.0
-    assert tuned(swapped + "  keep_old: 0.5\n  temperature: null\n", directory=several).data.temperature is None
-    assert tuned(swapped, directory=several).data.temperature is None
-
-
-def test_several_directions_have_the_languages_of_the_recipe_or_must_be_named(tuned, several):
-    recipe = tuned(directory=several)
-    assert [str(one) for one in recipe.data.directions] == ["en-de"]
-    check_fits(StartingPoint.of(several), recipe)
-    (several / "recipe.yaml").unlink()
+def test_the_direction_of_a_model_of_several_must_be_named(tuned, several):
+    recipe = tuned(DATA + "  source_language: de\n  target_language: en\n", directory=several)
+    assert [str(one) for one in recipe.data.directions] == ["de-en"]
+    StartingPoint.of(several).check_fits(recipe)
     with pytest.raises(ValueError, match=r"has several directions, en-de, de-en: name `data.source_language` and"):
         tuned(directory=several)
     with pytest.raises(ValueError, match="has several directions"):
         tuned(DATA + "  source_language: de\n", directory=several)
 
 
-def test_inherited_test_sets_of_the_models_own_tags_and_languages_fit(tuned, variant):
+def test_validation_sets_of_the_models_own_tags_and_languages_fit(tuned, variant):
     base = {"source_language": "en", "target_language": "de", "train": [{**OLD, "tag": "wsj"}]}
-    tagged = variant(base | {"test": {"spare": {**SPARE, "tag": "wsj"}}}, tags=["wsj"])
-    assert tuned(directory=tagged).data.test["spare"].tag == "wsj"
+    tagged = variant(base, tags=["wsj"])
     validation = "  validation: {source: v.en, target: v.de, tag: wsj}\n"
     assert tuned(DATA + validation, directory=tagged).data.validation.tag == "wsj"
     with pytest.raises(ValueError, match=r"`data.validation` \(v.en\) has `tag: news`, and the model learns the tags "):
         tuned(DATA + validation.replace("wsj", "news"), directory=tagged)
 
 
-def test_inherited_test_sets_of_another_direction_fit(tuned, variant):
-    french = {**SPARE, "source_language": "en", "target_language": "fr"}
-    languages = {"source_language": "en", "target_language": "de"}
-    data = {**languages, "train": [{**OLD, "direction": "both"}, french], "test": {"french": french}}
+def test_a_test_set_of_another_direction_of_the_model_fits(tuned, variant):
+    data = {"source_language": "en", "target_language": "de", "train": [{**OLD, "direction": "both"}]}
     base = variant(data, **directed("en-de", "de-en", "en-fr"))
-    data = tuned("data:\n  train: {source: new.en, target: new.de, direction: both}\n", directory=base).data
+    french = "  test: {french: {source: t.en, target: t.fr, source_language: en, target_language: fr}}\n"
+    own = "data:\n  train: {source: new.en, target: new.de, direction: both}\n"
+    languages = "  source_language: en\n  target_language: de\n"
+    data = tuned(own + languages + french, directory=base).data
     assert str(data.direction_of(data.test["french"])) == "en-fr"
-
-
-def test_a_test_set_of_both_directions_is_inherited_once(tuned, several):
-    same = f"  test: {{spare: {{source: {SPARE['source']}, target: {SPARE['target']}, direction: both}}}}\n"
-    assert list(tuned(DATA + same, directory=several).data.test) == ["spare-en-de", "spare-de-en"]
-    other = same.replace("/spare.en", "/other.en")
-    names = ["old-spare-en-de", "old-spare-de-en", "spare-en-de", "spare-de-en"]
-    assert list(tuned(DATA + other, directory=several).data.test) == names
-
-
-@pytest.mark.parametrize("change", ["data.test=null", "data.test={}"])
-def test_a_recipe_without_test_sets_inherits_none(tuned, change):
-    assert tuned(DATA, change).data.test == {}
 
 
 def test_a_direction_that_the_model_does_not_have_is_refused(tuned, trained):
@@ -298,8 +237,8 @@ def test_a_model_trained_backward_gets_the_same_direction(tuned, variant):
     languages = {"source_language": "en", "target_language": "de"}
     base = {**languages, "train": [{**OLD, "direction": "backward"}], "test": {}}
     run = variant(base, source_language="de", target_language="en")
-    own = "data:\n  train: {source: new.en, target: new.de, direction: backward}\n  keep_old: 0.5\n"
+    own = "data:\n  train: {source: new.en, target: new.de, direction: backward}\n"
     recipe = tuned(own + "  source_language: en\n  target_language: de\n", directory=run)
     assert [str(one) for one in recipe.data.directions] == ["de-en"]
-    recipe = tuned(DATA + "  keep_old: 0.5\n", directory=run)  # the source is German, as the model has it
+    recipe = tuned(DATA, directory=run)  # the source is German, as the model has it
     assert [str(one) for one in recipe.data.directions] == ["de-en"]

@@ -283,7 +283,7 @@ def test_a_run_of_one_process_goes_on_with_two_as_the_message_says(micro, tmp_pa
     ended = forked_together(2, *command, "--set=training.micro_batches=2", "--accept-changes")
     assert ended.code == 0, ended.error
     state = json.loads((out / "training" / "step-00000004" / "state.json").read_text())
-    assert state["micro_batches"] == 2
+    assert state["training"]["micro_batches"] == 2
 
 
 def test_a_changed_recipe_is_reported_once(micro, runs, tmp_path):
@@ -346,7 +346,7 @@ REFUSED_ON_ONE = """
 import os
 import torch
 from transduce.commands import main
-from transduce.trainer.validation import Validation
+from transduce.evaluation.validation import Validation
 
 whole, first = Validation._sums, []
 

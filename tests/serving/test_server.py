@@ -16,10 +16,10 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from transduce.corpus import Direction
 from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import serve_model
 from transduce.serving.server import SignalledServer, load_models
+from transduce.text.directions import Direction
 
 WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save
 
 from transduce.model_directory import Model, verify, write_model, write_recipe
+from transduce.recipe.corpora_of_run import named_test_set
 from transduce.recipe.model_summary import summarise_model
 from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import Bpe, Subwords
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.validation import named_test_set
 
 FILES = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 

@@ -15,7 +15,7 @@ import torch
 from transduce.commands import main
 from transduce.commands.output import check_writable, open_output, release_outputs, write_output
 from transduce.corpus import verify_store
-from transduce.corpus.encoding import EncodingState
+from transduce.corpus.store.encoding import EncodingState
 from transduce.model_directory import Model, recipe_was_edited, verify, weights_of, write_model
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors

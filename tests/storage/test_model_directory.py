@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from transduce.model import Transformer, Vocabulary
-from transduce.model_directory import Config, Model, Weights, integrity, verify, weights_of, write_model, write_recipe
+from transduce.model_directory import Config, Model, Weights, manifest, verify, weights_of, write_model, write_recipe
 from transduce.model_directory.manifest import MANIFEST, NEXT
+from transduce.search import Decoding
 from transduce.text.subwords import Bpe, Subwords
 
 CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
@@ -57,7 +58,7 @@ def test_the_config_has_every_setting(trained):
     assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved", "first": 0}
     assert values["model"]["readout"] == {"kind": "tied", "bias": False}
     assert values["model"]["symbols"] == {"pad": 0, "begin": 1, "end": 2}
-    assert values["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
+    assert Decoding.model_validate(values["decoding"]) == Decoding(beam=2, length_penalty=0.6, extra_length=4)
 
 
 def config(embeddings, source, target):
@@ -200,7 +201,7 @@ def test_every_fault_is_reported(run):
 
 
 def test_a_manifest_that_a_writer_renames_meanwhile_is_no_fault(run, monkeypatch):
-    read = integrity.files_of_manifest
+    read = manifest.files_of_manifest
 
     def renamed_meanwhile(directory, manifest):
         if manifest == NEXT:
@@ -208,7 +209,7 @@ def test_a_manifest_that_a_writer_renames_meanwhile_is_no_fault(run, monkeypatch
         return read(directory, manifest)
 
     shutil.copy(run / MANIFEST, run / NEXT)
-    monkeypatch.setattr(integrity, "files_of_manifest", renamed_meanwhile)
+    monkeypatch.setattr(manifest, "files_of_manifest", renamed_meanwhile)
     assert verify(run) == []
 
 

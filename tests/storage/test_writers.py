@@ -26,7 +26,7 @@ from transduce.storage.atomic import atomic_write, atomic_write_text, write_tens
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock
 from transduce.text.trees import parse_tree
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
-from transduce.trainer.csv_tracker import CsvTracker
+from transduce.trainer.trackers import CsvTracker
 
 REFUSED = "it is already being written; wait for the other command to end, or name another file"
 

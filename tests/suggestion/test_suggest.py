@@ -3,12 +3,12 @@
 import pytest
 
 from micro_run import RECIPE, forked
+from transduce.evaluation.validation import ValidationScore
 from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
 from transduce.suggestion.candidates import RecipeCandidate
 from transduce.suggestion.recipe_choice import Probe
 from transduce.trainer.dry_run import Pace
-from transduce.trainer.validation import ValidationScore
 
 LIMITS = "  steps: 12\n"
 

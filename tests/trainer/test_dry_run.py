@@ -86,9 +86,7 @@ def test_a_fine_tuning_that_has_begun_is_measured_with_its_first_model(micro, tr
     begun = forked("train", micro / "recipe.yaml", "--out", out, "--from", trained, "--grow-vocabulary", "5", *options)
     assert begun.code == 0, begun.error
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    recipe = load_training_recipe(
-        micro / "recipe.yaml", ["training.steps=4"], out, start_from=None, restart=False, warn=print
-    )
+    recipe = load_training_recipe(micro / "recipe.yaml", ["training.steps=4"], out, start_from=None, restart=False)
     result = dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)
     model = Model.read(out)
     assert result.parameters == sum(parameter.numel() for parameter in model.module.parameters())

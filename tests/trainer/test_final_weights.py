@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from transduce.evaluation.validation import Validation, ValidationResult, ValidationScore
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.final_weights import Candidate, choose, comparison
+from transduce.trainer.publishing import Candidate, choose, comparison
 from transduce.trainer.train import run_training
-from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 
 AVERAGED, LAST, BEST = (
     Weights(kind="averaged", steps=(4, 7)),

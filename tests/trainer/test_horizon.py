@@ -12,7 +12,7 @@ from transduce.corpus.batch_ramp import BatchRamp
 from transduce.recipe import load
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.train import run_training, train
-from transduce.trainer.training_state import Horizon, SavedState, TrainingState
+from transduce.trainer.training_state import Horizon, TrainingState
 from transduce.training import Training
 from transduce.training.schedule import Constant, LinearDecay
 
@@ -107,14 +107,6 @@ def test_a_schedule_without_an_end_is_not_planned():
     assert not any(map(horizon.plan, states))
 
 
-def test_states_of_earlier_versions_have_no_plan():
-    saved = {"position": [1, 2], "loss_scale": [1, 0], "environment": {}, "fingerprint": "x"}
-    training = SavedState.from_checkpoint(4, saved, place="state.json").training
-    assert (training.horizon, training.position) == (None, (1, 2, 0, 0))
-    plan = SavedState.from_checkpoint(4, {**saved, "horizon": [9, 2.5, 1]}, place="state.json").training.horizon
-    assert plan == Horizon(9, 2.5, 1)
-
-
 RAMP = "training.batch_tokens={start: 128, end: 512, steps: 9}"
 
 SCHEDULES = [
@@ -190,7 +182,7 @@ def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock)
     assert [record.step for record in itertools.islice(stopped, 52)] == list(range(1, 53))
     stopped.close()
     state = json.loads((tmp_path / "killed" / "training" / "step-00000050" / "state.json").read_text())
-    assert state["horizon"] == [54, 1.0, 3]
+    assert state["training"]["horizon"] == [54, 1.0, 3]
     assert run_training(recipe, tmp_path / "killed", say=silent).reason == straight.reason
     assert records(tmp_path / "killed") == records(tmp_path / "straight")
     rates = [record["rate"] for record in records(tmp_path / "killed")]

@@ -12,9 +12,9 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transduce.corpus import Position
+from transduce.corpus import ParallelText, Position
+from transduce.evaluation.validation import ValidationResult, ValidationScore
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.validation import ParallelText, ValidationResult, ValidationScore
 from transduce.training import StepRecord
 from transduce.training.loop import DeferredMetrics
 

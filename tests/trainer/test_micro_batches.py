@@ -17,7 +17,6 @@ from transduce.runtime.device import gpu_memory
 from transduce.trainer import build, trainer
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.training_state import TrainingState
 from transduce.training import fitting
 
 CPU = torch.device("cpu")
@@ -144,17 +143,6 @@ def test_a_first_start_with_too_little_memory_needs_no_consent(simulate, micro, 
     monkeypatch.undo()
     recipe = load(micro / "recipe.yaml", [*CHANGES, *changes])
     assert run_training(recipe, tmp_path / "run", TrainOptions(device="cpu"), silent).step == 1
-
-
-def test_a_checkpoint_without_the_number_has_that_of_a_cpu(simulate, micro, trained, tmp_path):
-    simulate(80 * GIB)
-    run = Trainer(
-        load(micro / "recipe.yaml", CHANGES), tmp_path, open_store(trained / "training" / "store"), CPU, silent
-    )
-    assert run.planner.micro_batches == 1
-    assert run._plan_as_recorded(TrainingState()).micro_batches == 2
-    assert run.planner.micro_batches == 2
-    assert run.horizon._planner is run.planner
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

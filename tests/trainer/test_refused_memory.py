@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
+from transduce.evaluation.validation import Validation
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training, train
-from transduce.trainer.validation import Validation
 
 CPU = TrainOptions("cpu", 1)
 

@@ -16,7 +16,7 @@ from micro_run import Moment, forked, write_corpus
 from transduce import __version__
 from transduce.model_directory import Model
 from transduce.recipe import load
-from transduce.search import Decoding
+from transduce.settings import merged
 from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock
 from transduce.trainer.checkpoints import NOT_YET, SAVED, Checkpoint, Checkpoints
@@ -243,30 +243,19 @@ def rewrite_recipe(run, change):
     rewrite(run / "recipe.yaml", json.dumps(values).encode(), run / "manifest.json")
 
 
-def test_keys_that_an_older_version_did_not_write_have_their_defaults(micro, copied):
-    def older(values):
-        del values["training"]["label_smoothing_over"], values["training"]["parallel"]
-        del values["model"]["mixer"]["compatibility"], values["decoding"]
-        values["training"]["pieces"] = values["training"].pop("micro_batches")
-
-    decoding = json.loads((copied / "recipe.yaml").read_text())["decoding"]
-    rewrite_recipe(copied, older)
-    changes = [f"--set=decoding.{key}={json.dumps(value)}" for key, value in Decoding().as_dictionary().items()]
-    ended = train(micro, copied, "--set", "training.steps=14", *changes)
-    assert ended.code == 0, ended.error
-    assert "going on after step 12" in ended.error
-    assert decoding != Decoding().as_dictionary()
-
-
-def test_a_key_that_is_gone_is_named_and_breaks_no_average(micro, copied, tmp_path):
+def test_a_key_that_does_not_exist_is_named(micro, copied):
     rewrite_recipe(copied, lambda values: values["training"].update(gone=3))
-    ended = forked("average", copied, "--last", "2", "--out", tmp_path / "mean")
-    assert ended.code == 0, ended.error
-    assert f"warning: {copied / 'recipe.yaml'}: `training.gone` is no key of this version" in ended.error
-    Model.read(tmp_path / "mean")
     ended = train(micro, copied, "--set", "training.steps=14")
     assert (ended.code, ended.out) == (2, "")
-    assert f"{copied} was begun with another recipe: `training.gone` is no key of this version. Train" in ended.error
+    assert f"{copied / 'recipe.yaml'}: unknown key `training.gone`" in ended.error
+
+
+def test_a_checkpoint_of_another_format_is_refused(micro, copied):
+    path = copied / "training" / "step-00000012" / "state.json"
+    rewrite(path, json.dumps({**json.loads(path.read_text()), "version": 9}).encode(), path.with_name("manifest.json"))
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"transduce: {path} has version 9; this program reads version 1" in ended.error
 
 
 def test_another_version_of_the_package_is_a_warning(micro, copied):
@@ -282,16 +271,16 @@ def test_another_version_of_the_package_is_a_warning(micro, copied):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"position": [0, "1", 2]}, '`training.position.1` is "1"'),
-        ({"elapsed": None}, "`training.elapsed` is null"),
+        ({"training": {"position": [0, "1", 2]}}, '`training.position.1` is "1"'),
+        ({"training": {"elapsed": None}}, "`training.elapsed` is null"),
         ({"loss_scale": 1.0}, "`loss_scale` is 1.0"),
         ({"environment": []}, "`environment` is []"),
-        ({"skips": [1, 2, 3, 4]}, "`training.skips` is [1, 2, 3, 4]"),
+        ({"training": {"skips": [1, 2, 3, 4]}}, "`training.skips` is [1, 2, 3, 4]"),
     ],
 )
 def test_a_state_of_other_types_is_refused_with_its_path(micro, copied, change, fault):
     path = copied / "training" / "step-00000012" / "state.json"
-    rewrite(path, json.dumps(json.loads(path.read_text()) | change).encode(), path.with_name("manifest.json"))
+    rewrite(path, json.dumps(merged(json.loads(path.read_text()), change)).encode(), path.with_name("manifest.json"))
     ended = train(micro, copied)
     assert (ended.code, ended.out) == (2, "")
     assert f"transduce: {path}: {fault}" in ended.error
@@ -471,7 +460,7 @@ def test_checkpoints_are_missed_whatever_saved_them_and_never_where_none_was_sav
 def test_a_pending_validation_may_have_lost_its_corpus(micro, copied):
     newest = max((copied / "training").glob("step-*"))
     state = json.loads((newest / "state.json").read_text())
-    (newest / "state.json").write_text(json.dumps({**state, "validation_pending": True}))
+    (newest / "state.json").write_text(json.dumps(merged(state, {"training": {"validation_pending": True}})))
     manifest = json.loads((newest / "manifest.json").read_text())
     (newest / "manifest.json").write_text(json.dumps(manifest | checksums_of_files([newest / "state.json"])))
     ended = train(micro, copied, "--set", "training.steps=13", "--set", "data.validation=null")

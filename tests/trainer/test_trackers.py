@@ -14,10 +14,15 @@ import pytest
 
 from micro_run import Moment, forked
 from transduce.trainer import trackers
-from transduce.trainer.csv_tracker import CsvTracker
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.trackers import BackgroundTracker, TrackerChoice, start_trackers
-from transduce.trainer.tracking_services import MlflowTracker, WandbTracker
+from transduce.trainer.trackers import (
+    BackgroundTracker,
+    CsvTracker,
+    MlflowTracker,
+    TrackerChoice,
+    WandbTracker,
+    start_trackers,
+)
 from transduce.trainer.train import _start_trackers
 
 

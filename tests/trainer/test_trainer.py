@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 import transduce.trainer.publishing
 from transduce.corpus import Planner, open_store
+from transduce.evaluation.validation import Validation, ValidationResult, ValidationScore
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
@@ -25,7 +26,6 @@ from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 from transduce.training import Precision
 from transduce.training.objective import RDrop
 
@@ -192,7 +192,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
         assert len(planned.micro_batches) == 3
         for micro_batch, expected_batch in zip(planned.micro_batches, expected_step.micro_batches, strict=True):
             assert all(map(np.array_equal, micro_batch, expected_batch))
-    assert (run.selection.checkpoints.keep, run.selection.checkpoints.every, run.metrics_log.total) == (4, 6, 12)
+    assert (run.published.checkpoints.keep, run.published.checkpoints.every, run.metrics_log.total) == (4, 6, 12)
 
 
 def test_minutes_over_all_starts(recipe, tmp_path, clock):
@@ -238,11 +238,11 @@ BEST = Weights(kind="best", steps=(4,))
 
 @pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
 def test_the_best_weights_of_a_finished_run_are_not_replaced(recipe, tmp_path, monkeypatch, changes):
-    def publish_as_best(self, state):
-        self.selection.publish(BEST, self.optimiser.weights(), None)
+    def publish_as_best(self, state, optimiser, measure, log):
+        self.publish(BEST, optimiser.weights())
         return BEST
 
-    monkeypatch.setattr("transduce.trainer.final_weights.FinalWeights.publish", publish_as_best)
+    monkeypatch.setattr("transduce.trainer.publishing.PublishedModel.publish_final", publish_as_best)
     run_training(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
     before, lines = (tmp_path / "model.safetensors").read_bytes(), []
@@ -530,7 +530,9 @@ def test_the_model_card_counts_the_training_pairs(recipe, tmp_path):
 
 
 def test_without_validations_every_checkpoint_publishes_its_weights(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr("transduce.trainer.final_weights.FinalWeights.publish", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(
+        "transduce.trainer.publishing.PublishedModel.publish_final", Mock(side_effect=KeyboardInterrupt)
+    )
     with pytest.raises(KeyboardInterrupt):
         run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))

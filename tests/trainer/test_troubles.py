@@ -19,10 +19,10 @@ from transduce.corpus.subword_dropout import SubwordDropoutStore
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
-from transduce.trainer import checkpointing, epoch_retry, trainer
+from transduce.trainer import checkpoints as checkpoints_module
+from transduce.trainer import trainer
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.event_file import EventFile
-from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.metrics_log import EventFile, MetricsLog
 from transduce.trainer.train import TrainOptions, prepare, run_training, train
 from transduce.training import DivergedError, TrainingObjective
 
@@ -74,7 +74,7 @@ def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, m
     assert result.step == 12
     assert events(tmp_path / "run") == [(6, "skipped: its gradient was not finite")]
     state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
-    assert state["skips"] == [1, 0, 0]
+    assert state["training"]["skips"] == [1, 0, 0]
     weights = Model.read(tmp_path / "run").module.state_dict()
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != expected_model
@@ -175,7 +175,7 @@ def fail_writes(monkeypatch, writes, error=errno.ENOSPC):
 
 
 def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, monkeypatch, expected_model):
-    monkeypatch.setattr(checkpointing, "RETRY", 1)
+    monkeypatch.setattr(checkpoints_module, "RETRY", 1)
     lines = []
     # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
     fail_writes(monkeypatch, {1, 2, 3, 4})
@@ -192,7 +192,7 @@ def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, mon
 
 
 def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpointing, "RETRY", 3)
+    monkeypatch.setattr(checkpoints_module, "RETRY", 3)
     work_time = Mock(seconds=Mock(side_effect=itertools.count(100, 100)))
     monkeypatch.setattr("transduce.trainer.training_state.WorkTime", Mock(return_value=work_time))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
@@ -237,7 +237,7 @@ def refusing_epochs(monkeypatch, refused):
 
 def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_path, monkeypatch):
     recipe, weights = dropout
-    monkeypatch.setattr(epoch_retry, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(trainer, "RETRY_SECONDS", 0.01)
     refusing_epochs(monkeypatch, [1, 2])
     out, said = tmp_path / "run", []
     assert run_training(recipe, out, CPU, said.append).step == 12
@@ -307,7 +307,7 @@ def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch,
 
 
 def test_a_failed_flush_of_the_metrics_log_is_a_failed_checkpoint(recipe, tmp_path, monkeypatch, expected_model):
-    monkeypatch.setattr(checkpointing, "RETRY", 1)
+    monkeypatch.setattr(checkpoints_module, "RETRY", 1)
     calls, lines = [], []
 
     def refused(path):

@@ -3,12 +3,13 @@
 import pytest
 
 from transduce.corpus import EmbeddedTrees, Tsv
+from transduce.evaluation.test_scores import request_for_corpus
 from transduce.model import Vocabulary
 from transduce.model_directory import Config, TrainedDirection, Weights
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords
-from transduce.translation.source_request import SourceRequest, choose_tags, request_for_corpus
+from transduce.translation.source_request import SourceRequest, choose_tags
 
 PLAIN = Subwords.learn([], Bpe(size=259))
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("cs", "fr")]
@@ -104,8 +105,3 @@ def test_a_corpus_requests_its_direction_and_its_tag():
     assert request_for_corpus(SEVERAL, corpus) == SourceRequest("en", "de", "x")
     assert request_for_corpus(config(source="en", target="de"), corpus) == SourceRequest(tag="x")
     assert request_for_corpus(config(), EmbeddedTrees(embedded_trees="test", tag="wsj")) == SourceRequest(tag="wsj")
-
-
-def test_a_config_without_directions_and_tags_is_that_of_earlier_versions():
-    assert not {"directions", "tags"} & config(source="en", target="de").as_dictionary().keys()
-    assert {"directions", "tags"} <= config(DIRECTIONS, [None, "x"]).as_dictionary().keys()

@@ -21,12 +21,12 @@ def average(
     ] = [],  # noqa: B006
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
+    from transduce.recipe.corpora_of_run import test_sets_of
     from transduce.trainer.publishing import average
-    from transduce.trainer.validation import test_sets_of
 
     if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
-    weights = average(run, out, last, [*checkpoints, *more_steps], say)
+    weights = average(run, out, last, [*checkpoints, *more_steps])
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     if tests := test_sets_of(out):
         say(f"measure it with `transduce evaluate {out} --test {next(reversed(tests))}`")

@@ -16,9 +16,8 @@ from transduce.commands.options import (
 from transduce.commands.output import check_writable, lock_output
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec
+    from transduce.corpus import CorpusSpec, ParallelText
     from transduce.text.names import Names
-    from transduce.trainer.validation import ParallelText
 
 
 def calibrate(
@@ -36,11 +35,12 @@ def calibrate(
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
     from transduce import pages
+    from transduce.corpus import read_parallel_text
+    from transduce.evaluation.test_scores import request_for_corpus
     from transduce.model_directory import Model
+    from transduce.recipe.corpora_of_run import named_test_set
     from transduce.runtime.device import set_up_device
-    from transduce.trainer.validation import named_test_set, read_parallel_text
     from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability
-    from transduce.translation.source_request import request_for_corpus
     from transduce.translation.translator import Translator
 
     if draw is not None:
@@ -71,8 +71,8 @@ def _learn_names(run: Path, corpus: "CorpusSpec", text: "ParallelText") -> "Name
 
     Without the training text no name is known, and only the rule for unknown words is left.
     """
+    from transduce.recipe.corpora_of_run import training_pairs
     from transduce.text.names import Names
-    from transduce.trainer.training_text import training_pairs
 
     held_out = list(zip(text.source, text.target, strict=True))
     try:

@@ -27,11 +27,10 @@ from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec
+    from transduce.corpus import CorpusSpec, ParallelText
     from transduce.measure import Score
     from transduce.model_directory import Config
     from transduce.text.trees import Tree
-    from transduce.trainer.validation import ParallelText
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
 
@@ -63,10 +62,11 @@ def evaluate(
     precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
+    from transduce.evaluation.test_scores import request_for_corpus
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.search_method import search_method
-    from transduce.translation.source_request import SourceRequest, request_for_corpus, target_language_of
+    from transduce.translation.source_request import SourceRequest, target_language_of
     from transduce.translation.translator import Translator
 
     chosen = set_up_device(device, threads, precision.value)
@@ -136,7 +136,7 @@ def _translate(
     method: "SearchMethod",
 ) -> Outputs:
     """Translates the source and measures the translations."""
-    from transduce.trainer.evaluation import translate_test
+    from transduce.evaluation.test_scores import translate_test
 
     lines, tokens, seconds, results = translate_test(corpus, metrics, language, bootstrap, translator, method)
     objects = {name: score._asdict() for name, score in results.items()}
@@ -147,7 +147,7 @@ def _parse(
     gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
 ) -> Outputs:
     """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
-    from transduce.trainer.evaluation import parse_test
+    from transduce.evaluation.test_scores import parse_test
 
     lines, tokens, seconds, score, repaired = parse_test(gold, bootstrap, translator, method)
     objects = {"brackets": score.as_object(), "repaired": repaired}
@@ -172,7 +172,7 @@ def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
 
 def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | None]) -> "CorpusSpec | None":
     """Returns the test set of --test, which the run's recipe names; None without."""
-    from transduce.trainer.validation import named_test_set
+    from transduce.recipe.corpora_of_run import named_test_set
 
     if test is None:
         return None
@@ -183,7 +183,7 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
     """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
     from transduce.corpus import Trees
-    from transduce.trainer.evaluation import read_gold_trees_of
+    from transduce.evaluation.test_scores import read_gold_trees_of
 
     if reference is not None and named is None:
         return read_gold_trees_of(Trees(trees=reference), reference)
@@ -194,7 +194,7 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
     """Reads the test set: two files, or one that the run's recipe names."""
-    from transduce.trainer.validation import ParallelText, read_parallel_text
+    from transduce.corpus import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:
         return read_parallel_text(named)

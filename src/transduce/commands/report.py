@@ -44,7 +44,7 @@ def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
     """Returns the test sets of `names`, or all of the recipe whose files exist; none where there is no recipe."""
     from transduce.corpus import files_of
     from transduce.model_directory import RECIPE
-    from transduce.trainer.validation import named_test_set, test_sets_of
+    from transduce.recipe.corpora_of_run import named_test_set, test_sets_of
 
     if names:
         return {name: named_test_set(run, name) for name in names}

@@ -40,7 +40,7 @@ def suggest(
         if value is not None and not value <= MAX_MINUTES:
             raise ValueError(f"{option} {value:g}: name minutes of at most {MAX_MINUTES:,}, a year")
     check_writable(out, overwrite=overwrite)
-    recipe_values = read_values(recipe, say)
+    recipe_values = read_values(recipe)
     suggestion = suggest_recipe(
         recipe_values, minutes, place=str(recipe), say=say, probe_minutes=probe_minutes, device=device, threads=threads
     )

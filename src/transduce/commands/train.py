@@ -63,7 +63,7 @@ def train(
     from transduce.trainer.trackers import TrackerChoice
     from transduce.trainer.train import TrainOptions, run_training
 
-    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
+    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart)
     if prepare:
         refuse_options(
             {"--from": start_from}, "is for a training, which prepares the corpus with that model's subwords"

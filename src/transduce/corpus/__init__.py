@@ -3,7 +3,6 @@
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.corpus_inspection import CorpusInspection, FaultExample, inspect_corpus, read_held_out
 from transduce.corpus.data import DataSpec
-from transduce.corpus.directions import Direction, ParallelCorpus, is_same_language
 from transduce.corpus.entries import (
     PATHS,
     CorpusSpec,
@@ -11,22 +10,27 @@ from transduce.corpus.entries import (
     EmbeddedTrees,
     Files,
     Hub,
+    ParallelCorpus,
     Tmx,
     Trees,
     Tsv,
     files_of,
     is_folder,
 )
-from transduce.corpus.fingerprint import check_files
-from transduce.corpus.growth import VocabularyGrowth
 from transduce.corpus.learning import check_tags, tag_ids
-from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
-from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import read_byte_lines, read_byte_pairs, read_gold_treebank, read_pairs, read_treebank
+from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+from transduce.corpus.planner import MicroBatch, PlannedStep, Planner, Position, micro_batches_per_step
+from transduce.corpus.readers import (
+    check_files,
+    read_byte_lines,
+    read_byte_pairs,
+    read_gold_treebank,
+    read_pairs,
+    read_treebank,
+)
 from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
-from transduce.corpus.store import PreparedCorpus, open_store, prepare, verify_store
-from transduce.corpus.store_description import earlier_description, subwords_files
+from transduce.corpus.store import PreparedCorpus, earlier_description, open_store, prepare, verify_store
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
 
@@ -38,7 +42,6 @@ __all__ = [
     "CorpusSpec",
     "CorpusSplit",
     "DataSpec",
-    "Direction",
     "Embedded",
     "EmbeddedTrees",
     "EpochWriteError",
@@ -48,6 +51,7 @@ __all__ = [
     "Hub",
     "MicroBatch",
     "ParallelCorpus",
+    "ParallelText",
     "PlannedStep",
     "Planner",
     "Position",
@@ -57,14 +61,12 @@ __all__ = [
     "TokenStore",
     "Trees",
     "Tsv",
-    "VocabularyGrowth",
     "check_files",
     "check_tags",
     "earlier_description",
     "files_of",
     "inspect_corpus",
     "is_folder",
-    "is_same_language",
     "micro_batches_per_step",
     "name_of",
     "near_duplicate_groups",
@@ -76,9 +78,9 @@ __all__ = [
     "read_gold_treebank",
     "read_held_out",
     "read_pairs",
+    "read_parallel_text",
     "read_treebank",
     "split_groups",
-    "subwords_files",
     "tag_ids",
     "verify_store",
 ]

@@ -4,14 +4,24 @@ from pydantic import Field, model_validator
 
 from transduce.settings import Spec
 
-__all__ = ["BatchRamp"]
-
 
 class BatchRamp(Spec):
     """Steps of `start` tokens at first; their size doubles where a straight line to `end` has reached the double.
 
     A step of fewer tokens is a part of a planned step of `end` tokens, so that plans, shapes and memory are those of
-    `end`.
+    `end`. With `start: 1000, end: 4000, steps: 6` a whole step has 4 parts of 1,000 tokens:
+
+        step            1     2     3     4     5     6     7
+        straight line   1.5   2     2.5   3     3.5   4     4      parts, (1 + 3 · step / 6)
+        size            1     2     2     2     2     4     4      parts, the largest power of two up to the line
+
+    Sizes are powers of two, and a step ends at a multiple of its size, so that steps end where planned steps end. The
+    four parts of each planned step go to these steps; step 2 has one part less than its size:
+
+        |1 2 3 3|4 4 5 5|6 6 6 6|7 7 7 7|
+
+    `whole_steps` and `steps_after` convert between steps and whole steps by the sizes: steps 1 to 5 count as
+    1 + 2 + 2 + 2 + 2 = 9 parts, 2.25 whole steps.
     """
 
     start: int = Field(ge=1, description="Most positions a side of the first steps, about.")

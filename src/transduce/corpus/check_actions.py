@@ -20,8 +20,6 @@ from transduce.inspection import (
     load_language_identifier,
 )
 
-__all__ = ["DroppedPairs", "run_checks"]
-
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
 

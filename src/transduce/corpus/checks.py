@@ -13,8 +13,6 @@ from transduce.corpus.entries import CorpusSpec, Hub, Trees, files_of
 from transduce.inspection import Check
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
-__all__ = ["CheckedPair", "Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
-
 EXAMPLES = 3
 """Places that a report names for each fault."""
 

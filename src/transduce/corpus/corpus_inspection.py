@@ -11,16 +11,6 @@ from transduce.corpus.readers import read_byte_pairs, read_pairs
 from transduce.inspection import Check, HeldOutText, Inspection, PairInspector, PairLanguages
 from transduce.runtime.progress import track
 
-__all__ = [
-    "LEAST_PAIRS",
-    "THROUGHOUT",
-    "CorpusInspection",
-    "FaultExample",
-    "inspect_corpus",
-    "inspect_pairs",
-    "read_held_out",
-]
-
 THROUGHOUT = 0.9
 """Share of pairs, or of the lines of a set, from which on all of them are meant."""
 

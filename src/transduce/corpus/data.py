@@ -2,26 +2,23 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from transduce.corpus.checks import name_of
-from transduce.corpus.directions import Direction, ParallelCorpus
 from transduce.corpus.entries import (
     CorpusSpec,
     EmbeddedTrees,
+    ParallelCorpus,
     Trees,
-    split_directions,
-    with_languages,
-    with_linearisation,
+    resolve_corpus,
 )
 from transduce.inspection import Check
-from transduce.settings import GrownSpec
+from transduce.settings import Spec
+from transduce.text.directions import Direction
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME, corpus_tag, language_tag
-
-__all__ = ["DataSpec"]
 
 
 def _as_tuple(value: Any) -> Any:
@@ -41,10 +38,8 @@ OneOrSeveral = Annotated[
 """A corpus, or a list of corpora."""
 
 
-class DataSpec(GrownSpec):
+class DataSpec(Spec):
     """Corpora, and limits on the lengths of training pairs."""
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature", "checks"})
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.
@@ -102,8 +97,7 @@ class DataSpec(GrownSpec):
         languages = Direction(info.data.get("source_language"), info.data.get("target_language"))
 
         def complete(corpus: CorpusSpec) -> list[CorpusSpec]:
-            corpus = with_linearisation(with_languages(corpus, *languages), info.data.get("linearisation"))
-            parts = split_directions(corpus)
+            parts = resolve_corpus(corpus, languages, info.data.get("linearisation"))
             if len(parts) > 1:
                 for part in parts:
                     _check_named(_direction_of(part, languages))
@@ -189,6 +183,16 @@ class DataSpec(GrownSpec):
         return self.validation if isinstance(self.validation, tuple) else (self.validation,)
 
     @property
+    def named_validations(self) -> dict[str, CorpusSpec]:
+        """The validation corpora by direction and tag, such as `en-de`; equal names get numbers."""
+        named: dict[str, CorpusSpec] = {}
+        for corpus in self.validations:
+            name = "-".join(part for part in (*self.direction_of(corpus), corpus.tag) if part) or "validation"
+            same = sum(key == name or key.startswith(f"{name}.") for key in named)
+            named[f"{name}.{same + 1}" if same else name] = corpus
+        return named
+
+    @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
         """The linearisation of the corpora where they are trees; None where they are translations."""
         first = self.train[0]
@@ -204,7 +208,7 @@ class DataSpec(GrownSpec):
             return corpus
         source = corpus.source_language or self.source_language
         target = corpus.target_language or self.target_language
-        return corpus.model_copy(update={"source_language": source, "target_language": target})
+        return corpus.replaced(source_language=source, target_language=target)
 
     @property
     def directions(self) -> tuple[Direction, ...]:

@@ -7,30 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from transduce.corpus.directions import ParallelCorpus, TaggedCorpus, is_same_language
-from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
 from transduce.text.compressed import UnreadCompressionError, decompressed
+from transduce.text.directions import Direction, is_same_language
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
+from transduce.text.source_tags import NAME
 from transduce.text.trees import Tree, is_comment, words_of
 
-__all__ = [
-    "PATHS",
-    "CorpusSpec",
-    "Embedded",
-    "EmbeddedTrees",
-    "Files",
-    "Hub",
-    "Languages",
-    "Tmx",
-    "Trees",
-    "Tsv",
-    "files_of",
-    "is_folder",
-    "split_directions",
-    "with_languages",
-    "with_linearisation",
-]
+MAX_WEIGHT = 10_000.0
+"""Uses of a pair an epoch, at most."""
 
 Weight = Annotated[
     float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")
@@ -52,6 +37,37 @@ Languages = Annotated[tuple[str, str], BeforeValidator(_check_languages)]
 
 PATHS = ("source", "target", "tsv", "tmx", "trees")
 """The keys that name files; `trees` may name a folder."""
+
+
+class TaggedCorpus(Spec):
+    """The tag of a corpus, which stands before each of its sources."""
+
+    tag: str | None = Field(
+        default=None,
+        pattern=NAME,
+        description="Kind of text, such as `synthetic`; a token for it stands before each source.",
+    )
+
+
+class ParallelCorpus(TaggedCorpus):
+    """The languages of a corpus, and which side is translated into which."""
+
+    source_language: str | None = Field(
+        default=None, description="Code of the language of `source`, the first side; null: that of `data`."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the language of `target`, the second side; null: that of `data`."
+    )
+    direction: Literal["forward", "backward", "both"] = Field(
+        default="forward",
+        description="`forward` translates the first side into the second, `backward` the second into the first, "
+        "`both` makes two corpora of one.",
+    )
+
+    def languages_or(self, languages: Direction) -> Direction:
+        """Returns the languages that this corpus translates between; `languages` are those of sides without a name."""
+        sides = self.source_language or languages.source, self.target_language or languages.target
+        return Direction(*(sides[::-1] if self.direction == "backward" else sides))
 
 
 class Files(ParallelCorpus):
@@ -246,45 +262,43 @@ def is_folder(hub: str) -> bool:
     return Path(hub).is_absolute()
 
 
-def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:
-    """Returns `corpus` with the languages of its sides where it needs them and names none; raises ValueError without.
+def resolve_corpus(
+    corpus: CorpusSpec, languages: Direction, linearisation: TopDown | InOrder | None
+) -> list[CorpusSpec]:
+    """Returns a corpus with what it takes from the section `data`: languages and linearisation; `both` as two corpora.
 
-    `source` and `target` are the languages of `data`.
+    For example, with `source_language: en` and `target_language: de` in `data`:
+
+        {tmx: m.tmx, direction: both}    →    {tmx: m.tmx, languages: [en, de], direction: forward},
+                                              {tmx: m.tmx, languages: [en, de], direction: backward}
+        {trees: wsj}                     →    {trees: wsj, linearisation: {kind: top_down}}
+
+    Raises ValueError for a corpus of several languages without any that are named, and for languages that contradict
+    each other.
     """
-    if not isinstance(corpus, Tmx | Hub):
-        return corpus
-    if corpus.languages is not None:
-        _check_own_languages(corpus, corpus.languages, source, target)
-        return corpus
-    source, target = corpus.source_language or source, corpus.target_language or target
-    if source is None or target is None:
-        raise ValueError(
-            "a corpus {tmx: …} or {hub: …} holds several languages: set `source_language` and `target_language` "
-            "in the section `data`, or `languages: [en, de]` of the corpus"
-        )
-    return corpus.model_copy(update={"languages": (source, target)})
+    if isinstance(corpus, Trees | EmbeddedTrees):
+        return [corpus.replaced(linearisation=corpus.linearisation or linearisation or TopDown())]
+    if isinstance(corpus, Tmx | Hub):
+        source, target = corpus.source_language or languages.source, corpus.target_language or languages.target
+        if corpus.languages is not None:
+            _check_own_languages(corpus.languages, source, target)
+        elif source is None or target is None:
+            raise ValueError(
+                "a corpus {tmx: …} or {hub: …} holds several languages: set `source_language` and `target_language` "
+                "in the section `data`, or `languages: [en, de]` of the corpus"
+            )
+        else:
+            corpus = corpus.replaced(languages=(source, target))
+    if corpus.direction != "both":
+        return [corpus]
+    return [corpus.replaced(direction=direction) for direction in ("forward", "backward")]
 
 
-def _check_own_languages(corpus: Tmx | Hub, codes: tuple[str, str], source: str | None, target: str | None) -> None:
-    """Raises ValueError where `languages` of a corpus are those of `data` exchanged, and the corpus names no others."""
-    source, target = corpus.source_language or source, corpus.target_language or target
+def _check_own_languages(codes: tuple[str, str], source: str | None, target: str | None) -> None:
+    """Raises ValueError where `languages` of a corpus are the other keys' languages exchanged."""
     is_exchanged = is_same_language(codes[0], target) and is_same_language(codes[1], source)
     if source is not None and target is not None and is_exchanged and not is_same_language(source, target):
         raise ValueError(
             f"by `languages` the corpus translates {codes[0]}-{codes[1]}, and by `source_language` and "
             f"`target_language` {source}-{target}: exchange one of them, or give the corpus both keys of its own"
         )
-
-
-def split_directions(corpus: CorpusSpec) -> list[CorpusSpec]:
-    """Returns a corpus of `direction: both` as two corpora, and any other corpus unchanged."""
-    if not isinstance(corpus, ParallelCorpus) or corpus.direction != "both":
-        return [corpus]
-    return [corpus.model_copy(update={"direction": direction}) for direction in ("forward", "backward")]
-
-
-def with_linearisation(corpus: CorpusSpec, linearisation: TopDown | InOrder | None) -> CorpusSpec:
-    """Returns `corpus` with this linearisation where it has trees and names none; `TopDown` where none is named."""
-    if not isinstance(corpus, Trees | EmbeddedTrees) or corpus.linearisation is not None:
-        return corpus
-    return corpus.model_copy(update={"linearisation": linearisation or TopDown()})

@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.data import DataSpec
 from transduce.corpus.learning import sample_pairs
 from transduce.inspection import Check
 from transduce.text.subwords import Subwords
@@ -12,20 +11,8 @@ from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import TreeSymbols
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
-__all__ = ["VocabularyGrowth", "check_vocabularies", "grow_vocabularies", "vocabulary_checksums"]
-
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 """Of source and target; one object where they share a vocabulary."""
-
-
-class VocabularyGrowth(NamedTuple):
-    """How many subwords a vocabulary gets at most, and the corpora on which they are learned.
-
-    The symbols of trees get all others of the corpora.
-    """
-
-    subwords: int
-    corpora: tuple[CorpusSpec, ...]
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
@@ -42,25 +29,27 @@ def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
 
 def grow_vocabularies(
     sides: Vocabularies,
-    growth: VocabularyGrowth,
-    max_length: int,
+    count: int,
+    data: DataSpec,
     dropped: Sequence[Mapping[int, Check]],
     say: Callable[[str], None],
 ) -> Vocabularies:
-    """Returns the vocabularies with subwords learned on a sample of the corpora; says what a sentence gains.
+    """Returns the vocabularies with `count` more subwords, at most, learned on a sample of the training corpora.
 
     A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
+    The symbols of trees get all others of the corpora. Says what a sentence gains.
     """
     check_vocabularies(sides)
     symbols: set[str] = set()
-    pairs, _ = sample_pairs(growth.corpora, max_length, symbols if isinstance(sides[1], TreeSymbols) else None, dropped)
+    is_parser = isinstance(sides[1], TreeSymbols)
+    pairs, _ = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if sides[0] is sides[1]:
-        both = _grow(sides[0], [*texts[0], *texts[1]], growth.subwords)
+        both = _grow(sides[0], [*texts[0], *texts[1]], count)
         grown = both, both
     else:
         target_lines = [" ".join(symbols)] if symbols else texts[1]
-        grown = _grow(sides[0], texts[0], growth.subwords), _grow(sides[1], target_lines, growth.subwords)
+        grown = _grow(sides[0], texts[0], count), _grow(sides[1], target_lines, count)
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
     if sides[0] is sides[1]:

@@ -8,8 +8,6 @@ from typing import Any
 
 from transduce.runtime.progress import is_terminal
 
-__all__ = ["load_table", "read_rows"]
-
 BATCH = 1000  # rows read from a table at a time
 
 COLUMN = "translation"

@@ -13,8 +13,6 @@ from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs", "tag_ids"]
-
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
 
@@ -48,7 +46,7 @@ def learn_subwords(
 def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
     """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
-    return Subwords.learn(lines, spec.model_copy(update={"size": size})).with_tags(tags)
+    return Subwords.learn(lines, spec.replaced(size=size)).with_tags(tags)
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:

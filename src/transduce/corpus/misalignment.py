@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Misalignment", "find_misalignment"]
-
 MAX_SHIFT = 16
 """The largest shift tried besides that at the end of the files."""
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from transduce.corpus.data import DataSpec
-from transduce.corpus.directions import Direction
-from transduce.corpus.token_store import MAX_WEIGHT, CorpusPart
-
-__all__ = ["describe_mixture", "pairs_of_directions", "with_temperature"]
+from transduce.corpus.entries import MAX_WEIGHT
+from transduce.corpus.token_store import CorpusPart
+from transduce.text.directions import Direction
 
 
 def with_temperature(

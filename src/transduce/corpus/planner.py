@@ -12,25 +12,60 @@ within seconds on a store of any size.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.batch_ramp import BatchRamp
-from transduce.corpus.buckets import fit_buckets
-from transduce.corpus.micro_batch import Ids, MicroBatch, PlannedStep, Position
 from transduce.corpus.token_store import SIDES, CorpusPart, Side, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["Planner", "shuffled_places"]
+Ids = NDArray[np.int64]
 
 PORTION = 1 << 21
 """Pairs planned at a time, at most."""
 
 MICRO_BATCH_POSITIONS = 4096
 """Padded positions a side, about, of a micro-batch where `micro_batches` is "auto"."""
+
+
+class Position(NamedTuple):
+    """A position in the data between two steps: `step` steps of `portion` of `epoch` are done.
+
+    In a ramp of the size of steps these are whole steps, and `part` parts of the next one are done.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    portion: int = 0
+    part: int = 0
+
+
+class MicroBatch(NamedTuple):
+    """Pairs of sentences, one padded array for each side; 0 is padding."""
+
+    source: Ids
+    """[batch, source]: tokens, END."""
+    target_in: Ids
+    """[batch, target]: BEGIN, tokens."""
+    target_out: Ids
+    """[batch, target]: tokens, END."""
+
+
+class PlannedStep(NamedTuple):
+    """The micro-batches of a step, its number of tokens, which divides its loss, and the position after it."""
+
+    epoch: int
+    micro_batches: list[MicroBatch]
+    """The micro-batches of one process."""
+    micro_batch_count: int
+    """The number of micro-batches of all processes."""
+    tokens: int
+    """Target tokens of the micro-batches of all processes, END included."""
+    position: Position
+
 
 BEGINNING = Position()
 
@@ -147,10 +182,10 @@ class Planner:
     def _parts(
         self, whole: list[PlannedMicroBatch], part: int, after: int
     ) -> Iterator[tuple[list[PlannedMicroBatch], int | None]]:
-        """Yields what each step after step `after` takes of a whole step from `part` on, and the part after it or None.
+        """Cuts a whole step into the steps of the ramp after step `after`; yields each and the part after it, or None.
 
-        A step ends at a multiple of its size, so that steps fill whole steps after each doubling. Parts without a pair
-        are passed over; the last part has one.
+        `part` is the first part that is left. A step ends at a multiple of its size, so that steps fill whole steps
+        after each doubling (drawn at `BatchRamp`). Parts without a pair are passed over; the last part has one.
         """
         if self.ramp is None:
             yield whole, None
@@ -227,6 +262,29 @@ class Planner:
             numbers_of_parts.append(pairs_before + numbers)
             start, pairs_before = start + uses, pairs_before + part.pairs
         return np.concatenate(numbers_of_parts)
+
+
+def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
+    """Returns the at most `buckets` bucket lengths with the least padding.
+
+    `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
+    sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
+    shorter length plus the cost of one bucket for the sequences between.
+    """
+    lengths = np.flatnonzero(counts)
+    counts_below = np.concatenate([[0], np.cumsum(counts[lengths])])
+    # cost[first, last]: the positions of a bucket of length `last` for the sequences from length `first` on.
+    cost = lengths * (counts_below[None, 1:] - counts_below[:-1, None]).astype(float)
+    cost[np.tril_indices(len(lengths), -1)] = np.inf
+    best, choices = cost[0], []
+    for _ in range(min(buckets, len(lengths)) - 1):
+        total = best[:-1, None] + cost[1:]
+        choices.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    ends = [len(lengths) - 1]
+    for choice in reversed(choices):
+        ends.append(int(choice[ends[-1]]))
+    return lengths[ends[::-1]].astype(np.int64)
 
 
 def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
-from transduce.corpus.directions import ParallelCorpus
+from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import (
     CorpusSpec,
     Embedded,
@@ -16,6 +16,7 @@ from transduce.corpus.entries import (
     Files,
     Hub,
     Languages,
+    ParallelCorpus,
     Tmx,
     Trees,
     Tsv,
@@ -25,15 +26,6 @@ from transduce.corpus.misalignment import find_misalignment
 from transduce.text.compressed import decompressed
 from transduce.text.lines import raw_lines
 from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
-
-__all__ = [
-    "open_corpus_file",
-    "read_byte_lines",
-    "read_byte_pairs",
-    "read_gold_treebank",
-    "read_pairs",
-    "read_treebank",
-]
 
 # First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
 # first.
@@ -112,6 +104,13 @@ def open_corpus_file(path: Path) -> BufferedReader:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is a file, which can be read several times")
     return path.open("rb")
+
+
+def check_files(data: DataSpec) -> None:
+    """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
+    for corpus in (*data.train, *data.validations):
+        for path in files_of(corpus):
+            open_corpus_file(path).close()
 
 
 def _strip_first_line(line: bytes, path: Path) -> bytes:

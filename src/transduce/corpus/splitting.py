@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from transduce.inspection import text_key
 
-__all__ = ["PARTS", "CorpusSplit", "near_duplicate_groups", "split_groups"]
-
 PARTS = ("train", "validation", "test")
 
 

@@ -19,8 +19,6 @@ from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentenc
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
-__all__ = ["EpochWriteError", "SubwordDropout", "SubwordDropoutStore"]
-
 BATCH = 2_000
 """Sentences encoded at a time."""
 

@@ -11,8 +11,6 @@ from xml.parsers import expat
 from transduce.corpus.entries import Languages
 from transduce.text.lines import check_line_size
 
-__all__ = ["read_units"]
-
 LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
 SEGMENT = ["tu", "tuv", "seg"]
 

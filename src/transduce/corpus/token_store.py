@@ -14,19 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from transduce.corpus.entries import MAX_WEIGHT
 from transduce.text.subwords import END
-
-__all__ = [
-    "FILES",
-    "MAX_WEIGHT",
-    "SIDES",
-    "CorpusPart",
-    "Count",
-    "PackedSentences",
-    "Side",
-    "TokenStore",
-    "TokenStoreWriter",
-]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -40,9 +29,6 @@ CHECKED = 1 << 20
 """Sentences or tokens checked at a time."""
 
 Count = Annotated[int, Field(ge=0)]
-
-MAX_WEIGHT = 10_000.0
-"""Uses of a pair an epoch, at most."""
 
 
 class CorpusPart(NamedTuple):

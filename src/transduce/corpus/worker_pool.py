@@ -18,8 +18,6 @@ from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Generic, Self, TypeVar
 
-__all__ = ["map_in_order"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

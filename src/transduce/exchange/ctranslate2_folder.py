@@ -7,14 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transduce import __version__
-from transduce.corpus import subwords_files
 from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTranslate2Engine, import_ctranslate2
 from transduce.exchange.export_model import PARITY, export
 from transduce.model_directory import fingerprint
 from transduce.model_directory.config import Config, parse_config
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.token_vocabulary import load_vocabulary
+from transduce.text.token_vocabulary import load_vocabulary, subwords_files
 from transduce.translation.translator import Translator
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

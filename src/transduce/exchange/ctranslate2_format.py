@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus import subwords_files
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
@@ -25,7 +24,7 @@ from transduce.exchange.transformer_weights import (
 from transduce.model import FeedForward, Vocabulary, build_without_weights
 from transduce.model_directory import Config, Model
 from transduce.search import Hypothesis, StopCheck, length_penalty
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 from transduce.translation.batching import SentenceBatch
 from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from transduce import __version__
+from transduce.corpus import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.ctranslate2_format import CTranslate2Engine
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
@@ -27,7 +28,6 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
 from transduce.text.token_vocabulary import tags_of
-from transduce.trainer.validation import read_parallel_text
 from transduce.translation.engine import SearchRules
 from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus import subwords_files
 from transduce.exchange.layer_names import MARIAN, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_products, length_power, refusal
@@ -20,7 +19,7 @@ from transduce.exchange.transformer_weights import (
 )
 from transduce.model import FeedForward, Sinusoidal, Tied
 from transduce.model_directory import Model
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 from transduce.translation.results import one_line
 
 MODEL = "model.npz"

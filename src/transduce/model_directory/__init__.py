@@ -1,8 +1,17 @@
 """A model directory: a whole model, written atomically and read only when every byte is as it was written."""
 
 from transduce.model_directory.config import Config, TrainedDirection, Weights
-from transduce.model_directory.integrity import fingerprint, verify
-from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model, require_model
+from transduce.model_directory.manifest import (
+    CARD,
+    CONFIG,
+    MANIFEST,
+    RECIPE,
+    WEIGHTS,
+    fingerprint,
+    has_model,
+    require_model,
+    verify,
+)
 from transduce.model_directory.model import Model, set_word_flags, weights_of
 from transduce.model_directory.writing import (
     check_new_or_empty,

@@ -1,18 +1,17 @@
 """The settings of a model directory, `config.json`."""
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from transduce.model import ModelSpec, Vocabulary
 from transduce.model_directory.manifest import CONFIG
 from transduce.search import Decoding
-from transduce.settings import GrownSpec, Spec, parse_json, validated
-from transduce.storage.migrations import CONFIG_VERSION, migrate_config
+from transduce.settings import Spec, check_version, parse_json, validated
 from transduce.text.linearisation import LinearisationSpec
 
-__all__ = ["Config", "TrainedDirection", "Weights", "parse_config"]
+CONFIG_VERSION: Literal[2] = 2
 
 
 class Weights(Spec):
@@ -33,10 +32,8 @@ class TrainedDirection(Spec):
         return f"{self.source}-{self.target}"
 
 
-class Config(GrownSpec):
+class Config(Spec):
     """The content of `config.json`."""
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"directions", "tags"})
 
     version: Literal[2] = CONFIG_VERSION
     model: ModelSpec
@@ -51,7 +48,8 @@ class Config(GrownSpec):
 
 
 def parse_config(content: bytes, directory: Path) -> Config:
-    """Parses the content of a `config.json` of any version."""
+    """Parses the content of a `config.json`; raises ValueError where it is damaged or of another version."""
     place = str(directory / CONFIG)
     values = parse_json(content, place=place)
-    return validated(Config, migrate_config(values) if isinstance(values, dict) else values, place=place)
+    check_version(values, CONFIG_VERSION, place=place)
+    return validated(Config, values, place=place)

@@ -1,31 +1,18 @@
-"""The manifest of a model directory: the names of its files, their sizes and their checksums."""
+"""The manifest of a model directory: names, sizes and checksums of its files, which are read only where these hold."""
 
+import contextlib
+import hashlib
 import json
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from transduce.settings import Spec, validated
-from transduce.storage.checksums import Checksums
+from transduce.settings import Spec, check_version, validated
+from transduce.storage.checksums import Checksums, checksum_of, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-
-__all__ = [
-    "CARD",
-    "CONFIG",
-    "MANIFEST",
-    "NEXT",
-    "RECIPE",
-    "VERSION",
-    "WEIGHTS",
-    "Entry",
-    "Manifest",
-    "files_of_manifest",
-    "has_model",
-    "path_aside",
-    "read_manifest",
-    "require_model",
-]
 
 VERSION: Literal[1] = 1  # of the manifest
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
@@ -67,8 +54,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"
         )
-    if version != VERSION:
-        raise ValueError(f"{path} has version {json.dumps(version)}; this program reads version {VERSION}")
+    check_version(values, VERSION, place=str(path))
     manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()
     if missing := [name for name in (CONFIG, WEIGHTS) if name not in manifest["files"]]:
         raise ValueError(f"{path} is damaged: it does not list {', '.join(missing)}")
@@ -105,3 +91,89 @@ def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[s
     return files, {
         name: waiting[name] if name in waiting and waiting[name].exists() else directory / name for name in files
     }
+
+
+ATTEMPTS, PAUSE = 5, 0.05  # readings, because a writer may be at work, and seconds between two
+
+
+def verify(directory: Path) -> list[str]:
+    """Returns the faults of the files of the manifest, a sentence each.
+
+    Files with faults are read twice, because a writer may have been replacing them.
+    """
+    faults = _faults(directory)
+    if faults:
+        time.sleep(PAUSE)
+        faults = _faults(directory)
+    return faults
+
+
+def _faults(directory: Path) -> list[str]:
+    """Returns the faults of the files as they are now."""
+    require_model(directory)
+    faults = []
+    for manifest in (NEXT, MANIFEST):
+        try:
+            files, paths = files_of_manifest(directory, manifest)
+        except FileNotFoundError:  # there is none, or a writer has just renamed it to the manifest
+            continue
+        faults.append(
+            [
+                fault
+                for name, checksum in files.items()
+                for fault in find_damage(paths[name].parent, {paths[name].name: checksum})
+            ]
+        )
+    return min(faults, key=len)
+
+
+def fingerprint(directory: Path) -> str:
+    """Returns a checksum of settings, weights and subwords, from the checksums in the manifest."""
+    require_model(directory)
+    with contextlib.suppress(FileNotFoundError):  # a writer has just renamed it to the manifest
+        return _fingerprint(read_manifest(directory / NEXT)["files"])
+    return _fingerprint(read_manifest(directory / MANIFEST)["files"])
+
+
+def _fingerprint(files: Checksums) -> str:
+    names = [name for name in files if name.endswith((".json", ".safetensors"))]
+    sums = {name: files[name]["sha256"] for name in names}
+    return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()
+
+
+def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
+    """Returns the content of every file of the manifest, or of one; raises ValueError where one is damaged."""
+    damaged: list[str] = []
+    for attempt in range(ATTEMPTS):
+        require_model(directory)
+        for manifest in (NEXT, MANIFEST):
+            if (directory / manifest).exists():
+                contents, damaged = _read(directory, manifest, only)
+                if not damaged:
+                    return contents
+        if attempt + 1 < ATTEMPTS:
+            time.sleep(PAUSE)
+    raise ValueError(
+        f"{directory} is damaged: {', '.join(damaged)}; `transduce verify {directory}` says more. "
+        "Take the files from a backup, or train again"
+    )
+
+
+def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, bytes], list[str]]:
+    """Returns the content of the files of a manifest, or of one, and the names of the damaged ones."""
+    try:
+        files, paths = files_of_manifest(directory, manifest)
+    except FileNotFoundError:  # a writer has just renamed it to the manifest
+        return {}, [manifest]
+    names = [only] if only else [*files]
+    contents = {name: _content(paths[name], files[name]) for name in names}
+    damaged = [name for name in names if checksum_of(contents[name]) != files[name]]
+    return contents, damaged
+
+
+def _content(path: Path, checksum: Mapping[str, Any]) -> bytes:
+    """Returns the content of a regular file that is not longer than its checksum says, else nothing."""
+    try:
+        return read_regular_file(path, checksum["bytes"])
+    except (FileNotFoundError, ValueError):  # a writer is replacing the file, or it is damaged
+        return b""

@@ -10,13 +10,10 @@ from torch import Tensor
 
 from transduce.model import TransformerModel, TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
-from transduce.model_directory.integrity import read_checked
-from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS
+from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS, read_checked
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, subwords_files
 from transduce.text.tree_symbols import TreeSymbols
-
-__all__ = ["Model", "set_word_flags", "weights_of"]
 
 
 class Model(NamedTuple):

@@ -29,16 +29,6 @@ from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import read_regular_file, remove
 from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 
-__all__ = [
-    "check_new_or_empty",
-    "recipe_was_edited",
-    "write_card_section",
-    "write_config",
-    "write_model",
-    "write_new_model",
-    "write_recipe",
-]
-
 
 def write_model(
     directory: Path,

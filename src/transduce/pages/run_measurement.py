@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus import CorpusSpec, Direction, ParallelCorpus
+from transduce.corpus import CorpusSpec, ParallelCorpus, ParallelText, read_parallel_text
+from transduce.evaluation.test_scores import TranslatedTest, request_for_corpus, translate_test
 from transduce.measure import SystemScores, score_systems
 from transduce.model_directory import RECIPE, Config, Model
 from transduce.recipe.model_summary import summarise_model
-from transduce.trainer.evaluation import TranslatedTest, translate_test
+from transduce.text.directions import Direction
 from transduce.trainer.metrics_log import METRICS_LOG
-from transduce.trainer.validation import ParallelText, read_parallel_text
 from transduce.translation.confidence import CONFIDENCE, Calibration, Reliability
 from transduce.translation.results import Explanation
 from transduce.translation.search_method import search_method
-from transduce.translation.source_request import SourceRequest, request_for_corpus, target_language_of
+from transduce.translation.source_request import SourceRequest, target_language_of
 from transduce.translation.translator import Translator
 
 EXPLAINED = 3  # sentences whose attention is shown

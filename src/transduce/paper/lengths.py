@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transduce.corpus import read_parallel_text
 from transduce.measure import scores
 from transduce.model_directory import Model
 from transduce.paper.scales import Scale
@@ -13,7 +14,6 @@ from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, r
 from transduce.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
-from transduce.trainer.validation import read_parallel_text
 
 POSITIONS = {"sinusoids": "base", "learned": "E"}  # rows of Table 3
 LONGEST = 14  # subwords a side, in training

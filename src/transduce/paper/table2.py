@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import torch
 
-from transduce.corpus import PreparedCorpus
+from transduce.corpus import PreparedCorpus, read_parallel_text
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
@@ -33,7 +33,6 @@ from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
-from transduce.trainer.validation import read_parallel_text
 from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from transduce.corpus import CorpusSpec
+from transduce.corpus import CorpusSpec, read_parallel_text
+from transduce.evaluation.validation import read_trees_of
 from transduce.measure import bracket_scores
 from transduce.model_directory import Model, fingerprint, has_model
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
@@ -19,7 +20,6 @@ from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write_text
 from transduce.trainer.train import TrainOptions
-from transduce.trainer.validation import read_parallel_text, read_trees_of
 from transduce.translation.parser import Parser
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.timing import matrix_rate
-from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare
+from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare, read_parallel_text
+from transduce.evaluation.validation import Validation
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
@@ -30,7 +31,6 @@ from transduce.trainer.build import build_planner
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import TrainResult
-from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
 RESAMPLES = 1000

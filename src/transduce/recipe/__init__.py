@@ -1,7 +1,6 @@
 """Recipes: the settings of a training as one checked record; presets; the parameters and arithmetic of a model."""
 
 from transduce.recipe.recipe import (
-    LARGEST,
     Recipe,
     dump,
     from_values,
@@ -9,9 +8,9 @@ from transduce.recipe.recipe import (
     merge_preset,
     read_resolved_recipe,
     read_values,
-    read_yaml,
     without_training_paths,
 )
+from transduce.recipe.recipe_values import LARGEST, read_yaml
 
 __all__ = [
     "LARGEST",

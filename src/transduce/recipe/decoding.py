@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from transduce.model_directory import Config, Model, require_model, write_config
-from transduce.recipe.changes import parse_change
+from transduce.recipe.recipe_values import parse_change
 from transduce.search import MIN_EXTRA_LENGTH, Decoding
 from transduce.settings import merged, validated
 from transduce.storage.locks import exclusive_lock
-
-__all__ = ["change_decoding", "check_decoding"]
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus import CorpusSpec, Direction
+from transduce.corpus import CorpusSpec
 from transduce.model_directory import RECIPE
 from transduce.recipe.recipe import Recipe, from_values, read_resolved_recipe
-
-__all__ = ["choose_direction", "read_teacher_recipe", "student_recipe"]
+from transduce.text.directions import Direction
 
 
 def read_teacher_recipe(run: Path) -> Recipe:

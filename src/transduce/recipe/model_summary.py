@@ -11,8 +11,6 @@ from transduce.recipe.recipe import load, merge_preset
 from transduce.search import Decoding
 from transduce.settings import Spec, validated
 
-__all__ = ["summarise_model"]
-
 VOCABULARY = 37_000  # the paper's, for English–German
 TREE_SYMBOLS = 100  # about as many as linearised trees of a treebank have
 

@@ -2,39 +2,30 @@
 
 import difflib
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols, Transformer
-from transduce.recipe.changes import parse_change, without_corpora
 from transduce.recipe.decoding import check_decoding
-from transduce.recipe.paths import fill_variables, make_absolute
 from transduce.recipe.presets import PRESETS, Values, all_presets, find_preset
-from transduce.recipe.yaml_reader import LARGEST, read_yaml
+from transduce.recipe.recipe_values import (
+    fill_variables,
+    make_absolute,
+    parse_change,
+    read_yaml,
+    without_corpora,
+)
 from transduce.search import Decoding
-from transduce.settings import Spec, merged, validated, without_unknown_keys
-from transduce.storage.migrations import migrate_recipe
+from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
 
-__all__ = [
-    "LARGEST",
-    "Recipe",
-    "dump",
-    "from_values",
-    "load",
-    "merge_preset",
-    "read_resolved_recipe",
-    "read_values",
-    "read_yaml",
-    "split_preset",
-    "without_training_paths",
-]
+if TYPE_CHECKING:
+    from transduce.recipe.starting_point import StartingPoint
 
 
 class Recipe(Spec):
@@ -54,7 +45,7 @@ class Recipe(Spec):
 
         With `start_from`, a model directory, it may consist of `data`; the other settings are those of that model.
         """
-        from transduce.recipe.fine_tuning import StartingPoint  # which imports this module
+        from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
         return load(Path(path), changes, start=StartingPoint.of(Path(start_from)) if start_from else None)
 
@@ -117,60 +108,31 @@ def _has_dropout(settings: Mapping[str, Any]) -> bool:
     )
 
 
-def _warn_on_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-class Underlay(Protocol):
-    """Settings that lie under a recipe in the place of a preset."""
-
-    def resolve(self, values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-        """Returns the values of a recipe laid over these settings."""
-
-    def check_data(self, data: DataSpec) -> None:
-        """Raises ValueError where the corpora of a recipe do not fit."""
-
-
-def load(
-    path: Path,
-    changes: Iterable[str] = (),
-    warn: Callable[[str], None] = _warn_on_stderr,
-    start: Underlay | None = None,
-) -> Recipe:
+def load(path: Path, changes: Iterable[str] = (), start: "StartingPoint | None" = None) -> Recipe:
     """Returns the recipe in `path` with each `KEY=VALUE` of `changes` laid over it, and all over those of `start`.
 
-    Paths in the file are relative to its folder, paths in changes to the working directory. Calls `warn` with a line
-    for each key that has been renamed. Raises ValueError with the file, the key and the remedy.
+    Paths in the file are relative to its folder, paths in changes to the working directory. Raises ValueError with the
+    file, the key and the remedy.
     """
-    return from_values(read_values(path, warn), changes, place=str(path), warn=warn, start=start)
+    return from_values(read_values(path), changes, place=str(path), start=start)
 
 
-def read_values(path: Path, warn: Callable[[str], None] = _warn_on_stderr) -> dict[str, Any]:
-    """Returns the values that a recipe in YAML sets, with the paths of corpora made absolute; `warn` as in `load`."""
-    values, renamed = migrate_recipe(fill_variables(read_yaml(path), path))
-    for sentence in renamed:
-        warn(f"warning: {path}: {sentence}")
+def read_values(path: Path) -> dict[str, Any]:
+    """Returns the values that a recipe in YAML sets, with the paths of corpora made absolute."""
+    values: dict[str, Any] = fill_variables(read_yaml(path), path)
     values["data"] = make_absolute(values.get("data", {}), path.parent)
     return values
 
 
 def from_values(
-    values: Mapping[str, Any],
-    changes: Iterable[str] = (),
-    *,
-    place: str,
-    warn: Callable[[str], None] = _warn_on_stderr,
-    start: Underlay | None = None,
+    values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: "StartingPoint | None" = None
 ) -> Recipe:
     """Returns the recipe of `values` with each `KEY=VALUE` of `changes` laid over them; errors call it `place`.
 
     Under the recipe lie the settings of `start`, or those of a preset.
     """
     for change in changes:
-        mapping, renamed = migrate_recipe(parse_change(change))
-        for sentence in renamed:
-            warn(f"warning: --set: {sentence}")
-        values = merged(without_corpora(values, change), mapping)
+        values = merged(without_corpora(values, change), parse_change(change))
     resolved = merge_preset(values, place=place) if start is None else start.resolve(values, place=place)
     recipe = validated(Recipe, resolved, place=place)
     try:
@@ -180,24 +142,13 @@ def from_values(
     return recipe
 
 
-def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -> Recipe:
-    """Returns the recipe that a run wrote: renamed keys are migrated, and keys that it lacks have their defaults.
-
-    With `say`, keys that this version does not have are left out, and `say` gets a sentence for each.
-    """
-    values = migrate_recipe(read_yaml(path))[0]
-    if say is not None:
-        values, unknown = without_unknown_keys(Recipe, values, place=str(path))
-        for key in unknown:
-            say(f"`{key}` is no key of this version")
-    return validated(Recipe, values, place=str(path))
+def read_resolved_recipe(path: Path) -> Recipe:
+    """Returns the recipe that a run wrote; raises ValueError where it is none."""
+    return validated(Recipe, read_yaml(path), place=str(path))
 
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """Returns `values` laid over the preset that `model` names (`base` without a name), laid over the defaults."""
-    data = values.get("data")
-    if isinstance(data, Mapping) and "keep_old" in data:
-        raise ValueError(f"{place}: `data.keep_old` is for fine-tuning: name a model with --from, or leave the key out")
     preset, model = split_preset(values, place=place)
     sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
     defaults = {section: spec.as_dictionary() for section, spec in sections.items()}

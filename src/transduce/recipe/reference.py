@@ -10,8 +10,7 @@ from typing import Any, Literal, Union
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
-from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, Tmx, Trees, Tsv
+from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, ParallelCorpus, TaggedCorpus, Tmx, Trees, Tsv
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
 from transduce.recipe.presets import BASE, PRESETS, Values
@@ -79,8 +78,8 @@ it from the code.
   `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
   `data.test`, and in where the files of `data.train` lie; with `--accept-changes` also in `training.clip`,
   `micro_batches`, `precision` and `schedule`.
-- With `transduce train --from RUN`, the settings of RUN take the place of the preset, and `data.keep_old: WEIGHT`
-  mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
+- With `transduce train --from RUN`, the settings of RUN take the place of the preset
+  ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
   test sets a line that is not UTF-8, and a test line of more than 4,096 tokens, raise an error.
 - Text files may be compressed with gzip or xz. Pipes are refused. Lines end at `\\n`;

@@ -10,7 +10,7 @@ hypothesis alone, and finds the same best translation.
 """
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,18 +19,16 @@ from torch import Tensor
 
 from transduce.search.best_tokens import BestTokens, best_tokens
 from transduce.search.stepper import SearchProblem, Stepper
-from transduce.settings import GrownSpec
+from transduce.settings import Spec
 
 CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU
 
 
-class Decoding(GrownSpec):
+class Decoding(Spec):
     """Settings of beam search; the defaults are those of section 6.1.
 
     `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
-
-    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram"})
 
     beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
     length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")

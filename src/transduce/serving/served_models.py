@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import Direction
 from transduce.serving.batch_queue import BatchQueue
 from transduce.serving.language_names import matching_code
+from transduce.text.directions import Direction
 from transduce.translation.confidence import CONFIDENCE, Calibration
 from transduce.translation.translator import Translator
 

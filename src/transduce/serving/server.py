@@ -12,7 +12,6 @@ from typing import NamedTuple
 import uvicorn
 from fastapi import FastAPI
 
-from transduce.corpus import Direction
 from transduce.documents.sentence_splitter import load_segment
 from transduce.model_directory import Model
 from transduce.runtime.signals import raise_on_signals
@@ -24,6 +23,7 @@ from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
 from transduce.serving.service import Service
+from transduce.text.directions import Direction
 from transduce.translation.engine import TranslationPrecision
 from transduce.translation.translator import Translator
 

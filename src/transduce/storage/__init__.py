@@ -1,1 +1,1 @@
-"""Files that survive a crash: atomic writes, checksums, locks, and migrations of files of earlier versions."""
+"""Files that survive a crash: atomic writes, checksums and locks."""

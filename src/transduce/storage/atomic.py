@@ -25,19 +25,6 @@ from transduce.storage.regular_files import remove
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "MAX_WRITERS",
-    "LockedFile",
-    "NotRemovableError",
-    "atomic_write",
-    "atomic_write_text",
-    "best_effort",
-    "flush_to_disk",
-    "open_locked",
-    "unfinished_path",
-    "write_tensors",
-]
-
 MAX_WRITERS = 99
 """Processes that may write one file at once."""
 

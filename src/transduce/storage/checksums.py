@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Checksums", "checksum_of", "checksums_of_files", "find_damage"]
-
 Checksums = Mapping[str, Mapping[str, Any]]
 """`bytes` and `sha256` of each file, by its name."""
 

@@ -13,8 +13,6 @@ from transduce.storage.atomic import LockedFile, NotRemovableError, open_locked
 from transduce.storage.operating_system import NO_LOCKS, TRIES, lock
 from transduce.storage.result_files import is_replaceable
 
-__all__ = ["LockHeldError", "exclusive_lock", "name_second_writer", "output_lock", "wait_for_lock"]
-
 
 class LockHeldError(ValueError):
     """Another process holds the lock of a folder or of an output file."""

@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["name_in_errors"]
-
 
 @contextlib.contextmanager
 def name_in_errors(path: Path | str) -> Iterator[None]:

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NO_LOCKS", "TRIES", "flush", "lock", "lock_if_supported", "replace", "unstable_identity"]
-
 WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)

@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-__all__ = ["MAX_JSON_BYTES", "read_regular_file", "remove"]
-
 MAX_JSON_BYTES = 2**24
 """Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from transduce.storage.atomic import atomic_write, best_effort
 from transduce.storage.named_errors import name_in_errors
 
-__all__ = ["copy_mode", "is_replaceable", "may_replace", "replace_file"]
-
 
 def is_replaceable(path: Path) -> bool:
     """Returns whether `path` is a file or a new name, and its folder is writable."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.corpus import PreparedCorpus, check_files, read_byte_pairs
+from transduce.evaluation.validation import ValidationScore
 from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
@@ -25,7 +26,6 @@ from transduce.trainer.build import count_steps
 from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds, whole_steps
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import ValidationScore
 from transduce.training import Training
 
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
@@ -113,7 +113,7 @@ def suggest_recipe(
 
     Raises ValueError with `place` where `recipe_values` is no recipe, has no validation set or is of trees.
     """
-    pairs = _count_pairs(from_values(recipe_values, place=place, warn=say), place)
+    pairs = _count_pairs(from_values(recipe_values, place=place), place)
     fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE

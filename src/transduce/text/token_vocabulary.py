@@ -57,3 +57,10 @@ def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
 def names_languages(vocabulary: TokenVocabulary) -> bool:
     """Returns whether sources begin with a tag of the target language, as those of several directions do."""
     return bool(tagged_languages(tags_of(vocabulary)))
+
+
+def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Reads the vocabularies of source and target in a folder; one object where they share a file."""
+    source, target = (directory / name for name in subwords_files(shared=shared))
+    loaded = load_vocabulary(source)
+    return loaded, loaded if shared else load_vocabulary(target)

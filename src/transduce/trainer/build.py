@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 
 from transduce import __version__
-from transduce.corpus import Planner, PreparedCorpus, subwords_files, tag_ids
+from transduce.corpus import Planner, PreparedCorpus, read_parallel_text, tag_ids
+from transduce.evaluation.validation import JointValidation, Validation
 from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import set_word_flags
@@ -14,9 +15,8 @@ from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, describe_environment, gpu_memory, has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.storage.checksums import checksums_of_files
-from transduce.trainer.checkpointing import TrainingEnvironment
-from transduce.trainer.joint_validation import JointValidation
-from transduce.trainer.validation import Validation, named_validations, read_parallel_text
+from transduce.text.token_vocabulary import subwords_files
+from transduce.trainer.checkpoints import TrainingEnvironment
 from transduce.training import (
     Adam,
     Optimiser,
@@ -26,17 +26,6 @@ from transduce.training import (
     flat_optimiser,
     micro_batches_on_gpu,
 )
-
-__all__ = [
-    "build_optimiser",
-    "build_planner",
-    "build_validation",
-    "check_micro_batches",
-    "count_steps",
-    "describe_start",
-    "describe_training",
-    "gather_model",
-]
 
 
 def build_optimiser(
@@ -112,7 +101,7 @@ def build_validation(
             data.tree_linearisation,
             source_tags=tag_ids(data, corpus, prepared.source),
         )
-        for name, corpus in named_validations(data).items()
+        for name, corpus in data.named_validations.items()
     }
     if not validations:
         return None

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from transduce.corpus import check_files, check_tags
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.evaluation.validation import ValidationResult
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
@@ -22,10 +23,7 @@ from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import ValidationResult
 from transduce.training import StepRecord, Training
-
-__all__ = ["MAX_STEPS", "DryRun", "Pace", "dry_run", "validation_seconds", "whole_steps"]
 
 MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count
@@ -92,7 +90,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions, say: Callable[[str
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(device, options.threads):
         check_files(recipe.data)
-        growth = record.growth(recipe) if record else None
+        growth = record.grow_vocabulary if record else None
         prepared = prepare(recipe, Path(folder), say, base, options.threads, growth)
         trainer = Trainer(_measured(recipe), Path(folder), prepared, device, lambda line: None)
         return _measure(trainer, recipe.training, base)
@@ -102,7 +100,7 @@ def _measured(recipe: Recipe) -> Recipe:
     """Returns the recipe whose steps are measured: as large as after a ramp, without validations and checkpoints."""
     settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
     ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
-    return recipe.model_copy(update={"training": recipe.training.model_copy(update={**settings, **ends})})
+    return recipe.replaced(training=recipe.training.replaced(**settings, **ends))
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:

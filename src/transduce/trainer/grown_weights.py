@@ -10,8 +10,6 @@ from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import TreeSymbols
 from transduce.text.vocabulary_growth import spellings
 
-__all__ = ["grown_weights"]
-
 
 def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
     """Returns the weights of `base` with rows for the tokens that `source` and `target` have gained.

@@ -1,5 +1,17 @@
 """How many steps a training takes that minutes limit, for a schedule that ends: planned from its pace, and kept.
 
+A schedule such as `linear` must know its last step before it is reached, and a recipe of minutes does not say it. So
+the pace is measured and the steps are planned three times, each time with less left to misjudge. For 100 minutes:
+
+    minute    0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 98         100
+    rate      warm-up, peak    falls to plan 1      falls to plan 2      to plan 3: 0    the hard end
+                       ↑                    ↑                    ↑
+              plan 1: pace of 0-10  plan 2: of 10-50     plan 3: of 50-80
+
+The last plan aims at 98 % of the time that is left at minute 80, so that the rate reaches zero before the minutes are
+over. The first steps after a start do not count for the pace: a model may be compiled in them. A stop between two plans
+begins a new window; a plan needs a window of 5 % of the minutes.
+
 The training state keeps the plan, so that a training that resumes goes on with the same rates.
 """
 
@@ -7,8 +19,6 @@ from transduce.corpus import Planner
 from transduce.trainer.build import count_steps
 from transduce.trainer.training_state import Horizon, TrainingState
 from transduce.training import EndingSchedule, Training
-
-__all__ = ["HorizonPlanner"]
 
 PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned, and planned again
 MIN_WINDOW = 0.05  # share of the minutes over which a pace is measured, at least

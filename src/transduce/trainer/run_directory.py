@@ -6,20 +6,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from transduce.model_directory import RECIPE, Model, has_model, recipe_was_edited, write_recipe
+from transduce.model_directory import RECIPE, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 from transduce.storage.atomic import atomic_write_text, unfinished_path
 from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
-
-__all__ = [
-    "FINE_TUNING",
-    "begin_run",
-    "check_can_go_on",
-    "check_is_run_or_empty",
-    "has_checkpoint",
-    "has_saved",
-    "move_aside",
-]
 
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
@@ -123,12 +113,10 @@ def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> lis
                 "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
                 "your own, or into --set"
             )
-        differences: list[str] = []
-        begun = read_resolved_recipe(path, differences.append).as_dictionary()
+        begun = read_resolved_recipe(path).as_dictionary()
         before, now = (without_training_paths(values) for values in (begun, recipe.as_dictionary()))
         changed, refused = (
-            [*differences, *_differences(before, now, changeable)]
-            for changeable in (CHANGEABLE, CHANGEABLE_IF_ACCEPTED)
+            list(_differences(before, now, changeable)) for changeable in (CHANGEABLE, CHANGEABLE_IF_ACCEPTED)
         )
         if refused or (changed and not accept_changes):
             remedy = "" if refused else "go on with the change by `transduce train` with --accept-changes, "
@@ -162,19 +150,9 @@ def check_can_go_on(out: Path) -> None:
 
 
 def _lacks_checkpoints(out: Path) -> bool:
-    """Returns whether the checkpoints of a run are gone: it has none and, as far as can be told, has saved one."""
+    """Returns whether a run has no checkpoint, and its file `SAVED` is gone too or says that it had one."""
     saved = out / "training" / SAVED
-    if has_checkpoint(out):
-        return False
-    if saved.exists():
-        return saved.read_text("utf-8") != NOT_YET
-    try:  # a run of an earlier version, which may have published a model before its first checkpoint
-        weights = Model.read_config(out).weights
-        training = read_resolved_recipe(out / RECIPE, lambda difference: None).training
-    except (OSError, ValueError):
-        return False  # missing or damaged, which others report
-    is_early = training.save_steps is None or max(weights.steps, default=0) < training.save_steps
-    return weights.kind != "best" or not is_early
+    return not has_checkpoint(out) and not (saved.exists() and saved.read_text("utf-8") == NOT_YET)
 
 
 def has_saved(out: Path) -> bool:

@@ -4,21 +4,22 @@ A tracker works in a thread of its own, so that it neither stops a training nor 
 value whatever becomes of a tracker.
 """
 
+import csv
 import importlib.util
 import json
 import math
+import os
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from transduce.settings import Spec, validated
-from transduce.storage.atomic import atomic_write_text
+from transduce.settings import Spec, flat, validated
+from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-
-__all__ = ["NO_TRACKERS", "BackgroundTracker", "Tracker", "TrackerChoice", "TrackerState", "start_trackers"]
 
 Say = Callable[[str], None]
 
@@ -168,18 +169,154 @@ def start_trackers(
     folder = run.resolve() / "training"
     trackers: dict[str, tuple[str, Tracker]] = {}
     if choice.csv:
-        from transduce.trainer.csv_tracker import CsvTracker
-
         trackers["csv"] = "the CSV file", CsvTracker(folder / "metrics.csv")
     if choice.wandb is not None:
-        from transduce.trainer.tracking_services import WandbTracker
-
         trackers["wandb"] = "Weights & Biases", WandbTracker(choice.wandb, folder, settings)
     if choice.mlflow is not None:
-        from transduce.trainer.tracking_services import MlflowTracker
-
         trackers["mlflow"] = "MLflow", MlflowTracker(choice.mlflow, run.resolve().name, settings)
     return [
         BackgroundTracker(name, tracker, folder / f"tracker-{key}.json", say)
         for key, (name, tracker) in trackers.items()
     ]
+
+
+class CsvTracker:
+    """Appends rows to a file; a value of a new name adds a column, for which the file is written anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._columns: list[str] = ["step"]
+        self._last_row: list[str] = []  # of an earlier start, while no row was added
+
+    def begin(self, run: str | None) -> str | None:
+        """Reads the columns of the file of an earlier start, and removes a half row; a file has no run of its own."""
+        if self._path.exists():
+            rows = self._read()
+            self._columns, self._last_row = rows[0], rows[-1]
+            if not self._path.read_bytes().endswith(b"\n"):
+                self._last_row = rows[-2] if len(rows) > 2 else []
+                atomic_write(self._path, lambda path: _write(path, rows[:-1] or [self._columns]))
+        return run
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Appends a row, unless it is the last one of an earlier start."""
+        last, self._last_row = dict(zip(self._columns, self._last_row, strict=False)), []
+        if last.get("step") == str(step) and all(last.get(name) for name in values):
+            return
+        if new := [name for name in values if name not in self._columns]:
+            self._add_columns(new)
+        row = {"step": step, **values}
+        with name_in_errors(self._path), self._path.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow([row.get(name, "") for name in self._columns])
+
+    def close(self) -> None:
+        """Does nothing: the file is closed after each row."""
+
+    def _add_columns(self, names: Sequence[str]) -> None:
+        """Writes the file anew, with columns on the right that earlier rows leave empty."""
+        rows = self._read()[1:] if self._path.exists() else []
+        self._columns = [*self._columns, *names]
+        padded = ([*row, *[""] * (len(self._columns) - len(row))] for row in rows)
+        atomic_write(self._path, lambda path: _write(path, [self._columns, *padded]))
+
+    def _read(self) -> list[list[str]]:
+        """Returns the rows, the heading first; an empty row where the file is empty."""
+        with self._path.open(encoding="utf-8", newline="") as file:
+            return list(csv.reader(file)) or [["step"]]
+
+
+def _write(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+PARAMETER_LENGTH = 250  # characters of a parameter, the least that versions of MLflow take
+PARAMETERS_AT_ONCE = 100  # MLflow's limit of a request
+
+
+class WandbTracker:
+    """A run of Weights & Biases. The environment says where and whether: `WANDB_MODE=offline`, `WANDB_API_KEY`."""
+
+    def __init__(self, project: str, folder: Path, settings: Mapping[str, Any]) -> None:
+        self._project, self._folder, self._settings = project, folder, settings
+        self._run: Any = None
+
+    def begin(self, run: str | None) -> str | None:
+        """Opens the run with the id `run`, or a new one; returns its id."""
+        import wandb
+
+        # Without a terminal the library asks no questions: a training in the background could not answer them.
+        quiet = wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True, init_timeout=30)
+        self._run = wandb.init(
+            project=self._project,
+            id=run,
+            name=self._folder.parent.name,
+            dir=os.environ.get("WANDB_DIR", self._folder),
+            config=dict(self._settings),
+            resume="allow",
+            settings=quiet,
+        )
+        identifier: str = self._run.id
+        return identifier
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs the values of a step; the service keeps one value of a name and a step."""
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """Ends this start of the run; a later start goes on with it."""
+        self._run.finish()
+
+
+class MlflowTracker:
+    """A run of MLflow. The environment says where: `MLFLOW_TRACKING_URI`."""
+
+    def __init__(self, experiment: str, name: str, settings: Mapping[str, Any]) -> None:
+        self._experiment, self._name, self._settings = experiment, name, settings
+        self._client: Any = None
+        self._run = ""
+        self._may_have_values = False  # of the step that comes first: an earlier start may have sent them
+
+    def begin(self, run: str | None) -> str | None:
+        """Opens the run with the id `run`, or a new one with the settings as parameters; returns its id."""
+        from mlflow import MlflowClient
+
+        self._client = MlflowClient()
+        if run is not None:
+            self._run, self._may_have_values = run, True
+            self._client.set_terminated(run, "RUNNING")
+            return run
+        experiment = self._client.get_experiment_by_name(self._experiment)
+        identifier = (
+            self._client.create_experiment(self._experiment) if experiment is None else experiment.experiment_id
+        )
+        self._run = self._client.create_run(identifier, run_name=self._name).info.run_id
+        self._log_settings()
+        return self._run
+
+    def _log_settings(self) -> None:
+        from mlflow.entities import Param
+
+        parameters = [Param(name, str(value)[:PARAMETER_LENGTH]) for name, value in flat(self._settings)]
+        for start in range(0, len(parameters), PARAMETERS_AT_ONCE):
+            self._client.log_batch(self._run, params=parameters[start : start + PARAMETERS_AT_ONCE])
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs the values of a step."""
+        from mlflow.entities import Metric
+
+        now = round(1000 * time.time())
+        metrics = [Metric(name, float(value), now, step) for name, value in values.items()]
+        if self._may_have_values:
+            metrics = [metric for metric in metrics if not self._has(metric.key, step)]
+            self._may_have_values = False
+        if metrics:
+            self._client.log_batch(self._run, metrics=metrics)
+
+    def _has(self, name: str, step: int) -> bool:
+        """Returns whether the run has a value of this name and step."""
+        return any(metric.step == step for metric in self._client.get_metric_history(self._run, name))
+
+    def close(self) -> None:
+        """Marks the run as finished; a later start goes on with it."""
+        self._client.set_terminated(self._run, "FINISHED")

@@ -4,11 +4,10 @@ import contextlib
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transduce.corpus import (
     PreparedCorpus,
-    VocabularyGrowth,
     check_files,
     check_tags,
     micro_batches_per_step,
@@ -22,8 +21,7 @@ from transduce.runtime.distributed import ProcessGroup, join_process_group, rest
 from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.trainer.build import check_micro_batches
-from transduce.trainer.fine_tuning import plan_start
-from transduce.trainer.fine_tuning_report import FineTuningReport
+from transduce.trainer.fine_tuning import FineTuningReport, plan_start
 from transduce.trainer.run_directory import (
     begin_run,
     check_can_go_on,
@@ -36,8 +34,6 @@ from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_tracker
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
 
-__all__ = ["TrainOptions", "prepare", "run_training", "train"]
-
 Say = Callable[[str], None]
 
 
@@ -46,12 +42,12 @@ class TrainOptions(NamedTuple):
 
     device: str = "auto"
     threads: int | None = None
-    restart: bool = False
-    start_from: Path | None = None  # a model directory: the training begins with its weights and subwords
-    grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the new text
+    restart: bool = False  # moves an earlier run aside
+    start_from: Path | str | None = None  # a model directory: the training begins with its weights and subwords
+    grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the training corpora
     report: bool = True  # with `start_from`, measures the test sets before and after
-    trackers: TrackerChoice = NO_TRACKERS
-    accept_changes: bool = False  # of the keys of a recipe that may change with consent
+    trackers: TrackerChoice = NO_TRACKERS  # receive the metrics as the training goes on
+    accept_changes: bool = False  # of `training.clip`, `.micro_batches`, `.precision` and `.schedule` of a begun run
 
 
 DEFAULTS = TrainOptions()
@@ -63,13 +59,13 @@ def prepare(
     say: Say,
     start_from: Model | None = None,
     threads: int | None = None,
-    growth: VocabularyGrowth | None = None,
+    growth: int | None = None,
 ) -> PreparedCorpus:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's, and those of `growth` on top. `threads` limits the cores that are
-    used. Raises ValueError where `out` holds something else than a run, where a training has begun on a store of other
-    data, and where `out` has a model whose checkpoints are gone.
+    With `start_from` the subwords are that model's, and `growth`
+    more at most. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
+    run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -87,25 +83,11 @@ def prepare(
 
 
 def train(
-    recipe: Recipe,
-    out: Path | str,
-    *,
-    device: str = "auto",
-    threads: int | None = None,
-    restart: bool = False,
-    start_from: Path | str | None = None,
-    grow_vocabulary: int | None = None,
-    report: bool = True,
-    trackers: TrackerChoice = NO_TRACKERS,
-    accept_changes: bool = False,
-    say: Say = print,
+    recipe: Recipe, out: Path | str, options: TrainOptions = DEFAULTS, *, say: Say = print, **changes: Any
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
-    With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
-    the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
-    the recipe, unless `report` is False. `trackers` receive the metrics as the training goes on. With `accept_changes`
-    a run goes on with another `training.clip`, `.micro_batches`, `.precision` or `.schedule` than it was begun with.
+    `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -114,13 +96,7 @@ def train(
     Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
-    directory = Path(start_from) if start_from is not None else None
-    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report, trackers, accept_changes)
-    return (yield from _train(recipe, Path(out), options, say))
-
-
-def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Generator[StepRecord, None, TrainResult]:
-    """See `train`."""
+    out, options = Path(out), options._replace(**changes)
     options.trackers.check()
     group, own_device = join_process_group(choose_device(options.device))
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
@@ -149,9 +125,9 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
             if restarts:
                 move_aside(out, say)
             started = record.model_dump_json(indent=2) if record else None
-            if changes := begin_run(recipe, out, started, accept_changes=options.accept_changes):
-                say(f"the recipe changes: {'; '.join(changes)}; the one before is kept in {out / 'training'}")
-            prepare(recipe, out, say, base, options.threads, record.growth(recipe) if record else None)
+            if accepted := begin_run(recipe, out, started, accept_changes=options.accept_changes):
+                say(f"the recipe changes: {'; '.join(accepted)}; the one before is kept in {out / 'training'}")
+            prepare(recipe, out, say, base, options.threads, record.grow_vocabulary if record else None)
             if options.report:
                 tests.measure_before()
 
@@ -159,7 +135,7 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
         prepared = open_store(out / "training" / "store")
         trainer = Trainer(recipe, out, prepared, own_device, speak, group)
         if record is not None:
-            trainer.publisher.inherit_languages(record.start)
+            trainer.published.inherit_languages(record.start.config)
         _start_trackers(trainer, options.trackers, stack)
         result = yield from trainer.train(base)
         if options.report:
@@ -179,7 +155,7 @@ def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.E
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
     """Trains to the end and returns the result; raises the errors of `train`."""
-    steps = _train(recipe, out, options, say)
+    steps = train(recipe, out, options, say=say)
     while True:
         try:
             next(steps)

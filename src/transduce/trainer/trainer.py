@@ -2,18 +2,19 @@
 
 `transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
 resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
-Only the trainer makes new `TrainingState`s; checkpointer and model selection read them.
+Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, PreparedCorpus, micro_batches_per_step
+from transduce.corpus import EpochWriteError, PreparedCorpus
+from transduce.evaluation.validation import ValidationResult
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
@@ -32,18 +33,13 @@ from transduce.trainer.build import (
     describe_training,
     gather_model,
 )
-from transduce.trainer.checkpointing import Checkpointer
-from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.epoch_retry import wait_to_retry
-from transduce.trainer.final_weights import FinalWeights
+from transduce.trainer.checkpoints import Checkpointer, Checkpoints
 from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.model_selection import ModelSelection
-from transduce.trainer.publishing import ModelPublisher
+from transduce.trainer.publishing import PublishedModel
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.training_state import TrainingClock, TrainingState
-from transduce.trainer.validation import ValidationResult
 from transduce.training import (
     DivergenceDetector,
     Precision,
@@ -55,7 +51,7 @@ from transduce.training import (
     training_steps,
 )
 
-__all__ = ["TrainResult", "Trainer"]
+RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
 
 
 class TrainResult(NamedTuple):
@@ -97,17 +93,16 @@ class Trainer:
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
-        self.publisher = ModelPublisher(recipe, out, prepared)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
-        self.selection = ModelSelection(settings, checkpoints, self.publisher, group, self.environment.scored_by)
+        self.published = PublishedModel(recipe, out, prepared, checkpoints, self.environment.scored_by, group)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
-        if reason and (weights := self.selection.final_weights(state)) is not None:
+        if reason and (weights := self.published.final_weights(state)) is not None:
             self.say(f"{self.out} is finished: {reason}")
             return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
         self.metrics_log.truncate(state.log_bytes, state.step)
@@ -119,8 +114,7 @@ class Trainer:
             self.say(f"steps skipped because their gradient was not finite: {skipped}")
         with contextlib.closing(self.metrics_log):
             measure = self._measure if self.validation is not None else None
-            final = FinalWeights(self.settings, self.selection, self.optimiser, measure, self.metrics_log)
-            weights = final.publish(state)
+            weights = self.published.publish_final(state, self.optimiser, measure, self.metrics_log)
         return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
     def _begin(self, start_from: Model | None) -> TrainingState:
@@ -145,10 +139,10 @@ class Trainer:
         """
         settings, number = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
-            number = state.micro_batches or micro_batches_per_step(settings.max_batch_tokens, "auto")
+            number = state.micro_batches
         self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
         if number != self.planner.micro_batches:
-            settings = settings.model_copy(update={"micro_batches": number})
+            settings = settings.replaced(micro_batches=number)
             self.planner = build_planner(self.prepared, settings, self.precision.device, self.model, self.group)
             self.horizon = HorizonPlanner(self.settings, self.planner)
         return state._replace(micro_batches=number)
@@ -182,10 +176,18 @@ class Trainer:
                             break  # and go on at the rates of the new plan
                 except EpochWriteError as error:
                     alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
-                    wait_to_retry(state.step, error, self.metrics_log, signals if alone else ())
+                    self._wait_to_retry(state.step, error, signals if alone else ())
                     if signals and alone:
                         self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
         return state, reason
+
+    def _wait_to_retry(self, step: int, error: EpochWriteError, signals: Sequence[int]) -> None:
+        """Logs after `step` that the next epoch could not be written; returns after a minute, or with a signal."""
+        event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
+        self.metrics_log.log_event(step, event)
+        end = time.monotonic() + RETRY_SECONDS
+        while not signals and time.monotonic() < end:
+            time.sleep(0.1)
 
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
         parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
@@ -257,8 +259,8 @@ class Trainer:
         result = self._measure(state)
         if result is None:
             return state._replace(validation_pending=False)
-        best = self.selection.improved_score(state, result)
-        if best is not None and self.selection.is_better_than_published(best):
+        best = self.published.improved_score(state, result)
+        if best is not None and self.published.is_better_than_published(best):
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
@@ -284,7 +286,7 @@ class Trainer:
     ) -> bool:
         """Publishes weights and returns True; logs a failure and returns False, and the earlier model stays."""
         try:
-            self.selection.publish(selected, weights, result)
+            self.published.publish(selected, weights, result)
         except OSError as error:
             self.metrics_log.log_event(selected.steps[-1], f"could not write the model: {error}; the earlier one stays")
             return False

@@ -1,17 +1,15 @@
 """The training state: all that a training remembers besides weights and optimiser, as `state.json` has it."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ConfigDict
 
 from transduce.corpus import Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.progress import WorkTime
-from transduce.settings import Spec, validated
+from transduce.settings import Spec, check_version, validated
 from transduce.training import EndingSchedule, SkippedSteps, StepRecord, Training
-
-__all__ = ["Horizon", "SavedState", "TrainingClock", "TrainingState"]
 
 
 class Horizon(NamedTuple):
@@ -36,7 +34,7 @@ class TrainingState(NamedTuple):
     log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
     horizon: Horizon | None = None
-    micro_batches: int | None = None  # of a step; None in checkpoints of versions whose "auto" was the same everywhere
+    micro_batches: int = 1  # of a step
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
         """Returns the state after one more step."""
@@ -77,25 +75,30 @@ class TrainingState(NamedTuple):
         return round(self.horizon.steps * settings.minutes / self.horizon.minutes)
 
 
+VERSION: Literal[1] = 1  # of `state.json`
+
+
 class SavedState(Spec):
-    """The content of `state.json`, with defaults for what older versions lack; keys of newer versions are ignored."""
+    """The content of `state.json`, besides the step."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)  # a score is infinite where the loss is
+    model_config = ConfigDict(allow_inf_nan=True)  # a score is infinite where the loss is
 
+    version: Literal[1]
     training: TrainingState
     loss_scale: tuple[float, int]  # and the steps since it was lowered
     environment: dict[str, Any]
     fingerprint: str  # of the training data
-    subwords: dict[str, Any] | None = None
-    scored_by: list[Any] | None = None
-    parameters: list[Any] | None = None  # names and shapes, in their order
+    subwords: dict[str, Any]  # checksums of the tokenizer files
+    scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
+    parameters: list[Any]  # names and shapes, in their order
+    is_due: bool  # whether the schedule, and not a stop, caused the checkpoint
 
     @classmethod
-    def from_checkpoint(cls, step: int, saved: Mapping[str, Any], *, place: str) -> "SavedState":
-        """Returns the state of the checkpoint of `step`; raises ValueError with `place` where it is not one."""
-        training = {name: saved[name] for name in TrainingState._fields if name in saved}
+    def parse(cls, values: Mapping[str, Any], *, place: str) -> "SavedState":
+        """Returns the content of a `state.json`; raises ValueError with `place` where it is of another form."""
         try:
-            return validated(cls, {**saved, "training": {**training, "step": step}}, place=place)
+            check_version(values, VERSION, place=place)
+            return validated(cls, values, place=place)
         except ValueError as error:
             message = f"{error}\nMove that checkpoint away, or begin anew with --restart (what is there is kept)"
             raise ValueError(message) from None

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from transduce.measure.calibration import ReliabilityCurve, fit_isotonic, reliability_curve
 from transduce.model_directory import fingerprint
-from transduce.settings import GrownSpec, Spec, parse_json, validated
+from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.names import Names
@@ -47,20 +47,18 @@ class Reliability(Spec):
     after: ReliabilityCurve  # of what a calibration makes of them
 
 
-class Calibration(GrownSpec):
+class Calibration(Spec):
     """The content of `confidence.json`: what was found on a validation set, besides its identity."""
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"model", "names", "reliability"})
-
     version: Literal[1] = 1
-    model: str | None = None  # the fingerprint of the model directory; None in files of earlier versions
+    model: str | None = None  # the fingerprint of the model directory
     sentences: int = Field(ge=1)
     scores: tuple[float, ...]  # knots of an isotonic regression, rising
     qualities: tuple[float, ...]  # chrF / 100 at each knot
     doubtful: float  # scores below are doubtful
     length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual characters out / in
-    reliability: Reliability | None = None  # None in files of earlier versions
-    names: Names | None = None  # that a translation must have; None in files of earlier versions
+    reliability: Reliability | None = None
+    names: Names | None = None  # that a translation must have
 
     @classmethod
     def fit(

@@ -1,14 +1,11 @@
 """The direction and the tag that a user requests, and the source tags that stand for them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from transduce.model_directory import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
-
-if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec
 
 
 class SourceRequest(NamedTuple):
@@ -25,16 +22,6 @@ class ChosenTags(NamedTuple):
     ids: tuple[int, ...]
     target_language: str | None
     note: str | None
-
-
-def request_for_corpus(config: Config, corpus: "CorpusSpec") -> SourceRequest:
-    """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
-    from transduce.corpus import Direction, ParallelCorpus  # which translating text does not need
-
-    if not isinstance(corpus, ParallelCorpus) or not config.directions:
-        return SourceRequest(tag=corpus.tag)
-    source, target = corpus.languages_or(Direction(None, None))
-    return SourceRequest(target, source, corpus.tag)
 
 
 def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.corpus import Files, Tmx, Tsv
+from transduce.corpus import Files, ParallelText, Tmx, Tsv, read_parallel_text
+from transduce.evaluation.validation import Validation, perplexity
 from transduce.measure import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model
-from transduce.trainer.validation import ParallelText, Validation, named_test_set, perplexity, read_parallel_text
+from transduce.recipe.corpora_of_run import named_test_set
 from transduce.translation.translator import Translator
 
 LINES = ParallelText(
@@ -33,7 +34,7 @@ def validation(model, smoothing=None, **options):
 @pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.2, over="others")])
 def test_loss_perplexity_and_accuracy(model, smoothing, batch_tokens, source_tags, monkeypatch):
     """Batches of 12 positions have a pair each."""
-    monkeypatch.setattr("transduce.trainer.validation.BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr("transduce.evaluation.validation.BATCH_TOKENS", batch_tokens)
     smoothed = unsmoothed = correct = tokens = 0.0
     for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
         rectangle = torch.tensor([[*source_tags, *source, 2]])

@@ -27,8 +27,6 @@ from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import UNKNOWN
 
-__all__ = ["STATE", "EncodingState", "encode_corpus"]
-
 BATCH = 2_000
 """Pairs encoded at a time, at most."""
 

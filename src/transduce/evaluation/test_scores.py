@@ -1,4 +1,4 @@
-"""Evaluation of a model on a test set: the translations and their scores, or the trees and their brackets.
+"""Scores of a model on a test set: the translations and their metrics, or the trees and their brackets.
 
 `transduce evaluate` prints them; a fine-tuning reports them from before and after.
 """
@@ -7,15 +7,25 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.corpus import CorpusSpec, EmbeddedTrees, Trees, name_of, read_gold_treebank
+from transduce.corpus import (
+    CorpusSpec,
+    EmbeddedTrees,
+    ParallelCorpus,
+    ParallelText,
+    Trees,
+    name_of,
+    read_gold_treebank,
+    read_parallel_text,
+)
+from transduce.evaluation.validation import ValidationScore
 from transduce.measure import BracketScore, Score, bracket_scores, scores
+from transduce.model_directory import Config
+from transduce.text.directions import Direction
 from transduce.text.trees import Tree, words_of
-from transduce.trainer.validation import ParallelText, ValidationScore, read_parallel_text
 from transduce.translation.parser import Parser
 from transduce.translation.search_method import SearchMethod, search_method
+from transduce.translation.source_request import SourceRequest
 from transduce.translation.translator import Translator
-
-__all__ = ["ParsedTest", "TranslatedTest", "parse_test", "read_gold_trees_of", "score_test", "translate_test"]
 
 GoldPairs = Sequence[tuple[Tree, Tree | None]]
 """Trees as they are written, each with the cleaned tree; None where no word is left."""
@@ -38,6 +48,14 @@ class ParsedTest(NamedTuple):
     seconds: float
     score: BracketScore
     repaired: int
+
+
+def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
+    """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
+    if not isinstance(corpus, ParallelCorpus) or not config.directions:
+        return SourceRequest(tag=corpus.tag)
+    source, target = corpus.languages_or(Direction(None, None))
+    return SourceRequest(target, source, corpus.tag)
 
 
 def translate_test(

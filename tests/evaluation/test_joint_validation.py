@@ -5,11 +5,10 @@ import math
 
 import pytest
 
-from transduce.corpus import DataSpec
+from transduce.corpus import DataSpec, ParallelText
+from transduce.evaluation.validation import JointValidation, ValidationResult, ValidationScore
 from transduce.settings import validated
-from transduce.trainer.joint_validation import JointValidation
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.validation import ParallelText, ValidationResult, ValidationScore, named_validations
 
 
 class Known:
@@ -72,7 +71,7 @@ def test_validations_are_named_by_direction_and_tag_and_numbered_where_equal():
         "source_language": "en",
         "target_language": "de",
     }
-    names = list(named_validations(validated(DataSpec, values, place="recipe")))
+    names = list(validated(DataSpec, values, place="recipe").named_validations)
     assert names == ["en-de", "en-de.2", "en-de-news", "de-en"]
     unnamed = validated(DataSpec, {"train": {"tsv": "t"}, "validation": [{"tsv": "v"}, {"tsv": "w"}]}, place="recipe")
-    assert list(named_validations(unnamed)) == ["validation", "validation.2"]
+    assert list(unnamed.named_validations) == ["validation", "validation.2"]

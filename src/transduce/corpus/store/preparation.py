@@ -1,52 +1,55 @@
-"""The store: the training pairs as tokens on disk; preparing, opening and verifying it.
-
-`prepare` reads the corpora of a recipe, learns subwords, and writes each pair once. Memory does not grow with the
-corpora: subwords are learned from a bounded, evenly spread sample, and the pairs are encoded in batches. Files are
-written in the folder `making` and then moved into place, `store.json` last: without it there is no store.
-"""
+"""Preparing, opening and verifying a store, from top to bottom: which subwords, which pairs, what is published."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
-from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import files_of
-from transduce.corpus.fingerprint import (
-    FileChecksum,
-    checksums_of_corpora,
-    fingerprint_of,
-    have_same_training_data,
-    time_of_change,
-)
-from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, vocabulary_checksums
-from transduce.corpus.learning import limit_threads
+from transduce.corpus.growth import check_vocabularies, grow_vocabularies, vocabulary_checksums
+from transduce.corpus.learning import check_tags, learn_subwords, limit_threads
 from transduce.corpus.mixture import describe_mixture, with_temperature
-from transduce.corpus.staged_subwords import STAGED, StagedSubwords, stage_subwords
-from transduce.corpus.store_description import (
+from transduce.corpus.readers import read_byte_pairs
+from transduce.corpus.store.encoding import STATE, EncodingState, encode_corpus
+from transduce.corpus.store.store_description import (
     DESCRIPTION,
+    FileChecksum,
     StoreDescription,
     StoredFiles,
     StoredGrowth,
+    checksums_of_corpora,
     describe_files,
     earlier_description,
     find_damage_of,
+    fingerprint_of,
+    have_same_training_data,
     load_given_subwords,
-    load_subwords,
     read_description,
     store_error,
+    time_of_change,
 )
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
-from transduce.corpus.token_store import FILES, TokenStore
+from transduce.corpus.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files
 
-__all__ = ["PreparedCorpus", "open_store", "prepare", "verify_store"]
+STAGED = "begun.json"
+
+
+class StagedSubwords(NamedTuple):
+    """The subwords of an unfinished store, as `begun.json` describes them."""
+
+    fingerprint: str  # of the store
+    shared: bool
+    pairs: Count  # of all corpora, before any is dropped
+    files: StoredFiles  # of the subwords
 
 
 class PreparedCorpus(NamedTuple):
@@ -105,12 +108,12 @@ def prepare(
     threads: int,
     say: Callable[[str], None],
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
-    growth: VocabularyGrowth | None = None,
+    growth: int | None = None,
     in_use: bool = False,
 ) -> PreparedCorpus:
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
-    With `existing_subwords`, those of another model, only those of `growth` are learned; `subwords` sets the dropout. A
+    With `existing_subwords`, those of another model, only `growth` more are learned; `subwords` sets the dropout. A
     store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
     subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
     """
@@ -127,7 +130,7 @@ def prepare(
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data, say), directory / "making"
     growth = growth if existing_subwords else None  # the subwords of a store in use have grown
-    staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
+    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
     description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
         "given": existing is not None,
         "growth": stored_growth,
@@ -143,7 +146,7 @@ def _existing_subwords(
     directory: Path,
     earlier: StoreDescription | None,
     vocabularies: tuple[TokenVocabulary, TokenVocabulary] | None,
-    growth: VocabularyGrowth | None,
+    growth: int | None,
     in_use: bool,
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
     """Returns the subwords that are not learned, and their growth: `vocabularies`, or those of the store in use."""
@@ -153,7 +156,51 @@ def _existing_subwords(
     if growth is None:
         return vocabularies, None
     check_vocabularies(vocabularies)
-    return vocabularies, StoredGrowth(subwords=growth.subwords, before=vocabulary_checksums(vocabularies))
+    return vocabularies, StoredGrowth(subwords=growth, before=vocabulary_checksums(vocabularies))
+
+
+def _stage_subwords(
+    staging: Path,
+    fingerprint: str,
+    data: DataSpec,
+    subwords: Bpe | WordPiece,
+    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
+    growth: int | None,
+    dropped: Sequence[DroppedPairs],
+    say: Callable[[str], None],
+) -> StagedSubwords:
+    """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
+    if staged := _load_staged(staging, fingerprint):
+        return staged
+    remove(staging)
+    staging.mkdir(parents=True)
+    if existing_subwords is None:
+        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
+        sides, pairs = learn_subwords(data, subwords, dropped)
+    else:
+        check_tags(data, existing_subwords[0])
+        sides = existing_subwords
+        if growth is not None:
+            sides = grow_vocabularies(sides, growth, data, dropped, say)
+        pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
+    shared = sides[0] is sides[1]
+    files = [staging / name for name in subwords_files(shared=shared)]
+    for path, side in zip(files, sides, strict=False):
+        side.save(path)
+    staged = StagedSubwords(fingerprint, shared, pairs, describe_files(files))
+    atomic_write_text(staging / STAGED, TypeAdapter(StagedSubwords).dump_json(staged).decode())
+    return staged
+
+
+def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
+    """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
+    try:
+        staged = TypeAdapter(StagedSubwords).validate_json(
+            read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
+        )
+    except (OSError, ValueError):
+        return None
+    return staged if staged.fingerprint == fingerprint and not find_damage_of(staging, staged.files) else None
 
 
 def _encode_pairs(

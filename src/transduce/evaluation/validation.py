@@ -1,116 +1,32 @@
-"""Validation: loss, perplexity, accuracy, and BLEU or F1 of a model on a corpus that it is not trained on."""
+"""Validation: loss, perplexity, accuracy, and BLEU or F1 of a model on corpora that it is not trained on."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, read_pairs
+from transduce.corpus import ParallelText
 from transduce.measure import bracket_scores, metric_named, scores
 from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import RECIPE
-from transduce.recipe import read_yaml
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
-from transduce.settings import validated
-from transduce.storage.checksums import checksum_of
 from transduce.text.linearisation import InOrder, TopDown
-from transduce.text.lines import refuse_markup
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.trees import Tree
 from transduce.translation.batching import LineTooLargeError, sentence_batches
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
-__all__ = [
-    "ParallelText",
-    "Validation",
-    "ValidationResult",
-    "ValidationScore",
-    "named_test_set",
-    "named_validations",
-    "perplexity",
-    "read_parallel_text",
-    "read_trees_of",
-    "test_sets_of",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BATCH_TOKENS = 2048  # positions of a side whose loss is computed at once
-
-
-class ParallelText(NamedTuple):
-    """Lines of source and target text, aligned by number."""
-
-    source: Sequence[str]
-    target: Sequence[str]
-
-    @property
-    def checksum(self) -> str:
-        """A checksum of the text of both sides."""
-        sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
-        return "-".join(sums)
-
-
-def read_parallel_text(spec: CorpusSpec) -> ParallelText:
-    """Reads a corpus as text; raises ValueError where it has no pair, or where a file of it is markup.
-
-    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
-    """
-    lines = list(read_pairs(spec))
-    if isinstance(spec, Tmx | Hub):
-        lines = [pair for pair in lines if all(side.strip() for side in pair)]
-    if not lines:
-        raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
-    corpus = ParallelText([source for source, _ in lines], [target for _, target in lines])
-    if isinstance(spec, Files | Tsv):
-        files = files_of(spec)
-        for side, path in zip(corpus, (files[0], files[-1]), strict=True):
-            refuse_markup(side, str(path))
-    return corpus
-
-
-def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
-    """Returns the test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
-
-    `validation` is its validation corpus; of several, `validation-` and a name as in the metrics log.
-    """
-    data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
-    validations = {f"validation-{key}": corpus for key, corpus in named_validations(data).items()}
-    if len(validations) == 1:
-        validations = {"validation": data.validations[0]}
-    return {name: data.with_direction(corpus) for name, corpus in {**data.test, **validations}.items()}
-
-
-def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Returns a test set of `test_sets_of`; raises ValueError where there is none of the name."""
-    if not (run / RECIPE).exists():
-        raise ValueError(
-            f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "
-            "--source FILE --reference FILE`, or fine-tune it by a recipe that names one"
-        )
-    corpora = test_sets_of(run)
-    if name not in corpora:
-        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no validation and no test set'}")
-    return corpora[name]
-
-
-def named_validations(data: DataSpec) -> dict[str, CorpusSpec]:
-    """Returns the validation corpora by direction and tag, such as `en-de`; equal names get numbers."""
-    named: dict[str, CorpusSpec] = {}
-    for corpus in data.validations:
-        name = "-".join(part for part in (*data.direction_of(corpus), corpus.tag) if part) or "validation"
-        same = sum(key == name or key.startswith(f"{name}.") for key in named)
-        named[f"{name}.{same + 1}" if same else name] = corpus
-    return named
 
 
 class ValidationScore(NamedTuple):
@@ -286,6 +202,58 @@ class Validation:
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
         return torch.stack([total.double() for total in sums]).cpu()
+
+
+class JointValidation:
+    """Measures models on several corpora; has the methods of `Validation`."""
+
+    def __init__(self, validations: Mapping[str, Validation]) -> None:
+        self.validations = validations
+        corpora = [validation.corpus for validation in validations.values()]
+        self.corpus = ParallelText(
+            [line for corpus in corpora for line in corpus.source],
+            [line for corpus in corpora for line in corpus.target],
+        )
+
+    def check_memory(self, model: TranslationModel) -> None:
+        """Raises RuntimeError where the longest pair of a corpus alone does not fit into memory."""
+        for validation in self.validations.values():
+            validation.check_memory(model)
+
+    def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
+        """Raises ValueError where a line is too long for `model`, or where its output cannot be measured."""
+        for name, validation in self.validations.items():
+            try:
+                validation.check(model, will_translate=will_translate)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+
+    def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
+        """Returns the means over the corpora, each of which counts as much, and the outputs of all.
+
+        The perplexity is the geometric mean, that of the mean loss.
+        """
+        parts = {name: validation(model, translate=translate) for name, validation in self.validations.items()}
+        results = list(parts.values())
+        return ValidationResult(
+            fmean(result.loss for result in results),
+            perplexity(fmean(math.log(result.perplexity) for result in results)),
+            fmean(result.accuracy for result in results),
+            _mean_score(result.score for result in results),
+            [output for result in results for output in result.outputs],
+            parts,
+        )
+
+
+def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
+    """Returns the mean of scores of one metric; None where a corpus was not translated."""
+    measured = [score for score in scores if score is not None]
+    if not measured:
+        return None
+    signatures = " and ".join(dict.fromkeys(score.signature for score in measured))
+    return ValidationScore(
+        measured[0].metric, fmean(score.score for score in measured), f"mean:{len(measured)}|{signatures}"
+    )
 
 
 def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:

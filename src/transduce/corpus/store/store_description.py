@@ -1,0 +1,256 @@
+"""The description of a store, `store.json`, and the fingerprint of the corpora and settings from which it is made.
+
+The description is one strict record, and has a seal that shows whether it has changed.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from transduce.corpus.checks import Report
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
+from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
+from transduce.inspection import NEEDS_LANGUAGES, Check
+from transduce.settings import Spec
+from transduce.storage.checksums import checksums_of_files, find_damage
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.source_tags import tagged_languages
+from transduce.text.subwords import Bpe, WordPiece
+from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files, tags_of
+
+DESCRIPTION = "store.json"
+
+VERSION: Literal[2] = 2  # of the store
+
+NOT_HELD_OUT = ("weight", "tag", "source_language", "target_language")
+"""Settings of a held-out set that do not decide its sources."""
+
+
+class FileChecksum(NamedTuple):
+    """A file's path, size, time of its last change, and checksum."""
+
+    path: str
+    size: int
+    changed: int
+    sha256: str
+
+
+class StoredGrowth(Spec):
+    """The growth of the vocabularies of another model: subwords added a side at most, and checksums from before."""
+
+    subwords: int = Field(ge=1)
+    before: tuple[str, ...]
+
+
+class StoredFile(Spec):
+    """Size, checksum and time of last change (in nanoseconds) of a file of the store."""
+
+    bytes: int = Field(gt=0)
+    sha256: str
+    changed: int
+
+
+StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
+
+
+class StoreDescription(Spec):
+    """The content of `store.json`.
+
+    Raises ValueError where `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
+    """
+
+    version: Literal[2] = VERSION
+    dtype: Literal["<u2", "<u4"]
+    parts: tuple[CorpusPart, ...]
+    longest: Count  # tokens of the longest sentence of either side
+    report: Report
+    shared: bool  # whether both sides have the same subwords
+    given: bool  # whether the subwords are those of another model
+    growth: StoredGrowth | None  # of the subwords of another model
+    dropout: float = Field(ge=0.0, lt=1.0)
+    fingerprint: str
+    made_of: tuple[FileChecksum, ...]
+    files: StoredFiles
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return sum(part.pairs for part in self.parts)
+
+    @model_validator(mode="after")
+    def _check_files(self) -> Self:
+        if missing := {*FILES, *subwords_files(shared=self.shared)} - self.files.keys():
+            raise ValueError(f"{', '.join(sorted(missing))} is missing")
+        if any(self.files[f"{side}.offsets"].bytes != OFFSET.itemsize * (self.pairs + 1) for side in SIDES):
+            raise ValueError(f"it does not hold the {self.pairs:,} pairs that it counts")
+        return self
+
+    def as_sealed_json(self) -> str:
+        """Returns the content of `store.json`."""
+        values = self.as_dictionary()
+        return json.dumps({**values, "seal": _seal(values)}, indent=2)
+
+
+def read_description(directory: Path) -> StoreDescription:
+    """Reads `store.json`; raises ValueError where it is missing, damaged, or of another version."""
+    if not (directory / DESCRIPTION).is_file():
+        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
+    try:
+        values = json.loads(read_regular_file(directory / DESCRIPTION, MAX_JSON_BYTES))
+        version, seal = values["version"], values.pop("seal", None)
+        is_sealed = seal == _seal(values)
+    except (ValueError, RecursionError, TypeError, KeyError) as error:
+        raise store_error(directory, f"{DESCRIPTION} cannot be read ({error})") from None
+    if version != VERSION:
+        raise store_error(directory, f"it has version {version}, this program reads {VERSION}")
+    if not is_sealed:
+        raise store_error(directory, f"{DESCRIPTION} has changed since it was written")
+    try:
+        return StoreDescription.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        key = ".".join(map(str, fault["loc"]))
+        raise store_error(directory, f"{DESCRIPTION}: {f'`{key}`: ' if key else ''}{fault['msg']}") from None
+
+
+def _seal(values: Mapping[str, Any]) -> str:
+    """Returns a checksum of the description."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def earlier_description(directory: Path) -> StoreDescription | None:
+    """Returns the description of a complete store in `directory`; None where there is none."""
+    try:
+        return read_description(directory)
+    except ValueError:
+        return None
+
+
+def store_error(directory: Path, reason: str) -> ValueError:
+    """Returns the error for a store that cannot be used."""
+    return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
+
+
+def load_given_subwords(
+    directory: Path, earlier: StoreDescription | None
+) -> tuple[TokenVocabulary, TokenVocabulary] | None:
+    """Returns the subwords of the earlier store where they were those of another model; None where they were learned.
+
+    Raises ValueError where they are damaged.
+    """
+    try:
+        return load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
+    except (ValueError, OSError) as error:
+        raise store_error(directory, str(error)) from None
+
+
+def find_damage_of(directory: Path, files: StoredFiles) -> list[str]:
+    """Compares `files` with their checksums."""
+    return find_damage(directory, {name: file.as_dictionary() for name, file in files.items()})
+
+
+def describe_files(paths: Sequence[Path]) -> StoredFiles:
+    """Reads files and returns the size, checksum and time of last change of each."""
+    checksums = checksums_of_files(paths)
+    return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
+
+
+def fingerprint_of(
+    data: DataSpec,
+    subwords: Bpe | WordPiece,
+    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
+    checksums: Sequence[FileChecksum],
+    growth: Spec | None = None,
+) -> str:
+    """Returns a checksum of a version number, the settings, and the content of the files, wherever they are.
+
+    With `growth` of the existing subwords, it names them as they were before. Where held-out sets decide which pairs
+    are dropped, a dot and a checksum of these sets follow.
+    """
+    sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
+    source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
+    names_language = bool(tagged_languages(source_tags))
+    training = {
+        "version": VERSION,
+        "data": {
+            "longest": data.longest,
+            "ratio": data.ratio,
+            "temperature": data.temperature,
+            "checks": data.checks,
+        },
+        "subwords": subwords.as_dictionary(),
+        "given": growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()],
+        "corpora": [
+            {
+                **_identity(corpus, sha256),
+                "tags": data.tags_before(corpus, names_language=names_language),
+                # The languages of `data` count where pairs are dropped by their languages.
+                "direction": data.direction_of(corpus) if NEEDS_LANGUAGES & data.checks.keys() else None,
+            }
+            for corpus in data.train
+        ],
+    }
+    held_out = [_identity(corpus, sha256, without=NOT_HELD_OUT) for corpus in _held_out_corpora(data)]
+    parts = [training, held_out] if held_out else [training]
+    return ".".join(hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in parts)
+
+
+def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
+    """Returns what decides the pairs of a corpus: its settings but paths, the checksums of its files, its grammar."""
+    is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
+    settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
+    files = [sha256[str(path)] for path in files_of(corpus)]
+    return {**settings, "files": files, "grammar": _grammar_version(corpus)}
+
+
+def have_same_training_data(first: str, second: str) -> bool:
+    """Returns whether two fingerprints are of the same training data; the held-out sets may differ."""
+    return first.partition(".")[0] == second.partition(".")[0]
+
+
+def _grammar_version(corpus: CorpusSpec) -> int | None:
+    """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
+    if not isinstance(corpus, Embedded | EmbeddedTrees):
+        return None
+    from transduce.embedded import GRAMMAR_VERSION  # imported here because importing reads its tables
+
+    return GRAMMAR_VERSION
+
+
+def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
+    """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same.
+
+    The first pair of each corpus is read before the checksums, which take long for a large file: ValueError where the
+    file is no corpus.
+    """
+    for corpus in data.train:
+        if not isinstance(corpus, Hub):
+            next(read_byte_pairs(corpus), None)
+    checksums = []
+    for path in dict.fromkeys(path for corpus in (*data.train, *_held_out_corpora(data)) for path in files_of(corpus)):
+        status = str(path), path.stat().st_size, time_of_change(path)
+        same = [checksum for checksum in earlier if checksum[:3] == status]
+        checksums.append(same[0] if same else FileChecksum(*status, _checksum(path)))
+    return checksums
+
+
+def _held_out_corpora(data: DataSpec) -> list[CorpusSpec]:
+    """Returns the validation and test sets whose content decides which training pairs are dropped."""
+    corpora = [*data.validations, *data.test.values()] if data.checks.get(Check.OVERLAP) == "drop" else []
+    return [corpus for corpus in corpora if all(path.exists() for path in files_of(corpus))]
+
+
+def time_of_change(path: Path) -> int:
+    """Returns when a file was changed last, in nanoseconds."""
+    return path.stat().st_mtime_ns
+
+
+def _checksum(path: Path) -> str:
+    with open_corpus_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

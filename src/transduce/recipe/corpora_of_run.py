@@ -1,0 +1,56 @@
+"""The corpora that the recipe of a run names: its test and validation sets, and its training text."""
+
+import contextlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from transduce.corpus import CorpusSpec, DataSpec, read_byte_pairs
+from transduce.model_directory import RECIPE
+from transduce.recipe.recipe_values import read_yaml
+from transduce.settings import validated
+
+MAX_PAIRS = 100_000  # of all training corpora together
+
+
+def _data_of(run: Path) -> DataSpec:
+    return validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
+
+
+def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
+    """Returns the test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
+
+    `validation` is its validation corpus; of several, `validation-` and a name as in the metrics log.
+    """
+    data = _data_of(run)
+    validations = {f"validation-{key}": corpus for key, corpus in data.named_validations.items()}
+    if len(validations) == 1:
+        validations = {"validation": data.validations[0]}
+    return {name: data.with_direction(corpus) for name, corpus in {**data.test, **validations}.items()}
+
+
+def named_test_set(run: Path, name: str) -> CorpusSpec:
+    """Returns a test set of `test_sets_of`; raises ValueError where there is none of the name."""
+    if not (run / RECIPE).exists():
+        raise ValueError(
+            f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "
+            "--source FILE --reference FILE`, or fine-tune it by a recipe that names one"
+        )
+    corpora = test_sets_of(run)
+    if name not in corpora:
+        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no validation and no test set'}")
+    return corpora[name]
+
+
+def training_pairs(run: Path, corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
+    """Yields the first pairs of the training corpora that have the direction of `corpus`, as many of each corpus.
+
+    Raises ValueError and OSError where the recipe of `run` or a corpus cannot be read.
+    """
+    data = _data_of(run)
+    direction = data.direction_of(corpus)
+    corpora = [one for one in data.train if data.direction_of(one).is_same(direction)]
+    for one in corpora:
+        for source, target in islice(read_byte_pairs(one), MAX_PAIRS // len(corpora)):
+            with contextlib.suppress(UnicodeDecodeError):  # the training drops such a pair
+                yield source.decode(), target.decode()

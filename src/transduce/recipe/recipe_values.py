@@ -1,0 +1,151 @@
+"""The values of a recipe before they are validated: YAML 1.2, environment variables, paths, and `--set KEY=VALUE`.
+
+Sizes and depths are bounded, and every error names the place.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
+
+from transduce.corpus import PATHS
+from transduce.settings import MAX_DEPTH, MAX_SHOWN_LENGTH, check_plain
+
+LARGEST = 100_000
+"""Bytes of a recipe: the parser takes seconds for more."""
+
+JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
+
+
+class _Constructor(SafeConstructor):
+    """Constructs JSON values alone: no dates, which YAML 1.2 does not have, no sets and no bytes."""
+
+    # None stands for unknown tags, which raise an error with the line.
+    yaml_constructors = {
+        tag: SafeConstructor.yaml_constructors[tag]
+        for tag in (None, *(f"tag:yaml.org,2002:{tag}" for tag in JSON_TAGS))
+    } | {"tag:yaml.org,2002:timestamp": SafeConstructor.construct_yaml_str}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Returns the mapping in a YAML 1.2 file; raises ValueError for any other content."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a recipe is a YAML file")
+    if not path.exists():
+        raise ValueError(f"there is no recipe {path}")
+    if path.is_fifo():  # opening one waits for a writer
+        raise ValueError(f"{path} is a pipe; write the recipe to a file, and name that")
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} has more than {LARGEST:,} bytes; a recipe is a page of YAML, and names the corpora")
+    values = parse_yaml(content, place=str(path))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no sections; a recipe begins with `data:`")
+    return values
+
+
+def parse_yaml(content: bytes, *, place: str) -> Any:
+    """Returns YAML 1.2 as plain values; raises ValueError with `place` for content that is no YAML."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Constructor = _Constructor
+    try:
+        text = content.decode("utf-8-sig")
+        # Deep brackets take the parser minutes, deep indentation more than Python's stack.
+        if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > MAX_DEPTH:
+            raise RecursionError
+        values = yaml.load(text)
+    except DuplicateKeyError as error:
+        raise ValueError(f"{place}: {error.problem}: keep one of them") from None
+    except RecursionError:
+        raise ValueError(f"{place} is nested too deep: settings have at most {MAX_DEPTH} levels") from None
+    except Exception as error:  # the library raises errors of many classes
+        reason = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
+        raise ValueError(f"{place} is no YAML: {reason}") from None
+    check_plain(values, place=place)
+    # Through JSON: every key becomes a string, and an alias becomes a copy.
+    return json.loads(json.dumps(values))
+
+
+def _line_of(error: Exception, content: bytes) -> str:
+    """Returns the line of a YAML error in parentheses, with a remedy for unquoted variables."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return ""
+    lines = content.split(b"\n")[mark.line : mark.line + 1]
+    remedy = '; inside of braces put "${NAME}" into quotes' if any(b"${" in line for line in lines) else ""
+    return f"(line {mark.line + 1}: {getattr(error, 'problem', '')}{remedy})"
+
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def fill_variables(value: Any, place: Path | str) -> Any:
+    """Returns `value` with each `${NAME}` replaced by the environment variable; raises ValueError where it is unset."""
+    if isinstance(value, dict):
+        return {key: fill_variables(inner, place) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill_variables(inner, place) for inner in value]
+    return VARIABLE.sub(lambda match: _variable(match[1], place), value) if isinstance(value, str) else value
+
+
+def _variable(name: str, place: Path | str) -> str:
+    if name not in os.environ:
+        raise ValueError(f"{place} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
+    return os.environ[name]
+
+
+def make_absolute(data: Any, folder: Path) -> Any:
+    """Returns `data` with the paths of its corpora made absolute, from `folder`."""
+    if isinstance(data, list):
+        return [make_absolute(inner, folder) for inner in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: os.path.realpath(folder / inner) if _is_path(key, inner, folder) else make_absolute(inner, folder)
+        for key, inner in data.items()
+    }
+
+
+def _is_path(key: str, value: Any, folder: Path) -> bool:
+    """Whether a setting of a corpus is a path; `hub` may name a folder."""
+    return isinstance(value, str) and (key in PATHS or (key == "hub" and (folder / value).is_dir()))
+
+
+def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
+    """Returns `values` without the corpora that a `KEY=VALUE` replaces: keys of two kinds of corpus do not mix."""
+    section, *keys = change.partition("=")[0].split(".")
+    data = values.get("data")
+    match keys:
+        case ["train" | "validation" | "test" as key] if section == "data" and isinstance(data, Mapping):
+            return {**values, "data": {name: value for name, value in data.items() if name != key}}
+        case ["test", name] if (
+            section == "data" and isinstance(data, Mapping) and isinstance(data.get("test"), Mapping)
+        ):
+            return {
+                **values,
+                "data": {**data, "test": {key: value for key, value in data["test"].items() if key != name}},
+            }
+    return values
+
+
+def parse_change(change: str) -> dict[str, Any]:
+    """Returns `a.b=value` as {a: {b: value}}, the value read as YAML."""
+    key, equals, text = change.partition("=")
+    place = f"--set {change}" if len(change) < MAX_SHOWN_LENGTH else f"--set {change[:MAX_SHOWN_LENGTH]}…"
+    if not equals or not all(key.split(".")):
+        raise ValueError(f"{place}: write KEY=VALUE, such as --set training.steps=2000")
+    if not text.strip():
+        raise ValueError(f"{place}: there is no value; `null` switches a setting off")
+    value = fill_variables(parse_yaml(os.fsencode(text), place=place), place)
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    mapping: dict[str, Any] = value
+    check_plain(mapping, place=place)
+    return {"data": make_absolute(mapping["data"], Path())} if "data" in mapping else mapping

@@ -1,0 +1,191 @@
+"""Fine-tuning: what a recipe takes from the model with which its training begins, and whether the two fit.
+
+The settings of the model lie under the recipe in the place of a preset, so that a recipe may consist of `data` alone.
+Corpora, test sets and validation are those of the recipe and of no other one.
+
+The section `training` is gentle. The rate is constant after a short warm-up, at a tenth of the rate with which the
+model's training ended. For a model of the paper's base size after 100,000 steps that is 1.4e-5, about the 2e-5 that
+Hugging Face's course takes for OPUS-MT models. A few passes over the data and early stopping are usual (Luong and
+Manning 2015; Miceli Barone et al. 2017).
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from transduce.corpus import DataSpec
+from transduce.model_directory import RECIPE, Config, Model
+from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
+from transduce.settings import Spec, flat, merged
+from transduce.text.directions import Direction, is_same_language
+from transduce.text.learning import MIN_SIZE
+from transduce.text.subwords import Bpe, Subwords, SubwordsSpec, WordPiece
+from transduce.text.token_vocabulary import load_vocabulary, subwords_files
+from transduce.training import Training
+from transduce.training.schedule import Constant, EndingSchedule
+
+FREE = ("dropout", "initialisation", "balance")
+"""Last parts of the keys of `model` that may differ: they change the training of a model and not its output."""
+
+GENTLE = {"steps": None, "epochs": 10, "validate_every": 100, "save_every": 100, "average": None}
+"""Keys of `training` for fine-tuning."""
+
+PATIENCE = 10
+"""`training.patience` for fine-tuning, where the recipe validates."""
+
+INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision")
+"""Keys of `training` that a fine-tuning takes from the model's recipe."""
+
+GENTLE_RATE = 0.1  # of the rate with which the model's training ended
+
+# Smaller batches than the model's make more updates of little text. The noise of an update grows with rate / batch
+# (Smith and Le 2018), which stays below that of the model's training for batches of up to ten times as many tokens.
+BATCH_TOKENS = 4096
+
+Values = dict[str, Any]
+
+
+class StartingPoint(Spec):
+    """The model with which a training begins: its settings lie under a recipe."""
+
+    directory: str
+    config: Config
+    recipe: Recipe | None = None  # None: the model was imported
+    subwords: SubwordsSpec  # of an imported model as far as a recipe can describe them
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        """Reads the settings of a model directory; one without `recipe.yaml`, as of an imported model, is enough."""
+        config, path = Model.read_config(directory), directory / RECIPE
+        recipe = read_resolved_recipe(path) if path.exists() else None
+        subwords = recipe.subwords if recipe else _subwords_of(directory, config)
+        return cls(directory=str(directory.resolve()), config=config, recipe=recipe, subwords=subwords)
+
+    def resolve(self, values: Mapping[str, Any], *, place: str) -> Values:
+        """Returns the values of a recipe laid over the settings of the model; errors call the recipe `place`."""
+        data, training = values.get("data"), values.get("training")
+        data = data if isinstance(data, Mapping) else {}
+        self._check_task(data.get("train"), place)
+        preset, model = split_preset(values, place=place)
+        validates = data.get("validation") is not None and not (
+            isinstance(training, Mapping) and training.get("validate_every", True) is None
+        )
+        settings = {
+            "data": self.config.model_dump(mode="json", include={"source_language", "target_language", "linearisation"})
+            | ({"longest": self.recipe.data.longest, "ratio": self.recipe.data.ratio} if self.recipe else {}),
+            "subwords": self.subwords.as_dictionary(),
+            "model": self.config.model.as_dictionary(),
+            "training": {**self._gentle_training(), "patience": PATIENCE if validates else None},
+            "decoding": self.config.decoding.as_dictionary(),
+        }
+        own_model = model if preset is None else merged(preset["model"], model)
+        resolved: Values = merged(settings, {**values, "model": own_model})
+        return resolved
+
+    def check_data(self, data: DataSpec) -> None:
+        """Raises ValueError for directions or tags that are neither the model's nor those of the training corpora.
+
+        A model of several directions needs the direction of each training corpus.
+        """
+        if faults := self._faults_of_direction(data):
+            raise ValueError(f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys out")
+        directions = [Direction(one.source, one.target) for one in self.config.directions]
+        if directions and any(None in direction for direction in data.directions):
+            raise ValueError(
+                f"the model of --from has several directions, {', '.join(map(str, directions))}: name "
+                "`data.source_language` and `data.target_language`"
+            )
+        data.check_held_out(directions, self.config.tags or (None,))
+
+    def check_fits(self, recipe: Recipe) -> None:
+        """Raises ValueError with the keys of `recipe` that do not fit the model."""
+        subwords = self.subwords if self.recipe else recipe.subwords  # imported ones may be of a kind of their own
+        compared = (
+            ("model", self.config.model, recipe.model),
+            ("subwords", subwords, recipe.subwords),
+            ("data.linearisation", self.config.linearisation, recipe.data.tree_linearisation),
+        )
+        faults = [
+            f"`{key}` is {before} in the model and {after} in the recipe"
+            for section, own, other in compared
+            for key, before, after in _differences(own, other, f"{section}.")
+        ]
+        if faults:
+            raise ValueError(
+                f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys, or the preset, out"
+            )
+        self.check_data(recipe.data)
+
+    def _check_task(self, train: Any, place: str) -> None:
+        """Raises ValueError where the first corpus has trees and the model translates, or the other way round."""
+        corpus = train[0] if isinstance(train, list) and train else train
+        parses = self.config.linearisation is not None
+        if isinstance(corpus, Mapping) and parses != bool({"trees", "embedded_trees"} & corpus.keys()):
+            has, does = ("translations", "parses") if parses else ("trees", "translates")
+            raise ValueError(f"{place}: `data.train` has {has}, and the model of --from {does}: {self.directory}")
+
+    def _faults_of_direction(self, data: DataSpec) -> list[str]:
+        """Returns how training corpora differ in their languages from a model of one direction."""
+        model = Direction(self.config.source_language, self.config.target_language)
+        if self.config.directions or all(model.is_same(direction) for direction in data.directions):
+            return []
+        own = Direction(data.source_language, data.target_language)
+        keys = zip(("source_language", "target_language"), model, own, strict=True)
+        faults = [
+            f"`data.{key}` is {before} in the model and {after} in the recipe"
+            for key, before, after in keys
+            if not is_same_language(before, after)
+        ]
+        directions = ", ".join(map(str, data.directions))
+        return faults or [f"`data.train` translates {directions}, and the model {model} alone"]
+
+    def _gentle_training(self) -> Values:
+        """Returns the section `training` of a fine-tuning, as far as the model decides it."""
+        before = self.recipe.training if self.recipe else Training()
+        values = before.as_dictionary()
+        batch_tokens = min(before.max_batch_tokens, BATCH_TOKENS)
+        measure = "bleu" if self.config.linearisation is None else "f1"
+        return {
+            **Training().as_dictionary(),
+            **{key: values[key] for key in INHERITED},
+            **GENTLE,
+            "validate_by": before.validate_by if self.recipe else measure,
+            "batch_tokens": batch_tokens,
+            "micro_batches": before.micro_batches if batch_tokens == before.max_batch_tokens else "auto",
+            "schedule": Constant(peak=self._gentle_rate(before)).as_dictionary(),
+        }
+
+    def _gentle_rate(self, before: Training) -> float:
+        """Returns the rate of a fine-tuning, in two digits.
+
+        That is a tenth of the rate at the last step of the model's weights; of a model that was fine-tuned its own
+        rate. Of a schedule that ends at zero it is a tenth of half of the peak. An imported model counts as trained
+        with the defaults.
+        """
+        if isinstance(before.schedule, Constant):
+            return before.schedule.peak
+        if isinstance(before.schedule, EndingSchedule):
+            return float(f"{GENTLE_RATE * before.schedule.peak / 2:.2g}")
+        step = self.config.weights.steps[-1] if self.recipe and self.config.weights.steps else before.steps
+        return float(f"{GENTLE_RATE * before.schedule.rate(max(step or 1, 1), self.config.model.d_model):.2g}")
+
+
+def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the keys whose values differ, but for those that may, with both values; None for a missing key."""
+    before, after = (dict(flat(spec.as_dictionary(), prefix)) if spec else {} for spec in (own, other))
+    for key in {**before, **after}:
+        if before.get(key) != after.get(key) and not key.endswith(FREE):
+            yield key, before.get(key), after.get(key)
+
+
+def _subwords_of(directory: Path, config: Config) -> Bpe | WordPiece:
+    """Returns the section `subwords` of a model without a recipe, as far as a recipe can describe them.
+
+    Imported models have subwords of other kinds, and may share embeddings between two files of subwords.
+    """
+    shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
+    source = load_vocabulary(shared if shared.exists() else separate)
+    is_shared = shared.exists() or config.model.embeddings == "shared"
+    if isinstance(source, Subwords) and not source.has_merges:
+        return WordPiece(size=max(MIN_SIZE + 256, config.vocabulary.source), shared=is_shared)
+    return Bpe(size=max(MIN_SIZE, config.vocabulary.source), shared=is_shared)
