@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus import CorpusSpec
-from transduce.recipe import Recipe
+from transduce.corpus.entries import CorpusSpec
+from transduce.recipe.recipe import Recipe
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-both-directions.yaml"
 

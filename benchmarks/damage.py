@@ -16,7 +16,8 @@ from pathlib import Path
 from changes import FILE_CHANGES
 from small_run import train
 
-from transduce.model_directory import MANIFEST, Model, verify
+from transduce.model_directory.manifest import MANIFEST, verify
+from transduce.model_directory.model import Model
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints, DamagedError
 

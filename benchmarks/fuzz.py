@@ -37,10 +37,14 @@ from small_run import RECIPE
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "documents"))
 from random_documents import WRITERS, random_pieces
 
-from transduce.corpus import Fault, Files, Planner, Position, Tsv, open_store, readers
+from transduce.corpus import readers
+from transduce.corpus.checks import Fault
+from transduce.corpus.entries import Files, Tsv
+from transduce.corpus.planner import Planner, Position
+from transduce.corpus.store.preparation import open_store
 from transduce.embedded import split
-from transduce.inspection import Check
-from transduce.model_directory import MANIFEST
+from transduce.inspection.line_checks import Check
+from transduce.model_directory.manifest import MANIFEST
 from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import END, Subwords
 

@@ -12,12 +12,16 @@ from pathlib import Path
 
 import torch
 
-from transduce.model import Attention, FeedForward, Transformer, Vocabulary
+from transduce.model.attention import Attention
 from transduce.model.cross_entropy import Smoothing
+from transduce.model.feed_forward import FeedForward
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
 from transduce.runtime.device import keep_freed_memory
-from transduce.search import Decoding, SearchProblem, beam_search
-from transduce.training import FlatAdam, TrainingObjective
-from transduce.training.optimiser import Adam
+from transduce.search.beam import Decoding, beam_search
+from transduce.search.stepper import SearchProblem
+from transduce.training.objective import TrainingObjective
+from transduce.training.optimiser import Adam, FlatAdam
 
 MIDDLE = {"length": 32, "batch": 32, "width": 256, "depth": 4}
 VALUES = {

@@ -90,7 +90,9 @@ def resident_bytes(process: int) -> int:
 
 def prepare_with_transduce(folder: Path) -> None:
     """Prepares the corpus in `folder`, opens it, prepares it again, and prints the seconds of each."""
-    from transduce.corpus import DataSpec, Files, open_store, prepare
+    from transduce.corpus.data import DataSpec
+    from transduce.corpus.entries import Files
+    from transduce.corpus.store.preparation import open_store, prepare
     from transduce.text.subwords import Bpe
 
     moments = [time.perf_counter()]

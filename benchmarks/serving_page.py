@@ -18,8 +18,7 @@ from typing import NamedTuple
 from chromium import Page, chromium
 from local_server import started_server
 
-from transduce.model_directory import Model
-from transduce.model_directory.model import weights_of
+from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model
 
 PATIENCE = 120  # seconds

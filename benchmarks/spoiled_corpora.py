@@ -15,9 +15,12 @@ from pathlib import Path
 
 from data_folder import data_folder
 
-from transduce.corpus import Files, read_pairs
+from transduce.corpus.entries import Files
 from transduce.corpus.misalignment import find_misalignment
-from transduce.inspection import Check, PairInspector, PairLanguages, load_language_identifier
+from transduce.corpus.readers import read_pairs
+from transduce.inspection.inspector import PairInspector
+from transduce.inspection.languages import PairLanguages, load_language_identifier
+from transduce.inspection.line_checks import Check
 
 Pair = tuple[str, str]
 

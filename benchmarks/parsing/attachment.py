@@ -9,8 +9,9 @@ the sentences of the splits `test` and `novel` that have such a phrase, and the 
 import argparse
 from collections.abc import Iterator
 
-from transduce.corpus import EmbeddedTrees, read_treebank
-from transduce.measure import bracket_scores
+from transduce.corpus.entries import EmbeddedTrees
+from transduce.corpus.readers import read_treebank
+from transduce.measure.bracket_scores import bracket_scores
 from transduce.text.trees import Tree, words_of
 from transduce.translation.parser import Parser
 

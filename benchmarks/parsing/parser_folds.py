@@ -17,7 +17,7 @@ from pathlib import Path
 
 from folds import read_cleaned, report_scores, train_and_test
 
-from transduce.recipe import Recipe, from_values
+from transduce.recipe.recipe import Recipe, from_values
 from transduce.recipe.starting_point import StartingPoint
 from transduce.runtime.device import set_up_device
 from transduce.storage.atomic import atomic_write_text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from peers import INSIDE, python_of
 from workload import Workload
 
-from transduce.corpus import Planner
+from transduce.corpus.planner import Planner
 
 
 class Hyperparameters(NamedTuple):

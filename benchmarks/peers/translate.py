@@ -24,8 +24,8 @@ from peers import FOLDER, INSIDE, TUNED, environment, machine, median_and_range,
 from workload import ROOT
 
 from transduce.exchange.export_model import export
-from transduce.measure import scores
-from transduce.model_directory import Model
+from transduce.measure.scores import scores
+from transduce.model_directory.model import Model
 
 METRIC = "bleu"
 MULTI30K = {"test": "test_2016_flickr", "validation": "val"}

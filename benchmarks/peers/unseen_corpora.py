@@ -27,8 +27,8 @@ from quality import train_checkpoints, translate
 from systems import Hyperparameters, configure_systems
 from workload import prepare_workload
 
-from transduce.measure import scores
-from transduce.recipe import Recipe, load
+from transduce.measure.scores import scores
+from transduce.recipe.recipe import Recipe, load
 from transduce.runtime.device import count_cores
 from transduce.text.lines import read_lines
 

@@ -14,8 +14,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transduce.model import Transformer, build_without_weights
-from transduce.model_directory import Config, Model, Weights, weights_of, write_model
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import build_without_weights
+from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model
 from transduce.recipe.presets import PRESETS
 from transduce.settings import merged, validated
 

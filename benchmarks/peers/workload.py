@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import CorpusSpec, PreparedCorpus
-from transduce.recipe import Recipe, load
+from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.recipe.recipe import Recipe, load
 from transduce.text.lines import read_lines
 from transduce.trainer.train import prepare
 

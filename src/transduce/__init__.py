@@ -40,8 +40,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from transduce.recipe import Recipe
-    from transduce.search import Decoding
+    from transduce.recipe.recipe import Recipe
+    from transduce.search.beam import Decoding
     from transduce.trainer.train import train
     from transduce.translation.results import Translation
     from transduce.translation.translator import Translator

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from transduce import pages
-from transduce.corpus import EmbeddedTrees, read_treebank
+from transduce.corpus.entries import EmbeddedTrees
+from transduce.corpus.readers import read_treebank
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.measure import BracketScore, Score, bracket_scores, scores
-from transduce.recipe import from_values
+from transduce.measure.bracket_scores import BracketScore, bracket_scores
+from transduce.measure.scores import Score, scores
 from transduce.recipe.presets import Values
+from transduce.recipe.recipe import from_values
 from transduce.runtime.device import choose_device
 from transduce.text.trees import Tree, words_of
 from transduce.trainer.train import TrainOptions, run_training

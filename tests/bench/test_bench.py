@@ -5,11 +5,14 @@ import time
 import pytest
 import torch
 
-from transduce.bench import bench_training, bench_translating, timing
+from transduce.bench import timing
 from transduce.bench.timing import StepTimer, median_seconds
+from transduce.bench.training import bench_training
+from transduce.bench.translating import bench_translating
 from transduce.commands import bench as commands_bench
-from transduce.corpus import Embedded, Files, Planner
-from transduce.recipe import from_values
+from transduce.corpus.entries import Embedded, Files
+from transduce.corpus.planner import Planner
+from transduce.recipe.recipe import from_values
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

@@ -19,7 +19,8 @@ from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
 from transduce.runtime import progress
 from transduce.runtime.signals import Interrupted
-from transduce.search import Decoding, Sampling
+from transduce.search.beam import Decoding
+from transduce.search.greedy_and_sampling import Sampling
 from transduce.storage.locks import exclusive_lock
 from transduce.text.lines import read_lines
 from transduce.translation.engine import TorchEngine

@@ -2,9 +2,9 @@
 
 import pytest
 
-from transduce.model_directory import Model
-from transduce.recipe import from_values, read_resolved_recipe
+from transduce.model_directory.model import Model
 from transduce.recipe.distillation import choose_direction, student_recipe
+from transduce.recipe.recipe import from_values, read_resolved_recipe
 from transduce.translation.translator import Translator
 
 SMALL = ["d_model=16", "encoder_layers=2", "decoder_layers=1", "feed_forward.d_ff=24", "mixer.heads=2", "cross.heads=2"]

@@ -19,7 +19,7 @@ from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.ray_engine import translate_on_ray
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.translation.search_method import SearchMethod
 
 METHOD = SearchMethod(Decoding(beam=2, extra_length=4))

@@ -11,7 +11,7 @@ import pytest
 
 from transduce.commands import VERBS
 from transduce.commands.options import complete_key
-from transduce.recipe import Recipe
+from transduce.recipe.recipe import Recipe
 from transduce.settings import key_paths
 
 NO_TORCH = "import sys; sys.modules['torch'] = None; from transduce.commands import main; main()"

@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from micro_run import forked
-from transduce.model_directory import Model, verify
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model
 from transduce.storage.locks import exclusive_lock
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dirty_pieces import PIECES
 from micro_run import forked
 from transduce.commands import main
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.text.lines import read_lines
 from transduce.translation.batching import MAX_LINE_TOKENS
 from transduce.translation.search_method import SearchMethod

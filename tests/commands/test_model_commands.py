@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from micro_run import forked
 from transduce.commands.output import write_output
-from transduce.model_directory import Model
-from transduce.search import Decoding
+from transduce.model_directory.model import Model
+from transduce.search.beam import Decoding
 from transduce.trainer.publishing import average
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation

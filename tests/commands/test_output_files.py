@@ -16,7 +16,7 @@ from transduce.commands import main
 from transduce.commands.output import write_output
 from transduce.embedded import FILES
 from transduce.pages import draw_attention
-from transduce.recipe import load
+from transduce.recipe.recipe import load
 from transduce.runtime.device import set_threads, training_numerics
 from transduce.trainer import train as train_module
 from transduce.translation.results import Explanation

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from parsing_run import run
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.text.trees import parse_tree, words_of
 from transduce.translation.parser import Parser
 from transduce.translation.search_method import search_method

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from transduce.documents import translate_document
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator
 
 

@@ -12,7 +12,7 @@ from transduce.corpus.batch_ramp import BatchRamp
 from transduce.corpus.planner import PlannedStep, Planner, Position
 from transduce.corpus.token_store import TokenStore
 from transduce.settings import validated
-from transduce.training import Training
+from transduce.training.spec import Training
 
 RAMP = BatchRamp(start=100, end=800, steps=14)
 

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from transduce.corpus import DataSpec, PreparedCorpus, Tsv, open_store, prepare
 from transduce.corpus.check_actions import _dropped
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Tsv
+from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
-from transduce.inspection import Check, Inspection
+from transduce.inspection.inspector import Inspection
+from transduce.inspection.line_checks import Check
 from transduce.settings import validated
 from transduce.text.subwords import Bpe
 

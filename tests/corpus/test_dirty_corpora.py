@@ -12,20 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirty_pieces import PIECES
-from transduce.corpus import (
-    DataSpec,
-    Fault,
-    Files,
-    Planner,
-    Position,
-    PreparedCorpus,
-    Tmx,
-    Tsv,
-    open_store,
-    prepare,
-)
+from transduce.corpus.checks import Fault
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Files, Tmx, Tsv
+from transduce.corpus.planner import Planner, Position
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.corpus.store import store_description
+from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.text.subwords import END, Bpe, Subwords
 
 BYTES = st.lists(

@@ -6,8 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from transduce.corpus import DataSpec, Planner, prepare, read_pairs
+from transduce.corpus.data import DataSpec
 from transduce.corpus.mixture import with_temperature
+from transduce.corpus.planner import Planner
+from transduce.corpus.readers import read_pairs
+from transduce.corpus.store.preparation import prepare
 from transduce.corpus.token_store import CorpusPart
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import pytest
 
 import transduce.embedded
-from transduce.corpus import Embedded, Files, Tsv, read_pairs
 from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Embedded, Files, Tsv
 from transduce.corpus.misalignment import _features
+from transduce.corpus.readers import read_pairs
 from transduce.settings import validated
 
 

@@ -11,20 +11,13 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-from transduce.corpus import (
-    DataSpec,
-    Fault,
-    Files,
-    PreparedCorpus,
-    Report,
-    Tsv,
-    learning,
-    open_store,
-    prepare,
-    verify_store,
-)
+from transduce.corpus import learning
+from transduce.corpus.checks import Fault, Report
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Files, Tsv
 from transduce.corpus.store import encoding, store_description
 from transduce.corpus.store.encoding import EncodingState
+from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare, verify_store
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 

@@ -9,8 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.corpus import DataSpec, Fault, Hub, Tmx, prepare, read_pairs, read_parallel_text
-from transduce.recipe import load, without_training_paths
+from transduce.corpus.checks import Fault
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Hub, Tmx
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_pairs
+from transduce.corpus.store.preparation import prepare
+from transduce.recipe.recipe import load, without_training_paths
 from transduce.settings import validated
 from transduce.text.directions import Direction
 from transduce.text.subwords import Bpe, Subwords, WordPiece

@@ -5,7 +5,10 @@ import lzma
 
 import pytest
 
-from transduce.corpus import DataSpec, EmbeddedTrees, Trees, prepare, read_pairs, read_treebank
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import EmbeddedTrees, Trees
+from transduce.corpus.readers import read_pairs, read_treebank
+from transduce.corpus.store.preparation import prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.settings import validated
 from transduce.text.linearisation import InOrder, TopDown

@@ -11,7 +11,7 @@ from transduce.model.layers import MIXERS
 from transduce.model.spec import MODELS
 from transduce.paper.models_page import models_page, specs_of_satellite
 from transduce.paper.system_presets import PRESETS
-from transduce.recipe import Recipe, merge_preset
+from transduce.recipe.recipe import Recipe, merge_preset
 from transduce.recipe.reference import EXAMPLE, reference_page, reference_specs
 from transduce.settings import Spec, merged
 

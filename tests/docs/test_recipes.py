@@ -7,8 +7,9 @@ import pytest
 
 from transduce.fetch import read_catalogue
 from transduce.paper.system_presets import PRESETS
-from transduce.recipe import Recipe, load, read_yaml
 from transduce.recipe.model_summary import summarise_model
+from transduce.recipe.recipe import Recipe, load
+from transduce.recipe.recipe_values import read_yaml
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))

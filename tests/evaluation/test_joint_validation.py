@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from transduce.corpus import DataSpec, ParallelText
+from transduce.corpus.data import DataSpec
+from transduce.corpus.parallel_text import ParallelText
 from transduce.evaluation.validation import JointValidation, ValidationResult, ValidationScore
 from transduce.settings import validated
 from transduce.trainer.metrics_log import MetricsLog

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.corpus import Files, ParallelText, Tmx, Tsv, read_parallel_text
+from transduce.corpus.entries import Files, Tmx, Tsv
+from transduce.corpus.parallel_text import ParallelText, read_parallel_text
 from transduce.evaluation.validation import Validation, perplexity
-from transduce.measure import scores
+from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.recipe.corpora_of_run import named_test_set
 from transduce.translation.translator import Translator
 

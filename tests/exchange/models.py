@@ -6,8 +6,11 @@ from typing import Any
 import torch
 
 from transduce.exchange.export_model import with_banned_tokens
-from transduce.model import Transformer, Vocabulary
-from transduce.model_directory import Config, Model, Weights, weights_of, write_model
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
+from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model
 from transduce.settings import merged, validated
 from transduce.text.subwords import Bpe, Subwords
 

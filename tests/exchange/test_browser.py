@@ -18,7 +18,7 @@ from transduce.exchange import browser_format
 from transduce.exchange.browser_format import add_runtime, runtime_folder
 from transduce.exchange.export_model import export
 from transduce.exchange.onnx_format import OnnxEngine
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

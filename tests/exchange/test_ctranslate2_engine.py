@@ -14,7 +14,7 @@ from models import SEPARATE, spec_of, write_banning_model, write_random_model
 from transduce.exchange import ctranslate2_folder
 from transduce.exchange.ctranslate2_folder import CONVERSIONS, load_ctranslate2
 from transduce.exchange.export_model import export
-from transduce.search import Decoding, length_penalty
+from transduce.search.beam import Decoding, length_penalty
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

@@ -16,7 +16,7 @@ from transduce.exchange import hugging_face_format, marian_format
 from transduce.exchange.export_model import FORMATS, export
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
 from transduce.exchange.marian_format import MarianEngine
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator
 
 SOURCES = ["the cat sat on the mat", "a bird", "dog " * 70, "naïve 👩‍👧 </s> ⟨/s⟩ <pad>"]

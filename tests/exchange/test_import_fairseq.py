@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import FSMTConfig, FSMTForConditionalGeneration
 
 from transduce.exchange.import_model import import_model
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.translation.alignment import words_of_subwords
 from transduce.translation.translator import Translator
 

@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 from transduce.exchange import marian_format
 from transduce.exchange.import_marian import read_vocabulary
 from transduce.exchange.import_model import import_model
-from transduce.model_directory import Model, verify
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator
 
 SENTENCES = [ENGLISH[5], "the cat", "a bee likes the owl, 你", f"{ENGLISH[70]} {ENGLISH[3]}"]

@@ -13,8 +13,9 @@ from transformers import MarianMTModel, MarianTokenizer
 from transduce.exchange.export_model import export
 from transduce.exchange.import_model import import_model
 from transduce.exchange.imported_model import ForeignVocabulary
-from transduce.model import Sinusoidal
-from transduce.model_directory import Model, verify
+from transduce.model.positions import Sinusoidal
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator
 
 SENTENCES = [ENGLISH[5], "the cat", "a bee likes the owl, 你好", f"{ENGLISH[70]} {ENGLISH[3]}"]

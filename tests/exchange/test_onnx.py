@@ -14,9 +14,9 @@ from transduce.exchange import onnx_format
 from transduce.exchange.export_model import FORMATS
 from transduce.exchange.parity import compare, odd_sentences
 from transduce.exchange.transformer_weights import int8_rows
-from transduce.model import TransformerModel
-from transduce.model_directory import Model
-from transduce.search import Decoding
+from transduce.model.transformer import TransformerModel
+from transduce.model_directory.model import Model
+from transduce.search.beam import Decoding
 from transduce.text.linearisation import InOrder
 from transduce.text.subwords import Subwords
 from transduce.translation.search_method import SearchMethod

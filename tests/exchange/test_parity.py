@@ -12,8 +12,8 @@ from models import spec_of, write_random_model
 
 from transduce.exchange.export_model import PARITY, export
 from transduce.exchange.parity import EngineTranslation, Parity, ParityError, TextDifference, compare
-from transduce.model_directory import write_recipe
-from transduce.search import Decoding
+from transduce.model_directory.writing import write_recipe
+from transduce.search.beam import Decoding
 from transduce.storage.locks import exclusive_lock
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

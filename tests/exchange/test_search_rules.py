@@ -17,8 +17,9 @@ from models import spec_of, write_random_model
 from transduce.exchange.ctranslate2_folder import load_ctranslate2
 from transduce.exchange.export_model import FORMATS, export, with_banned_tokens
 from transduce.exchange.parity import EngineTranslation, ParityError, compare
-from transduce.model_directory import Model, write_model
-from transduce.search import Decoding
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import write_model
+from transduce.search.beam import Decoding
 from transduce.translation.engine import SearchRules
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

@@ -14,9 +14,9 @@ import pytest
 from fetch_world import PAIRS, archive_of, as_member, tar
 
 import transduce.fetch
-from transduce.corpus import files_of
+from transduce.corpus.entries import files_of
 from transduce.fetch import Unavailable
-from transduce.recipe import load
+from transduce.recipe.recipe import load
 from transduce.storage.locks import exclusive_lock
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -3,7 +3,10 @@
 import pytest
 
 from transduce.embedded import split
-from transduce.inspection import Check, HeldOutText, PairInspector, PairLanguages, load_language_identifier, text_key
+from transduce.inspection.held_out import HeldOutText, text_key
+from transduce.inspection.inspector import PairInspector
+from transduce.inspection.languages import PairLanguages, load_language_identifier
+from transduce.inspection.line_checks import Check
 
 PAIRS = [(example.source, example.target) for example in split("train")][:300]
 

@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from transduce.measure import compare_by_comet, load_comet
+from transduce.measure.comet import compare_by_comet, load_comet
 
 SOURCE = ["die Katze", "ein Hund", "so ist es", "der Vogel singt"]
 REFERENCE = ["the cat", "a dog", "so it is", "the bird sings"]

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from transduce.commands.measure import measure
 from transduce.commands.paired_texts import read_paired_texts
-from transduce.measure import bracket_scores, compare, compare_brackets, scores
+from transduce.measure.bracket_scores import bracket_scores, compare_brackets
+from transduce.measure.scores import compare, scores
 from transduce.text.lines import read_lines
 
 app = typer.Typer()

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.measure import METRICS, compare, scores
+from transduce.measure.metrics import METRICS
+from transduce.measure.scores import compare, scores
 
 
 def ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.measure import scores
+from transduce.measure.scores import scores
 
 # An output, its reference, and both with the spaces that the tokeniser must put.
 CUT = {

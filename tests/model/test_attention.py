@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.model import Attention
-from transduce.model.attention import ExplicitCore, FusedCore, MultiHeadAttention
+from transduce.model.attention import Attention, ExplicitCore, FusedCore, MultiHeadAttention
 from transduce.model.attention_scores import Compatibility, DotProduct
 from transduce.settings import validated
 

@@ -12,11 +12,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from variants import BEGIN, VARIANTS, annotation_of, batch
 
-from transduce.model import ModelSpec, Vocabulary
 from transduce.model.dropout import Dropout
 from transduce.model.local_attention import LocalAttention
-from transduce.model.spec import MODELS
-from transduce.model.translation_model import TranslationModel
+from transduce.model.spec import MODELS, ModelSpec
+from transduce.model.translation_model import TranslationModel, Vocabulary
 from transduce.settings import Spec
 
 SHARED = {"d_model": 14, "dropout": 0.1}

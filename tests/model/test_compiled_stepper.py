@@ -16,15 +16,15 @@ from variants import BEGIN, TEXT, VARIANTS, batch, build
 
 rows = pytest.importorskip("transduce.model.compiled.rows")
 
-from transduce.model import TransformerModel, Vocabulary  # noqa: E402
 from transduce.model.compiled.compilation import _forget_other_sources, compiled  # noqa: E402
 from transduce.model.compiled.instructions import INSTRUCTIONS, instructions_of  # noqa: E402
 from transduce.model.compiled.layers import ROWS_AT_ONCE  # noqa: E402
 from transduce.model.compiled.products import multiply, pack  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa: E402
 from transduce.model.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
-from transduce.model.int8 import quantise  # noqa: E402
-from transduce.model.int8.quantise import LARGEST, largest_weight  # noqa: E402
+from transduce.model.int8.quantise import LARGEST, largest_weight, quantise  # noqa: E402
+from transduce.model.transformer import TransformerModel  # noqa: E402
+from transduce.model.translation_model import Vocabulary  # noqa: E402
 from transduce.runtime.device import has_numba  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 

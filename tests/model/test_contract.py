@@ -6,7 +6,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 from variants import BEGIN, VARIANTS, batch, build
 
-from transduce.model import Transformer, TransformerModel
+from transduce.model.transformer import Transformer, TransformerModel
 
 every_variant = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in VARIANTS.items()])
 

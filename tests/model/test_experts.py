@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.model import FeedForward
 from transduce.model.experts import MIN_DEVIATION, Experts, _load
+from transduce.model.feed_forward import FeedForward
 
 NUMBER, CHOSEN, D_MODEL, ROWS = 5, 2, 6, 8
 

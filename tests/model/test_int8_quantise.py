@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from variants import VARIANTS
 
-from transduce.model import Vocabulary
 from transduce.model.int8.quantise import Int8Linear, Int8Readout, largest_weight, quantise
+from transduce.model.translation_model import Vocabulary
 
 SIZES = [(1, 16, 8), (7, 24, 40), (33, 512, 100)]
 

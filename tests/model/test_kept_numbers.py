@@ -7,10 +7,11 @@ import torch
 from pydantic import TypeAdapter
 from test_baselines import MEMBERS
 
-from transduce.model import ModelSpec, Vocabulary
 from transduce.model.cross_entropy import Smoothing
-from transduce.training import TrainingObjective
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary
 from transduce.training.fitting import KEPT_NUMBERS
+from transduce.training.objective import TrainingObjective
 
 ROWS = 4
 # Additive attention keeps a vector for each pair of positions. The trial passes before step 1 find what does not fit.

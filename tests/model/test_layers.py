@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from variants import batch
 
-from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
-from transduce.model.attention import MultiHeadAttention
+from transduce.model.attention import Attention, MultiHeadAttention
 from transduce.model.dropout import Dropout
+from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model.translation_model import Vocabulary
 
 D_MODEL, D_FF, HEADS = 20, 22, 5  # torch fixes d_k = d_v = d_model / heads, here 4
 EPSILON = 1e-3  # large, so that its place matters

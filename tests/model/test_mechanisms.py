@@ -8,10 +8,13 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from transduce.model import Attention, FeedForward, ModelSpec, Vocabulary
+from transduce.model.attention import Attention
 from transduce.model.attention_scores import Dot
 from transduce.model.experts import Experts
+from transduce.model.feed_forward import FeedForward
 from transduce.model.local_attention import LocalAttention
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import count_operations
 from transduce.paper.models.recurrent import SourceAttention
 from transduce.paper.system_presets import PRESETS

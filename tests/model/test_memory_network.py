@@ -7,8 +7,9 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from transduce.model import ModelSpec, Vocabulary
 from transduce.model.positions import sinusoids
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary
 
 SOURCE = torch.tensor([[5, 9, 3, 7, 4], [8, 3, 0, 0, 0]])
 TARGET = torch.tensor([[1, 4, 4, 10, 6, 11], [1, 12, 3, 9, 5, 7]])

@@ -2,8 +2,9 @@
 
 import torch
 
-from transduce.model import Transformer, Vocabulary
-from transduce.model.int8 import quantise
+from transduce.model.int8.quantise import quantise
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
 from transduce.settings import validated
 
 SOURCE, TARGET = 12, 9

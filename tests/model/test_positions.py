@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from transduce.model import Learned, Sinusoidal
-from transduce.model.positions import sinusoids
+from transduce.model.positions import Learned, Sinusoidal, sinusoids
 
 D_MODEL = 512
 LAYOUTS = ["interleaved", "halves", "paper-halves"]

@@ -8,7 +8,10 @@ import torch
 from pydantic.fields import FieldInfo
 from torch import Tensor
 
-from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
+from transduce.model.attention import Attention
+from transduce.model.feed_forward import FeedForward
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model.translation_model import Vocabulary
 from transduce.settings import ByKind, Spec, merged, validated
 
 PAD, BEGIN = 0, 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_attention_page import CHROMIUM, Outline, browse
 
-from transduce.measure import compare_systems
+from transduce.measure.system_comparison import compare_systems
 from transduce.pages import draw_comparison
 from transduce.pages.word_differences import mark_differences
 

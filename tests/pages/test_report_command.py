@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from transduce.model_directory import Model, weights_of, write_model
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model
 from transduce.pages.charts import ChartLine, LineChart
 from transduce.pages.report_page import report_page
 from transduce.pages.run_measurement import Curve, ModelReport, _curves, _read_metrics, _read_run

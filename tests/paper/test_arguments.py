@@ -7,8 +7,7 @@ import pytest
 import torch
 from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
-from transduce.model import Vocabulary
-from transduce.model.translation_model import Decoded
+from transduce.model.translation_model import Decoded, Vocabulary
 from transduce.paper import distance, lengths, recall, scaling, sequences
 from transduce.paper.distance import DistanceResults
 from transduce.paper.published_systems import System

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from transduce.commands import app
-from transduce.measure import Score
+from transduce.measure.scores import Score
 from transduce.paper import all_results, experiments, record, table2
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
 from transduce.paper.published_systems import SYSTEMS

@@ -4,7 +4,7 @@ import json
 import multiprocessing
 from pathlib import Path
 
-from transduce.measure import Score
+from transduce.measure.scores import Score
 from transduce.paper.recall import RecallRecord
 from transduce.paper.record import Record, add_record, collect_records, distribute_records, read_records
 from transduce.paper.trials import TrialResult

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
-from transduce.measure import Score
+from transduce.measure.scores import Score
 from transduce.paper import table2
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.system_presets import PRESETS

@@ -7,9 +7,9 @@ import pytest
 import torch
 from paper_fixtures import TRANSFORMER
 
-from transduce.model import Vocabulary, build_without_weights
 from transduce.model.flops import flops
-from transduce.model_directory import Weights
+from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model_directory.config import Weights
 from transduce.paper.printing import confidence_interval, describe_trainings
 from transduce.paper.record import add_record, collect_records, distribute_records, read_records
 from transduce.paper.trials import (
@@ -21,13 +21,13 @@ from transduce.paper.trials import (
     run_trial,
     shared_store,
 )
-from transduce.recipe import from_values
+from transduce.recipe.recipe import from_values
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
 from transduce.trainer import build
 from transduce.trainer.train import TrainOptions
 from transduce.trainer.trainer import TrainResult
-from transduce.training import DivergedError
+from transduce.training.divergence import DivergedError
 
 CPU = TrainOptions("cpu", 1)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.corpus import read_parallel_text
-from transduce.recipe import Recipe, load
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.recipe.recipe import Recipe, load
 from transduce.trainer.train import prepare
 
 TRAIN = "data: {train: {tsv: a}}\n"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from transduce.model import Attention
+from transduce.model.attention import Attention
 from transduce.model.layers import MIXERS
 from transduce.model.spec import MODELS
 from transduce.settings import ByKind, Spec, validated

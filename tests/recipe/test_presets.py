@@ -5,13 +5,14 @@ import re
 import pytest
 import torch
 
-from transduce.model import Transformer, Vocabulary
 from transduce.model.flops import flops
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
 from transduce.paper.system_presets import PRESETS, TABLE_3
-from transduce.recipe import Recipe, from_values, merge_preset
 from transduce.recipe.model_summary import summarise_model
+from transduce.recipe.recipe import Recipe, from_values, merge_preset
 from transduce.settings import validated
-from transduce.training import Training
+from transduce.training.spec import Training
 
 # Millions of parameters of the text's model at 37,000 and at 41,200 subwords.
 TEXT = {

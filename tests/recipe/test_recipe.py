@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from transduce.corpus import Embedded
-from transduce.recipe import dump, load
+from transduce.corpus.entries import Embedded
+from transduce.recipe.recipe import dump, load
 
 TRAIN = "data: {train: {source: a.en, target: a.de}}\n"
 

@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
-from transduce.model_directory import Config, Model, weights_of, write_model
-from transduce.recipe import Recipe, load
+from transduce.model_directory.config import Config
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model
+from transduce.recipe.recipe import Recipe, load
 from transduce.recipe.starting_point import StartingPoint
 from transduce.settings import validated
 

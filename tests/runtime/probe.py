@@ -13,11 +13,11 @@ from typing import NamedTuple
 import torch
 from torch.distributed.tensor import DTensor
 
-from transduce.corpus import open_store
-from transduce.recipe import load
+from transduce.corpus.store.preparation import open_store
+from transduce.recipe.recipe import load
 from transduce.runtime.distributed import ProcessGroup, join_process_group
 from transduce.trainer.trainer import Trainer
-from transduce.training import training_steps
+from transduce.training.loop import training_steps
 
 
 class Constant(NamedTuple):

@@ -8,7 +8,8 @@ import torch
 
 compiled_beam = pytest.importorskip("transduce.search.compiled_beam")
 
-from transduce.search import Decoding, SearchProblem, beam_search  # noqa: E402
+from transduce.search.beam import Decoding, beam_search  # noqa: E402
+from transduce.search.stepper import SearchProblem  # noqa: E402
 
 VOCABULARY, BEGIN = 11, 1
 

@@ -9,18 +9,13 @@ from toys import END, small_model, toy_problem
 
 compiled_search = pytest.importorskip("transduce.search.compiled_search")
 
-from transduce.model import TransformerModel  # noqa: E402
 from transduce.model.compiled.products import has_int8  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper  # noqa: E402
-from transduce.search import (  # noqa: E402
-    Decoding,
-    Hypothesis,
-    SearchProblem,
-    SearchStoppedError,
-    StoppableStepper,
-    beam_search,
-    greedy_search,
-)
+from transduce.model.transformer import TransformerModel  # noqa: E402
+from transduce.search.beam import Decoding, Hypothesis, beam_search  # noqa: E402
+from transduce.search.cancellation import SearchStoppedError, StoppableStepper  # noqa: E402
+from transduce.search.greedy_and_sampling import greedy_search  # noqa: E402
+from transduce.search.stepper import SearchProblem  # noqa: E402
 
 pytestmark = pytest.mark.no_shape_checks
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from oracles import greedy
 from toys import BANNED, END, Hashed, Scripted, forced_score, subproblem, table_of, toy_problem
 
-from transduce.search import Decoding, Sampling, SearchProblem, beam_search, greedy_search, sample
+from transduce.search.beam import Decoding, beam_search
+from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
+from transduce.search.stepper import SearchProblem
 
 NEARLY_ONE = 1 - 2**-53
 

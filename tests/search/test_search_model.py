@@ -7,8 +7,11 @@ import torch
 from oracles import exhaustive, greedy, released_beam_search
 from toys import PAD, assert_same, forced_score, small_model, subproblem, table_of_model, toy_problem
 
-from transduce.model import TransformerModel
-from transduce.search import Decoding, Ensemble, ForcedPrefix, beam, beam_search, greedy_search
+from transduce.model.transformer import TransformerModel
+from transduce.search import beam
+from transduce.search.beam import Decoding, beam_search
+from transduce.search.greedy_and_sampling import greedy_search
+from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix
 
 BOUNDS = [9, 4, 7, 2, 8]
 CHANGES: list[dict[str, object]] = [

@@ -6,20 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys import BANNED, BEGIN, END, Hashed, forced_score
 
-from transduce.search import (
-    MIN_EXTRA_LENGTH,
-    Decoding,
-    Hypothesis,
-    Sampling,
-    SearchProblem,
-    TreeConstraint,
-    TreeRules,
-    beam_search,
-    greedy_search,
-    sample,
-)
-from transduce.search.beam import CHECK_INTERVAL
-from transduce.search.tree_constraint import MAX_OPEN_RUN
+from transduce.search.beam import CHECK_INTERVAL, Decoding, Hypothesis, beam_search
+from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
+from transduce.search.stepper import SearchProblem
+from transduce.search.tree_constraint import MAX_OPEN_RUN, MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 

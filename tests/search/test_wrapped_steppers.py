@@ -8,21 +8,11 @@ import torch
 from oracles import greedy, released_beam_search
 from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, forced_score, subproblem, table_of, toy_problem
 
-from transduce.search import (
-    Decoding,
-    Ensemble,
-    ForcedPrefix,
-    NoRepeatedNgrams,
-    Sampling,
-    SearchStoppedError,
-    Stepper,
-    StoppableStepper,
-    beam_search,
-    forced_scores,
-    greedy_search,
-    sample,
-    stop_after,
-)
+from transduce.search.beam import Decoding, beam_search
+from transduce.search.cancellation import SearchStoppedError, StoppableStepper, stop_after
+from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
+from transduce.search.stepper import Stepper, forced_scores
+from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
 
 BOUNDS = [8, 5, 9, 3, 7]
 PREFIXES = [[4, 4, 5], [3], [], [], [5, 3]]

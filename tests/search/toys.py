@@ -7,8 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
-from transduce.search import Hypothesis, SearchProblem, Stepper, forced_scores
+from transduce.model.attention import Attention
+from transduce.model.feed_forward import FeedForward
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model.translation_model import Vocabulary
+from transduce.search.beam import Hypothesis
+from transduce.search.stepper import SearchProblem, Stepper, forced_scores
 
 PAD, BEGIN, END = 0, 1, 2
 FIRST_TOKEN = 3

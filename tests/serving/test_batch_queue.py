@@ -6,7 +6,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from transduce.search import SearchStoppedError
+from transduce.search.cancellation import SearchStoppedError
 from transduce.serving.batch_queue import BatchQueue, SearchRequest, Ticket
 from transduce.translation.search_method import search_method
 from transduce.translation.translator import Translator

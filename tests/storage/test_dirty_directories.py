@@ -10,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save
 
-from transduce.model_directory import Model, verify, write_model, write_recipe
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import write_model, write_recipe
 from transduce.recipe.corpora_of_run import named_test_set
 from transduce.recipe.model_summary import summarise_model
 from transduce.storage.checksums import checksum_of

@@ -14,9 +14,11 @@ import torch
 
 from transduce.commands import main
 from transduce.commands.output import check_writable, open_output, release_outputs, write_output
-from transduce.corpus import verify_store
 from transduce.corpus.store.encoding import EncodingState
-from transduce.model_directory import Model, recipe_was_edited, verify, weights_of, write_model
+from transduce.corpus.store.preparation import verify_store
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import recipe_was_edited, write_model
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock, wait_for_lock

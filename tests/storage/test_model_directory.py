@@ -9,10 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from transduce.model import Transformer, Vocabulary
-from transduce.model_directory import Config, Model, Weights, manifest, verify, weights_of, write_model, write_recipe
-from transduce.model_directory.manifest import MANIFEST, NEXT
-from transduce.search import Decoding
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
+from transduce.model_directory import manifest
+from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.manifest import MANIFEST, NEXT, verify
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model, write_recipe
+from transduce.search.beam import Decoding
 from transduce.text.subwords import Bpe, Subwords
 
 CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]

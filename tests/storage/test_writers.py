@@ -19,7 +19,9 @@ from transduce.commands import output
 from transduce.commands.output import check_writable, open_output, release_outputs, write_output
 from transduce.exchange import browser_format
 from transduce.measure.calibration import reliability_curve
-from transduce.model_directory import CARD, Model, verify, weights_of, write_config, write_model, write_new_model
+from transduce.model_directory.manifest import CARD, verify
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_config, write_model, write_new_model
 from transduce.pages import draw_calibration, draw_tree
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write, atomic_write_text, write_tensors

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transduce.recipe import from_values
+from transduce.recipe.recipe import from_values
 from transduce.suggestion.candidates import (
     candidates,
     may_have_r_drop,

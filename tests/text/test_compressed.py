@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from micro_run import forked
-from transduce.corpus import read_byte_lines
+from transduce.corpus.readers import read_byte_lines
 from transduce.text.lines import read_lines
 
 TEXT = b"one\ntwo\r\n\nf\xc3\xbcnf"

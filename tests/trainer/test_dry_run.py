@@ -6,12 +6,12 @@ import pytest
 
 from micro_run import forked
 from transduce.corpus.batch_ramp import BatchRamp
-from transduce.model_directory import Model
-from transduce.recipe import load
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.trainer.dry_run import Pace, dry_run, whole_steps
 from transduce.trainer.fine_tuning import load_training_recipe
 from transduce.trainer.train import TrainOptions
-from transduce.training import Training
+from transduce.training.spec import Training
 
 RAMP = BatchRamp(start=100, end=400, steps=30)
 

@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from transduce.evaluation.validation import Validation, ValidationResult, ValidationScore
-from transduce.model_directory import Model, Weights
-from transduce.recipe import load
+from transduce.model_directory.config import Weights
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.publishing import Candidate, choose, comparison
 from transduce.trainer.train import run_training

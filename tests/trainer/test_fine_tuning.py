@@ -9,8 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 from micro_run import write_corpus
-from transduce.model_directory import Model, verify, weights_of, write_model
-from transduce.search import greedy_search
+from transduce.model_directory.manifest import verify
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import write_model
+from transduce.search.greedy_and_sampling import greedy_search
 from transduce.search.stepper import SearchProblem
 from transduce.text.subwords import Subwords, WordPiece
 from transduce.text.vocabulary_growth import grow_subwords, spellings

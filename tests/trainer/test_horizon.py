@@ -9,12 +9,12 @@ import pytest
 
 from micro_run import Moment, forked
 from transduce.corpus.batch_ramp import BatchRamp
-from transduce.recipe import load
+from transduce.recipe.recipe import load
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.train import run_training, train
 from transduce.trainer.training_state import Horizon, TrainingState
-from transduce.training import Training
 from transduce.training.schedule import Constant, LinearDecay
+from transduce.training.spec import Training
 
 LINEAR = LinearDecay(warmup=5, peak=0.01)
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transduce.corpus import ParallelText, Position
+from transduce.corpus.parallel_text import ParallelText
+from transduce.corpus.planner import Position
 from transduce.evaluation.validation import ValidationResult, ValidationScore
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.training import StepRecord
-from transduce.training.loop import DeferredMetrics
+from transduce.training.loop import DeferredMetrics, StepRecord
 
 
 def step(number, loss, unsmoothed, norm, tokens, seconds, waiting):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from transduce.bench import bench_training, timing
+from transduce.bench import timing
 from transduce.bench import training as bench_module
+from transduce.bench.training import bench_training
 from transduce.commands import bench as bench_command
-from transduce.corpus import open_store
-from transduce.recipe import load
+from transduce.corpus.store.preparation import open_store
+from transduce.recipe.recipe import load
 from transduce.runtime.device import gpu_memory
 from transduce.trainer import build, trainer
 from transduce.trainer.train import TrainOptions, run_training

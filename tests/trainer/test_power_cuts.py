@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from transduce.model_directory import Model
-from transduce.recipe import load
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.trainer.train import TrainOptions, run_training
 
 OPERATIONS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir")

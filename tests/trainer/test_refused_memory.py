@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from transduce.evaluation.validation import Validation
-from transduce.model_directory import Model
-from transduce.recipe import load
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training, train
 

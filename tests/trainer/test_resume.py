@@ -14,8 +14,8 @@ import torch
 
 from micro_run import Moment, forked, write_corpus
 from transduce import __version__
-from transduce.model_directory import Model
-from transduce.recipe import load
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.settings import merged
 from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock

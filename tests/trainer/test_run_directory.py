@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from transduce.corpus import DataSpec
-from transduce.search import Decoding
+from transduce.corpus.data import DataSpec
+from transduce.search.beam import Decoding
 from transduce.storage.atomic import unfinished_path
 from transduce.trainer.checkpoints import SAVED
 from transduce.trainer.run_directory import (
@@ -16,7 +16,7 @@ from transduce.trainer.run_directory import (
     _differences,
     check_is_run_or_empty,
 )
-from transduce.training import Training
+from transduce.training.spec import Training
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 SECTIONS = {"training": Training, "data": DataSpec, "decoding": Decoding}

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from transduce.recipe import load
+from transduce.recipe.recipe import load
 from transduce.trainer.train import TrainOptions, run_training
 
 

@@ -17,17 +17,19 @@ import torch
 from safetensors.torch import load_file
 
 import transduce.trainer.publishing
-from transduce.corpus import Planner, open_store
+from transduce.corpus.planner import Planner
+from transduce.corpus.store.preparation import open_store
 from transduce.evaluation.validation import Validation, ValidationResult, ValidationScore
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model, Weights
-from transduce.recipe import load
+from transduce.model_directory.config import Weights
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
-from transduce.training import Precision
 from transduce.training.objective import RDrop
+from transduce.training.precision import Precision
 
 
 @pytest.fixture

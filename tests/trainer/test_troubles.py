@@ -14,17 +14,18 @@ import pytest
 import safetensors.torch
 import torch
 
-from transduce.corpus import Planner
+from transduce.corpus.planner import Planner
 from transduce.corpus.subword_dropout import SubwordDropoutStore
-from transduce.model_directory import Model
-from transduce.recipe import load
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import load
 from transduce.runtime.signals import Interrupted
 from transduce.trainer import checkpoints as checkpoints_module
 from transduce.trainer import trainer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.metrics_log import EventFile, MetricsLog
 from transduce.trainer.train import TrainOptions, prepare, run_training, train
-from transduce.training import DivergedError, TrainingObjective
+from transduce.training.divergence import DivergedError
+from transduce.training.objective import TrainingObjective
 
 CPU = TrainOptions("cpu", 1)
 

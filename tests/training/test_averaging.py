@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.training import average_weights
+from transduce.training.averaging import average_weights
 
 
 def test_the_mean_is_taken_in_float64():

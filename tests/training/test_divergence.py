@@ -6,8 +6,15 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from transduce.training import DivergedError, DivergenceDetector, Precision, SkippedSteps, count_rollback
-from transduce.training.divergence import MAX_ROLLBACKS, MAX_SKIPS_IN_A_ROW
+from transduce.training.divergence import (
+    MAX_ROLLBACKS,
+    MAX_SKIPS_IN_A_ROW,
+    DivergedError,
+    DivergenceDetector,
+    SkippedSteps,
+    count_rollback,
+)
+from transduce.training.precision import Precision
 
 
 class Record(NamedTuple):

@@ -5,21 +5,16 @@ import copy
 import pytest
 import torch
 
-from transduce.model import Transformer, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.paper.models.bytenet import ByteNet
-from transduce.recipe import from_values
-from transduce.training import (
-    FlatAdam,
-    Precision,
-    Training,
-    TrainingObjective,
-    check_memory,
-    compile_shapes,
-    micro_batches_on_gpu,
-)
-from transduce.training.objective import RDrop
-from transduce.training.optimiser import Adam
+from transduce.recipe.recipe import from_values
+from transduce.training.fitting import check_memory, compile_shapes, micro_batches_on_gpu
+from transduce.training.objective import RDrop, TrainingObjective
+from transduce.training.optimiser import Adam, FlatAdam
+from transduce.training.precision import Precision
+from transduce.training.spec import Training
 
 CPU = torch.device("cpu")
 SPEC = {

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.model import Transformer, Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.experts import MixtureOfExperts
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
 from transduce.settings import validated
-from transduce.training import TrainingObjective
-from transduce.training.objective import RDrop
+from transduce.training.objective import RDrop, TrainingObjective
 
 SPEC = Transformer.model_validate_json(
     """{"d_model": 12, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0, "embeddings": "separate",

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from transduce.training import FlatAdam, flat_optimiser
-from transduce.training.muon import FlatMuon, Muon, orthogonal
-from transduce.training.optimiser import Adam
+from transduce.training.muon import FlatMuon, Muon, flat_optimiser, orthogonal
+from transduce.training.optimiser import Adam, FlatAdam
 
 FINITE = torch.tensor(True)
 SPEC = Adam(betas=(0.8, 0.95), epsilon=1e-7)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.training import Precision
+from transduce.training.precision import Precision
 
 CPU = torch.device("cpu")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from transduce.training import Training
 from transduce.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Paper, WarmupStableDecay
+from transduce.training.spec import Training
 
 ENDING = [
     LinearDecay(warmup=7, peak=0.1),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transduce.search import SearchStoppedError, stop_after
+from transduce.search.cancellation import SearchStoppedError, stop_after
 from transduce.translation.translator import Translator
 
 LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "pig"]

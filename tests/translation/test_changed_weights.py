@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn.utils import parametrize, prune
 
 from transduce import Translator
-from transduce.model_directory import Model
-from transduce.search import Decoding
+from transduce.model_directory.model import Model
+from transduce.search.beam import Decoding
 
 LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "", "pig"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from transduce.commands.options import Engine
 from transduce.commands.translate import _calibrated_run
-from transduce.model_directory import fingerprint
+from transduce.model_directory.manifest import fingerprint
 from transduce.recipe import corpora_of_run
 from transduce.text.names import Names
 from transduce.translation import confidence

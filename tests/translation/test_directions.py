@@ -15,8 +15,8 @@ from micro_run import forked
 from transduce import Translator
 from transduce.commands import app
 from transduce.embedded import split
-from transduce.model_directory import Model
-from transduce.recipe import Recipe
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import Recipe
 from transduce.serving.application import create_application
 from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits

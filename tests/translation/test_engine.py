@@ -10,7 +10,8 @@ import pytest
 
 from transduce import Translator
 from transduce.documents.translate_document import sentence_translator
-from transduce.search import Decoding, Hypothesis, SearchStoppedError
+from transduce.search.beam import Decoding, Hypothesis
+from transduce.search.cancellation import SearchStoppedError
 from transduce.text.glossary import Glossary
 from transduce.translation.glossary_translator import GlossaryTranslator
 

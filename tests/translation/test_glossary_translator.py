@@ -3,7 +3,7 @@
 import pytest
 
 from micro_run import WORDS
-from transduce.search import Sampling
+from transduce.search.greedy_and_sampling import Sampling
 from transduce.text.glossary import Glossary
 from transduce.text.moses_bpe import MosesBpe
 from transduce.translation.batching import LineTooLargeError

@@ -13,10 +13,10 @@ import torch
 
 from transduce.bulk.job import TranslationJob
 from transduce.commands import main
-from transduce.measure import Score
-from transduce.model_directory import Model
+from transduce.measure.scores import Score
+from transduce.model_directory.model import Model
 from transduce.runtime.json_text import json_text
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.text.subwords import Subwords
 from transduce.translation import batching
 from transduce.translation.batching import MAX_LINE_TOKENS, LineTooLargeError, encode_lines

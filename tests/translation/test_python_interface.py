@@ -14,8 +14,9 @@ import torch
 
 import transduce
 from transduce import Decoding, Recipe, Translation, Translator, train
-from transduce.model import Transformer, Vocabulary
-from transduce.training import StepRecord
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
+from transduce.training.loop import StepRecord
 from transduce.translation.search_method import SearchMethod, SearchOptions, search_method
 
 LINES = ["cat dog", "the owl saw a mole", "", "gnu hen ibis jay kite"]

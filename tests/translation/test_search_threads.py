@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from transduce.search import SearchStoppedError
+from transduce.search.cancellation import SearchStoppedError
 from transduce.translation.engine import TorchEngine
 from transduce.translation.search_threads import CACHED_TOKENS, map_in_threads
 from transduce.translation.translator import Translator

@@ -2,10 +2,10 @@
 
 import pytest
 
-from transduce.corpus import EmbeddedTrees, Tsv
+from transduce.corpus.entries import EmbeddedTrees, Tsv
 from transduce.evaluation.test_scores import request_for_corpus
-from transduce.model import Vocabulary
-from transduce.model_directory import Config, TrainedDirection, Weights
+from transduce.model.translation_model import Vocabulary
+from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from transduce.measure import scores
-from transduce.model import Transformer, Vocabulary
+from transduce.measure.scores import scores
 from transduce.model.attention import FusedCore, MultiHeadAttention
 from transduce.model.int8.quantise import LARGEST, largest_weight
-from transduce.model_directory import Model
-from transduce.search import Decoding, Hypothesis, Sampling
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Vocabulary
+from transduce.model_directory.model import Model
+from transduce.search.beam import Decoding, Hypothesis
+from transduce.search.greedy_and_sampling import Sampling
 from transduce.text.subwords import Bpe, Subwords
 from transduce.translation.alignment import aligned_words
 from transduce.translation.results import Explanation
@@ -391,7 +393,8 @@ def test_translating_a_line_never_imports_the_compiler(fluent):
 
 
 def test_an_ensemble_shares_its_subwords(fluent, tmp_path):
-    from transduce.model_directory import weights_of, write_model
+    from transduce.model_directory.model import weights_of
+    from transduce.model_directory.writing import write_model
 
     model = Model.read(fluent)
     # Another alphabet, because words that are cut into bytes are cut alike.

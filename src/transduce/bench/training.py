@@ -10,15 +10,20 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.timing import StepTimer, bench_settings, matrix_rate
-from transduce.corpus import PlannedStep, PreparedCorpus, prepare
-from transduce.model import Vocabulary
+from transduce.corpus.planner import PlannedStep
+from transduce.corpus.store.preparation import PreparedCorpus, prepare
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
-from transduce.recipe import Recipe
+from transduce.model.translation_model import Vocabulary
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
 from transduce.runtime.memory import peak_memory
 from transduce.trainer.build import build_planner
-from transduce.training import Precision, StepRecord, TrainingObjective, compile_shapes, flat_optimiser, training_steps
+from transduce.training.fitting import compile_shapes
+from transduce.training.loop import StepRecord, training_steps
+from transduce.training.muon import flat_optimiser
+from transduce.training.objective import TrainingObjective
+from transduce.training.precision import Precision
 
 WARM_UP = 3  # steps that do not count
 

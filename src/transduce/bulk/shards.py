@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from transduce.corpus import read_byte_lines
+from transduce.corpus.readers import read_byte_lines
 from transduce.storage.atomic import atomic_write
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove

@@ -11,8 +11,6 @@ from rich.console import Console
 from transduce.commands.console import escape_control_characters, escaped_on_terminal
 from transduce.runtime.progress import Progress
 
-__all__ = ["show_bar"]
-
 FIRST_SECONDS = 0.5  # a shorter task has no bar
 REFRESH_SECONDS = 0.1
 

@@ -23,7 +23,7 @@ from transduce.commands.options import (
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.recipe import Recipe
+    from transduce.recipe.recipe import Recipe
 
 
 STEPS = {"cpu": 20, "cuda": 200}  # of training, by device
@@ -78,7 +78,7 @@ def bench(
         refuse_options(
             {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
         )
-        from transduce.bench import bench_training
+        from transduce.bench.training import bench_training
 
         recipe, name = _recipe(run, preset, data, change)
         figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
@@ -114,8 +114,9 @@ def _print(figures: dict[str, Any]) -> None:
 
 def _recipe(run: Path | None, preset: str | None, data: str | None, changes: list[str]) -> tuple["Recipe", str]:
     """Returns the recipe to train, of a run or a preset, and its name; `data` replaces its training corpus."""
-    from transduce.model_directory import RECIPE, Model
-    from transduce.recipe import from_values, read_resolved_recipe
+    from transduce.model_directory.manifest import RECIPE
+    from transduce.model_directory.model import Model
+    from transduce.recipe.recipe import from_values, read_resolved_recipe
     from transduce.settings import merged
 
     source, comma, target = (data or "").partition(",")
@@ -151,7 +152,7 @@ def _bench_translating(
 
     `options` are those of `Translator.load`.
     """
-    from transduce.bench import bench_translating
+    from transduce.bench.translating import bench_translating
     from transduce.embedded import split
     from transduce.text.lines import read_lines
     from transduce.translation.search_method import SearchMethod

@@ -62,7 +62,7 @@ def make_pairs(
     """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
     from transduce.bulk.finished_shards import PairFilter
     from transduce.bulk.shards import plain_text
-    from transduce.model_directory import Model
+    from transduce.model_directory.model import Model
     from transduce.translation.source_request import choose_tags
 
     if not engine.is_bulk:

@@ -16,7 +16,8 @@ from transduce.commands.options import (
 from transduce.commands.output import check_writable, lock_output
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec, ParallelText
+    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.parallel_text import ParallelText
     from transduce.text.names import Names
 
 
@@ -35,9 +36,9 @@ def calibrate(
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
     from transduce import pages
-    from transduce.corpus import read_parallel_text
+    from transduce.corpus.parallel_text import read_parallel_text
     from transduce.evaluation.test_scores import request_for_corpus
-    from transduce.model_directory import Model
+    from transduce.model_directory.model import Model
     from transduce.recipe.corpora_of_run import named_test_set
     from transduce.runtime.device import set_up_device
     from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability

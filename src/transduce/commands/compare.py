@@ -12,7 +12,7 @@ from transduce.commands.paired_texts import check_paired
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure import NgramDifference, OutputComparison, SentenceDifference, SystemScores
+    from transduce.measure.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
 Texts = Sequence[tuple[str, str]]  # of one sentence: what a text is, and the text
 
@@ -36,7 +36,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compares two systems: scores with a paired test, by length, by word frequency, n-grams and sentences."""
-    from transduce.measure import compare_systems
+    from transduce.measure.system_comparison import compare_systems
     from transduce.text.lines import read_texts
 
     check_writable(html, overwrite=overwrite, option="--html")

@@ -10,16 +10,6 @@ from typing import Any, TextIO, cast
 
 from transduce.runtime.progress import Progress, display_progress, is_terminal
 
-__all__ = [
-    "aligned_table",
-    "escape_control_characters",
-    "escaped_on_terminal",
-    "flush_or_discard",
-    "progress_on_terminal",
-    "say",
-    "show_log_records",
-]
-
 # C0 without tab and newline, DEL and C1; bidirectional embeddings, overrides and isolates; bytes that are not UTF-8.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
 

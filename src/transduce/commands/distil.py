@@ -50,7 +50,7 @@ def distil(
     """Translates text with a teacher and trains a student on it; the same command resumes both."""
     from transduce.bulk.job import TranslationJob
     from transduce.commands.translate import read_config
-    from transduce.corpus import check_files
+    from transduce.corpus.readers import check_files
     from transduce.recipe.distillation import choose_direction, read_teacher_recipe, student_recipe
     from transduce.trainer.run_directory import check_is_run_or_empty
     from transduce.trainer.train import TrainOptions, run_training

@@ -14,7 +14,7 @@ from transduce.runtime.progress import is_terminal
 if TYPE_CHECKING:
     from transduce.documents.document import Document, DocumentLanguages
     from transduce.documents.translate_document import SentenceTranslator
-    from transduce.model_directory import Config
+    from transduce.model_directory.config import Config
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.results import Translation

@@ -27,9 +27,10 @@ from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec, ParallelText
-    from transduce.measure import Score
-    from transduce.model_directory import Config
+    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.parallel_text import ParallelText
+    from transduce.measure.scores import Score
+    from transduce.model_directory.config import Config
     from transduce.text.trees import Tree
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
@@ -63,7 +64,7 @@ def evaluate(
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
     from transduce.evaluation.test_scores import request_for_corpus
-    from transduce.model_directory import Model
+    from transduce.model_directory.model import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.search_method import search_method
     from transduce.translation.source_request import SourceRequest, target_language_of
@@ -162,7 +163,7 @@ def _format(name: str, score: "Score") -> str:
 
 def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
     """Returns the names of metrics; raises ValueError for one that is unknown or lacks its language."""
-    from transduce.measure import metric_named
+    from transduce.measure.metrics import metric_named
 
     names = [name.strip() for name in (metric or METRICS).split(",")]
     for name in names:
@@ -182,7 +183,7 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
     """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
-    from transduce.corpus import Trees
+    from transduce.corpus.entries import Trees
     from transduce.evaluation.test_scores import read_gold_trees_of
 
     if reference is not None and named is None:
@@ -194,7 +195,7 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
     """Reads the test set: two files, or one that the run's recipe names."""
-    from transduce.corpus import ParallelText, read_parallel_text
+    from transduce.corpus.parallel_text import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:
         return read_parallel_text(named)

@@ -15,8 +15,6 @@ from transduce.commands.output import release_outputs
 from transduce.runtime.signals import Interrupted, OtherProcessError, raise_on_sigterm
 from transduce.storage.named_errors import name_in_errors
 
-__all__ = ["with_exit_codes"]
-
 
 def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
     """Returns `command` with a message and an exit code for every error."""

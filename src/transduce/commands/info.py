@@ -65,7 +65,7 @@ def info(
 
 def change_settings(run: Path, changes: list[str]) -> None:
     """Changes settings of decoding; says if the confidence was calibrated with other ones."""
-    from transduce.model_directory import fingerprint
+    from transduce.model_directory.manifest import fingerprint
     from transduce.recipe.decoding import change_decoding
     from transduce.translation.confidence import CONFIDENCE
 
@@ -83,8 +83,8 @@ def verify_files(run: Path) -> None:
     none. Whether the weights are finite is checked when they are read, whether they translate well by
     `transduce evaluate`.
     """
-    from transduce.corpus import verify_store
-    from transduce.model_directory import verify
+    from transduce.corpus.store.preparation import verify_store
+    from transduce.model_directory.manifest import verify
     from transduce.trainer.checkpoints import Checkpoints
 
     checkpoints, faults = Checkpoints(run / "training"), verify(run)

@@ -11,7 +11,8 @@ from transduce.commands.output import check_writable, write_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusInspection, CorpusSpec
+    from transduce.corpus.corpus_inspection import CorpusInspection
+    from transduce.corpus.entries import CorpusSpec
 
 SHOWN_CHARACTERS = 160
 NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
@@ -31,8 +32,9 @@ def inspect(
     as_json: JsonOption = False,
 ) -> None:
     """Prints for each training corpus how many pairs have each fault, their line numbers, and examples."""
-    from transduce.corpus import inspect_corpus, read_held_out
-    from transduce.inspection import Check, PairLanguages, load_language_identifier
+    from transduce.corpus.corpus_inspection import inspect_corpus, read_held_out
+    from transduce.inspection.languages import PairLanguages, load_language_identifier
+    from transduce.inspection.line_checks import Check
 
     check_writable(html, overwrite=overwrite, option="--html")
     corpora, sets = _corpora(files, (from_language, to_language))
@@ -62,7 +64,7 @@ def _corpora(
     """Returns the corpora to inspect, each with its languages; and the validation and test sets by name."""
     if len(files) > 1 or files[0].suffix not in (".yaml", ".yml"):
         return [(corpus_of_files(files, codes), codes)], []
-    from transduce.recipe import load
+    from transduce.recipe.recipe import load
 
     data = load(files[0], []).data
     if data.tree_linearisation is not None:
@@ -77,7 +79,7 @@ def _corpora(
 
 def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
     """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
-    from transduce.corpus import Files, Tmx, Tsv
+    from transduce.corpus.entries import Files, Tmx, Tsv
     from transduce.text.compressed import plain_name
 
     if len(files) == 2:
@@ -95,7 +97,7 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
 
 def _report(result: "CorpusInspection") -> list[str]:
     """Returns the table of a corpus, the verdicts on it as a whole, and the examples."""
-    from transduce.inspection import first_numbers
+    from transduce.inspection.inspector import first_numbers
 
     lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
     faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}

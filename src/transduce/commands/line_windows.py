@@ -25,7 +25,7 @@ def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list
 
     The last path is the text if it is not a directory; with an engine always.
     """
-    from transduce.model_directory import CONFIG, MANIFEST
+    from transduce.model_directory.manifest import CONFIG, MANIFEST
 
     last = paths[-1]
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))

@@ -10,9 +10,8 @@ from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure import BracketComparison, Comparison, Score
-
-__all__ = ["measure"]
+    from transduce.measure.bracket_scores import BracketComparison
+    from transduce.measure.scores import Comparison, Score
 
 RESAMPLES = 1000  # of a comparison, and of brackets
 
@@ -92,7 +91,7 @@ def measure(
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
     """Raises ValueError where comet and comet-qe lack an option, or another metric has theirs."""
-    from transduce.measure import COMET_MODELS
+    from transduce.measure.comet import COMET_MODELS
 
     neural = [name for name in metrics if name in COMET_MODELS]
     if not neural:
@@ -116,7 +115,8 @@ def _compare_by_metrics(
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
     """Returns the comparison by each metric but comet and comet-qe; of one system the baseline alone."""
-    from transduce.measure import COMET_MODELS, Comparison, compare, scores
+    from transduce.measure.comet import COMET_MODELS
+    from transduce.measure.scores import Comparison, compare, scores
 
     names = [name for name in metrics if name not in COMET_MODELS]
     if not names:
@@ -137,7 +137,7 @@ def _compare_by_comet(
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
     """Returns the comparison by comet and by comet-qe, where these are wanted."""
-    from transduce.measure import COMET_MODELS, compare_by_comet, load_comet
+    from transduce.measure.comet import COMET_MODELS, compare_by_comet, load_comet
     from transduce.runtime.device import choose_device
 
     resamples = RESAMPLES if bootstrap is None and len(systems) > 1 else bootstrap
@@ -193,14 +193,9 @@ def _measure_brackets(
     paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
 ) -> None:
     """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
-    from transduce.measure import (
-        COLLINS,
-        bracket_scores,
-        compare_brackets,
-        parse_parameters,
-        read_gold_trees,
-        read_output_trees,
-    )
+    from transduce.measure.bracket_files import read_gold_trees, read_output_trees
+    from transduce.measure.bracket_parameters import COLLINS, parse_parameters
+    from transduce.measure.bracket_scores import bracket_scores, compare_brackets
     from transduce.text.lines import read_lines, read_texts
 
     chosen = COLLINS if parameters is None else parse_parameters(read_lines(parameters), parameters)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 if TYPE_CHECKING:
-    from transduce.search import Decoding
+    from transduce.search.beam import Decoding
     from transduce.translation.search_method import SearchMethod, SearchOptions
 
 BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
@@ -73,7 +73,7 @@ def complete_key(incomplete: str) -> list[str]:
 
     A single key is returned a second time, with `VALUE`: bash adds a space after a single completion.
     """
-    from transduce.recipe import Recipe
+    from transduce.recipe.recipe import Recipe
     from transduce.settings import key_paths
 
     replaced_whole = ("data.train.", "data.validation.", "data.test.")

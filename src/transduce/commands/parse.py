@@ -46,7 +46,7 @@ def parse(
     precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
-    from transduce.model_directory import Model
+    from transduce.model_directory.model import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.parser import Parser, split_treebank_words
     from transduce.translation.translator import BATCH_TOKENS

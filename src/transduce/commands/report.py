@@ -10,7 +10,7 @@ from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOpt
 from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec
+    from transduce.corpus.entries import CorpusSpec
 
 
 def report(
@@ -42,8 +42,8 @@ def report(
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
     """Returns the test sets of `names`, or all of the recipe whose files exist; none where there is no recipe."""
-    from transduce.corpus import files_of
-    from transduce.model_directory import RECIPE
+    from transduce.corpus.entries import files_of
+    from transduce.model_directory.manifest import RECIPE
     from transduce.recipe.corpora_of_run import named_test_set, test_sets_of
 
     if names:

@@ -12,7 +12,8 @@ from transduce.commands.options import OverwriteOption
 from transduce.commands.output import check_writable, open_output
 
 if TYPE_CHECKING:
-    from transduce.corpus import CorpusSpec, CorpusSplit
+    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.splitting import CorpusSplit
 
 Write = Callable[[str], None]
 
@@ -26,7 +27,9 @@ def split(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Writes train, validation and test as text files, source and target; prints their sizes and a recipe's `data`."""
-    from transduce.corpus import Tmx, near_duplicate_groups, read_pairs, split_groups
+    from transduce.corpus.entries import Tmx
+    from transduce.corpus.readers import read_pairs
+    from transduce.corpus.splitting import near_duplicate_groups, split_groups
 
     corpus = corpus_of_files(files)
     if isinstance(corpus, Tmx):
@@ -48,7 +51,8 @@ def split(
 
 def _write(corpus: "CorpusSpec", result: "CorpusSplit", names: dict[str, tuple[Path, Path]]) -> None:
     """Reads the corpus again and writes each pair to the files of its part."""
-    from transduce.corpus import PARTS, read_pairs
+    from transduce.corpus.readers import read_pairs
+    from transduce.corpus.splitting import PARTS
 
     with ExitStack() as stack:
         files: dict[str, list[list[str]]] = {part: [[], []] for part in names}

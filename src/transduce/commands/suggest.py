@@ -12,7 +12,7 @@ from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOpt
 from transduce.commands.output import check_writable, open_output
 
 if TYPE_CHECKING:
-    from transduce.suggestion import Suggestion
+    from transduce.suggestion.recipe_choice import Suggestion
 
 MAX_MINUTES = 366 * 24 * 60
 
@@ -33,8 +33,8 @@ def suggest(
     threads: ThreadsOption = None,
 ) -> None:
     """Tries several recipes for some minutes each, and writes the best with what its training is expected to take."""
-    from transduce.recipe import read_values
-    from transduce.suggestion import suggest_recipe
+    from transduce.recipe.recipe import read_values
+    from transduce.suggestion.recipe_choice import suggest_recipe
 
     for option, value in {"--minutes": minutes, "--probe-minutes": probe_minutes}.items():
         if value is not None and not value <= MAX_MINUTES:

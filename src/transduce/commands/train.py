@@ -12,7 +12,7 @@ from transduce.commands.console import aligned_table, say
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
-    from transduce.recipe import Recipe
+    from transduce.recipe.recipe import Recipe
     from transduce.trainer.dry_run import DryRun
     from transduce.trainer.trainer import TrainResult
 

@@ -38,7 +38,7 @@ from transduce.commands.output import check_writable
 from transduce.documents.document import TextFormat
 
 if TYPE_CHECKING:
-    from transduce.model_directory import Config
+    from transduce.model_directory.config import Config
     from transduce.translation.engine import TranslationPrecision
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.output_format import OutputFormat
@@ -163,7 +163,7 @@ def _output_format(calibrated: Path | None, *, scores: bool, alignments: bool, a
 
 def read_config(run: Path, engine: Engine | None = None) -> "Config":
     """Reads the settings of a model; raises ValueError for a parser."""
-    from transduce.model_directory import Model
+    from transduce.model_directory.model import Model
 
     if engine is Engine.CTRANSLATE2:
         from transduce.exchange.ctranslate2_folder import read_exported_config
@@ -177,7 +177,7 @@ def read_config(run: Path, engine: Engine | None = None) -> "Config":
 
 def _calibrated_run(paths: list[Path], runs: list[Path], engine: Engine | None) -> Path:
     """Returns the run whose calibration the confidence needs; raises ValueError for an ensemble and for an export."""
-    from transduce.model_directory import has_model
+    from transduce.model_directory.manifest import has_model
 
     if len(runs) > 1:
         raise ValueError("--confidence is calibrated for one model, not for an ensemble: name one model")

@@ -10,15 +10,10 @@ from transduce.corpus.checks import name_of
 from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
-from transduce.inspection import (
-    NEEDS_LANGUAGES,
-    Check,
-    HeldOutText,
-    Inspection,
-    PairLanguages,
-    first_numbers,
-    load_language_identifier,
-)
+from transduce.inspection.held_out import HeldOutText
+from transduce.inspection.inspector import Inspection, first_numbers
+from transduce.inspection.languages import PairLanguages, load_language_identifier
+from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from transduce.corpus.entries import CorpusSpec, Hub, Trees, files_of
-from transduce.inspection import Check
+from transduce.inspection.line_checks import Check
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
 EXAMPLES = 3

@@ -8,7 +8,10 @@ from transduce.corpus.checks import name_of
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.misalignment import Misalignment, find_misalignment
 from transduce.corpus.readers import read_byte_pairs, read_pairs
-from transduce.inspection import Check, HeldOutText, Inspection, PairInspector, PairLanguages
+from transduce.inspection.held_out import HeldOutText
+from transduce.inspection.inspector import Inspection, PairInspector
+from transduce.inspection.languages import PairLanguages
+from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import track
 
 THROUGHOUT = 0.9

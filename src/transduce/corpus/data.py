@@ -14,7 +14,7 @@ from transduce.corpus.entries import (
     Trees,
     resolve_corpus,
 )
-from transduce.inspection import Check
+from transduce.inspection.line_checks import Check
 from transduce.settings import Spec
 from transduce.text.directions import Direction
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.learning import sample_pairs
-from transduce.inspection import Check
+from transduce.inspection.line_checks import Check
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import TreeSymbols

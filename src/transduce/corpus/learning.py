@@ -7,7 +7,7 @@ from transduce.corpus.checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.readers import read_byte_pairs
-from transduce.inspection import Check
+from transduce.inspection.line_checks import Check
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages

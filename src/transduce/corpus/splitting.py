@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.inspection import text_key
+from transduce.inspection.held_out import text_key
 
 PARTS = ("train", "validation", "test")
 

@@ -7,19 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.corpus import (
-    CorpusSpec,
-    EmbeddedTrees,
-    ParallelCorpus,
-    ParallelText,
-    Trees,
-    name_of,
-    read_gold_treebank,
-    read_parallel_text,
-)
+from transduce.corpus.checks import name_of
+from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, ParallelCorpus, Trees
+from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+from transduce.corpus.readers import read_gold_treebank
 from transduce.evaluation.validation import ValidationScore
-from transduce.measure import BracketScore, Score, bracket_scores, scores
-from transduce.model_directory import Config
+from transduce.measure.bracket_scores import BracketScore, bracket_scores
+from transduce.measure.scores import Score, scores
+from transduce.model_directory.config import Config
 from transduce.text.directions import Direction
 from transduce.text.trees import Tree, words_of
 from transduce.translation.parser import Parser

@@ -8,14 +8,17 @@ from typing import Literal, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from transduce.corpus import ParallelText
-from transduce.measure import bracket_scores, metric_named, scores
-from transduce.model import TranslationModel
+from transduce.corpus.parallel_text import ParallelText
+from transduce.measure.bracket_scores import bracket_scores
+from transduce.measure.metrics import metric_named
+from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
+from transduce.model.translation_model import TranslationModel
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.memory import run_by_halves
 from transduce.runtime.progress import track
-from transduce.search import Decoding, pad_rows
+from transduce.search.beam import Decoding
+from transduce.search.stepper import pad_rows
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.trees import Tree

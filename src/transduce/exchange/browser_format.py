@@ -16,7 +16,7 @@ from typing import Any
 
 from transduce.exchange import onnx_format
 from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.storage.atomic import atomic_write
 from transduce.text.subwords import Subwords
 from transduce.translation.batching import MAX_LINE_TOKENS

@@ -9,8 +9,8 @@ from pathlib import Path
 from transduce import __version__
 from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTranslate2Engine, import_ctranslate2
 from transduce.exchange.export_model import PARITY, export
-from transduce.model_directory import fingerprint
 from transduce.model_directory.config import Config, parse_config
+from transduce.model_directory.manifest import fingerprint
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import load_vocabulary, subwords_files

@@ -21,9 +21,12 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
-from transduce.model import FeedForward, Vocabulary, build_without_weights
-from transduce.model_directory import Config, Model
-from transduce.search import Hypothesis, StopCheck, length_penalty
+from transduce.model.feed_forward import FeedForward
+from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model_directory.config import Config
+from transduce.model_directory.model import Model
+from transduce.search.beam import Hypothesis, length_penalty
+from transduce.search.cancellation import StopCheck
 from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 from transduce.translation.batching import SentenceBatch
 from transduce.translation.results import one_line

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from transduce import __version__
-from transduce.corpus import read_parallel_text
+from transduce.corpus.parallel_text import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.ctranslate2_format import CTranslate2Engine
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
@@ -21,9 +21,11 @@ from transduce.exchange.onnx_format import OnnxEngine
 from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences
 from transduce.exchange.representable import refusal
 from transduce.exchange.transformer_weights import TABLE_POSITIONS
-from transduce.model import TransformerModel
-from transduce.model_directory import RECIPE, Model, check_new_or_empty, fingerprint
-from transduce.recipe import read_resolved_recipe
+from transduce.model.transformer import TransformerModel
+from transduce.model_directory.manifest import RECIPE, fingerprint
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import check_new_or_empty
+from transduce.recipe.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove

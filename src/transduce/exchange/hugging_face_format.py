@@ -24,8 +24,12 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
-from transduce.model import FeedForward, Sinusoidal, Symbols, Tied, Transformer
-from transduce.model_directory import Model
+from transduce.model.feed_forward import FeedForward
+from transduce.model.positions import Sinusoidal
+from transduce.model.readout import Tied
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Symbols
+from transduce.model_directory.model import Model
 from transduce.storage.atomic import write_tensors
 from transduce.text.moses_bpe import MosesBpe
 from transduce.text.sentence_pieces import SentencePieces

@@ -7,8 +7,11 @@ from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
 from transduce.exchange.import_marian import is_marian, read_marian
 from transduce.exchange.import_opus_mt import is_hugging_face, read_opus_mt
 from transduce.exchange.imported_model import ImportedModel
-from transduce.model import Vocabulary, build_without_weights
-from transduce.model_directory import CARD, Config, Model, Weights, check_new_or_empty, write_new_model
+from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.manifest import CARD
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
 
 

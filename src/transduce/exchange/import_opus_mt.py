@@ -24,7 +24,7 @@ from transduce.exchange.imported_model import (
 from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import read_checkpoint
 from transduce.model.positions import sinusoids
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
 

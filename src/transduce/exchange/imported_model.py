@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from transduce.exchange.representable import length_penalty_of_power
-from transduce.model import Transformer
-from transduce.search import Decoding
+from transduce.model.transformer import Transformer
+from transduce.search.beam import Decoding
 from transduce.settings import validated
 from transduce.text.byte_level import BEGIN, END, PAD
 from transduce.text.imported_subwords import SubwordsContent

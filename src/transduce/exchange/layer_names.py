@@ -13,7 +13,8 @@ from torch import Tensor
 
 from transduce.exchange.imported_model import ForeignTensors
 from transduce.exchange.transformer_weights import Array, Linear, NormWeights, TransformerWeights
-from transduce.model import FeedForward, Transformer
+from transduce.model.feed_forward import FeedForward
+from transduce.model.transformer import Transformer
 
 ATTENTION = {"query": "q", "key_value": "kv", "join": "o"}
 NETWORK = {"inner": "1", "outer": "2"}

@@ -17,8 +17,10 @@ from transduce.exchange.transformer_weights import (
     attentions_of,
     transformer_weights,
 )
-from transduce.model import FeedForward, Sinusoidal, Tied
-from transduce.model_directory import Model
+from transduce.model.feed_forward import FeedForward
+from transduce.model.positions import Sinusoidal
+from transduce.model.readout import Tied
+from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
 from transduce.translation.results import one_line
 

@@ -22,9 +22,9 @@ from transduce.exchange.hugging_face_format import (
 )
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_is_transformer, check_is_untagged, refusal
-from transduce.model import Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
-from transduce.model_directory import Model
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model_directory.model import Model
 from transduce.text.subwords import Subwords
 from transduce.translation.results import one_line
 

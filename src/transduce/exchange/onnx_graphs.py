@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 import transduce
 from transduce.exchange.transformer_weights import int8_rows
-from transduce.model import TransformerModel
 from transduce.model.attention import AttentionSpec, MultiHeadAttention
 from transduce.model.attention_scores import AdditiveNetwork, BilinearProduct
 from transduce.model.embedding import Embedding
@@ -28,6 +27,7 @@ from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.local_attention import NeighbourAttention
 from transduce.model.positions import LearnedPositions, SinusoidalPositions
 from transduce.model.residual import PostNorm, PreNorm
+from transduce.model.transformer import TransformerModel
 
 OPSET, IR_VERSION = 17, 8
 """The first operator set with LayerNormalization; onnxruntime 1.12 and later read it."""

@@ -1,8 +1,9 @@
 """What other engines can represent: refusals of models, which name the option, and the nearest length penalties."""
 
-from transduce.model import Attention, FeedForward, Transformer
-from transduce.model.attention import AttentionSpec
-from transduce.model_directory import Model
+from transduce.model.attention import Attention, AttentionSpec
+from transduce.model.feed_forward import FeedForward
+from transduce.model.transformer import Transformer
+from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import tags_of
 
 RATIO = 1.25  # (5 + 20) / 20

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from transduce.model import Attention, Transformer, TransformerModel
-from transduce.model.attention import MultiHeadAttention
+from transduce.model.attention import Attention, MultiHeadAttention
 from transduce.model.attention_scores import BilinearProduct, DotProduct
 from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model_directory import Model
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model_directory.model import Model
 
 Array = NDArray[np.float32]
 Order = NDArray[np.int64] | slice

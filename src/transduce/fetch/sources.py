@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transduce.corpus import Files, hub
+from transduce.corpus import hub
+from transduce.corpus.entries import Files
 from transduce.corpus.readers import read_byte_pairs
 from transduce.fetch.catalogue import Archive, Choice, Location, Part, Section, Table
 from transduce.fetch.download import Say, Unavailable, download, find_fault

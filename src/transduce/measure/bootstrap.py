@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["INTERVAL", "SEED", "check_resamples", "p_value", "resample"]
-
 SEED = 12345
 INTERVAL = (0.025, 0.975)  # the quantiles that bound a confidence interval of 95 %
 CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from transduce.measure.brackets import TreeLine
 from transduce.text.trees import read_trees
 
-__all__ = ["GoldTrees", "read_gold_trees", "read_output_trees"]
-
 
 class GoldTrees(NamedTuple):
     """The gold trees of a file; `places` are the lines of the sentences, from 0, where a line is a sentence."""

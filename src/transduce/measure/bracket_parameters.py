@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["COLLINS", "BracketParameters", "parse_parameters"]
-
 IGNORED_KEYS = ("DEBUG", "MAX_ERROR")  # of EVALB the program: what it prints and when it gives up
 
 Pairs = frozenset[tuple[str, str]]

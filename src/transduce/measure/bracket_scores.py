@@ -12,16 +12,6 @@ from transduce.measure.bootstrap import INTERVAL, SEED, check_resamples, p_value
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters
 from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
 
-__all__ = [
-    "BracketComparison",
-    "BracketDifference",
-    "BracketScore",
-    "BracketTotals",
-    "bracket_scores",
-    "bracket_totals",
-    "compare_brackets",
-]
-
 _log = logging.getLogger(__name__)
 
 NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names

@@ -19,8 +19,6 @@ from typing import NamedTuple
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters
 from transduce.text.trees import Tree, read_trees, unescape_word
 
-__all__ = ["BracketCounts", "BracketStatus", "TreeLine", "count_brackets", "count_sentences"]
-
 TreeLine = str | Tree | Sequence[Tree] | None
 """The trees of a sentence, or the line that has them; None where there is no tree."""
 

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from transduce.settings import Spec
 
-__all__ = ["ReliabilityBin", "ReliabilityCurve", "calibration_error", "fit_isotonic", "reliability_curve"]
-
 BINS = 10
 HISTOGRAM_BARS = 20
 

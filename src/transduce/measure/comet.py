@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from transduce.measure.bootstrap import INTERVAL, check_resamples, p_value, resample
 from transduce.measure.scores import Comparison, Difference, Score
 
-__all__ = ["COMET_MODELS", "Comet", "compare_by_comet", "load_comet"]
-
 COMET_MODELS = {"comet": "Unbabel/wmt22-comet-da", "comet-qe": "Unbabel/wmt22-cometkiwi-da"}  # by metric
 SENTENCES_AT_ONCE = 16
 

@@ -13,8 +13,6 @@ from sacrebleu.metrics.ter import TER
 
 from transduce.measure.tokenisers import SPBLEU_TOKENISER, TOKENISERS, sacrebleu_bleu
 
-__all__ = ["METRICS", "Metric", "metric_named", "words_of_bleu"]
-
 MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
 
@@ -82,7 +80,7 @@ def _bleu(language: str | None, tokenize: str | None) -> BLEU:
 
 def _bleu_lowercased_tokenised(language: str) -> Metric:
     """Returns BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it."""
-    from transduce.measure import moses  # takes half a second, which the other metrics need not spend
+    from transduce.measure import moses
 
     scorer = _unsmoothed_bleu(f"multi30k-{language}-sacremoses-{moses.VERSION}", lowercase=True)
     prepare = partial(moses.lowercased_tokenised, language=language)

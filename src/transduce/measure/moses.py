@@ -10,8 +10,6 @@ from functools import cache
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer, __version__
 
-__all__ = ["VERSION", "lowercased_tokenised", "paper_output", "paper_reference"]
-
 VERSION: str = __version__
 
 _COMPOUND = re.compile(r"(\S)-(\S)")

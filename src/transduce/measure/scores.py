@@ -9,8 +9,6 @@ from sacrebleu.significance import PairedTest, Result
 from transduce.measure.bootstrap import check_resamples
 from transduce.measure.metrics import Metric, metric_named
 
-__all__ = ["Comparison", "Difference", "Score", "compare", "scores"]
-
 _log = logging.getLogger(__name__)
 
 

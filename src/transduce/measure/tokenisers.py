@@ -6,8 +6,6 @@ from sacrebleu import utils
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers import tokenizer_spm
 
-__all__ = ["SPBLEU_TOKENISER", "TOKENISERS", "sacrebleu_bleu"]
-
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
 SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}

@@ -9,29 +9,3 @@ Skip arguments named `rows` and `context` at first: search needs them, which com
 Transformer's parts; the paper's alternatives to the Transformer are in `transduce.paper.models`. `translation_model`
 and `decoder_state` serve all models; `compiled`, `cpu_stepper` and `int8` are for faster translation on a CPU.
 """
-
-from transduce.model.attention import Attention
-from transduce.model.feed_forward import FeedForward
-from transduce.model.positions import Learned, Sinusoidal
-from transduce.model.readout import Separate, Tied
-from transduce.model.spec import ModelSpec
-from transduce.model.transformer import AttentionWeights, Transformer, TransformerModel
-from transduce.model.translation_model import Decoded, Symbols, TranslationModel, Vocabulary, build_without_weights
-
-__all__ = [
-    "Attention",
-    "AttentionWeights",
-    "Decoded",
-    "FeedForward",
-    "Learned",
-    "ModelSpec",
-    "Separate",
-    "Sinusoidal",
-    "Symbols",
-    "Tied",
-    "Transformer",
-    "TransformerModel",
-    "TranslationModel",
-    "Vocabulary",
-    "build_without_weights",
-]

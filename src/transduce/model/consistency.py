@@ -16,8 +16,6 @@ from torch.nn import functional
 from transduce.model.cross_entropy import Loss, add_product, chunk_loss, chunks, subtract_share
 from transduce.runtime.device import has_numba
 
-__all__ = ["ConsistentCrossEntropy"]
-
 
 class ConsistentCrossEntropy(torch.autograd.Function):
     """Both sums of the loss as an autograd function, whose forward pass computes the gradients too."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transduce.model.attention import Attention
 from transduce.model.attention_scores import Dot, ScaledDot
 from transduce.model.feed_forward import FeedForward
-from transduce.model.int8 import quantise
+from transduce.model.int8.quantise import quantise
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel
 from transduce.runtime.device import has_numba

@@ -2,8 +2,6 @@
 
 from transduce.model.translation_model import BaseModelSpec, Vocabulary
 
-__all__ = ["LENGTH", "flops"]
-
 LENGTH = 25  # tokens of a sentence, about the mean of WMT; the cost of attention depends on it
 
 

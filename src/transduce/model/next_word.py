@@ -7,8 +7,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["NextWord", "SourceWords"]
-
 
 class SourceWords(NamedTuple):
     """The words of sentences: `vectors` and `begun` by sentence, `tagged` by row of a search.

@@ -5,9 +5,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from transduce.model import ModelSpec, Vocabulary
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.manifest import CONFIG
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.settings import Spec, check_version, parse_json, validated
 from transduce.text.linearisation import LinearisationSpec
 

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from transduce.model import TransformerModel, TranslationModel, Vocabulary, build_without_weights
+from transduce.model.transformer import TransformerModel
+from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS, read_checked
 from transduce.text.subwords import Subwords

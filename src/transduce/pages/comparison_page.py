@@ -9,7 +9,7 @@ from transduce.pages.word_differences import SentenceOutputs
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
-    from transduce.measure import OutputComparison
+    from transduce.measure.system_comparison import OutputComparison
 
 
 def draw_comparison(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
-from transduce.corpus import CorpusInspection
-from transduce.inspection import Inspection, first_numbers
+from transduce.corpus.corpus_inspection import CorpusInspection
+from transduce.inspection.inspector import Inspection, first_numbers
 from transduce.pages.charts import Histogram
 from transduce.pages.rendering import render
 

@@ -5,7 +5,7 @@ The page is one file without scripts that needs no network and prints well; the 
 
 from collections.abc import Sequence
 
-from transduce.measure import sentence_differences
+from transduce.measure.system_comparison import sentence_differences
 from transduce.pages.attention_drawing import subword_labels
 from transduce.pages.calibration_drawing import calibration_charts
 from transduce.pages.charts import ChartLine, LineChart

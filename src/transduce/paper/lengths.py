@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus import read_parallel_text
-from transduce.measure import scores
-from transduce.model_directory import Model
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.measure.scores import scores
+from transduce.model_directory.model import Model
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
 from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
-from transduce.recipe import Recipe
+from transduce.recipe.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
 

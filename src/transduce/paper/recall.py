@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model import Attention, FeedForward
+from transduce.model.attention import Attention
+from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.local_attention import LocalAttention
 from transduce.model.mixer import MixerSpec

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from transduce.corpus import CorpusSpec
-from transduce.recipe import Recipe, from_values
+from transduce.corpus.entries import CorpusSpec
 from transduce.recipe.presets import Values
+from transduce.recipe.recipe import Recipe, from_values
 from transduce.settings import merged
 
 ScaleName = Literal["small", "paper", "paper-en-fr"]

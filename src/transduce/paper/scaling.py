@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from transduce.bench.timing import median_seconds
-from transduce.corpus import PreparedCorpus
+from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.corpus.token_store import SIDES
-from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary
-from transduce.model_directory import Model
+from transduce.model.attention import Attention
+from transduce.model.transformer import TransformerModel
+from transduce.model.translation_model import TranslationModel, Vocabulary
+from transduce.model_directory.model import Model
 from transduce.paper.printing import (
     STYLES,
     describe_trainings,
@@ -26,8 +28,8 @@ from transduce.paper.printing import (
 from transduce.paper.record import one_of
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
-from transduce.recipe import Recipe
 from transduce.recipe.presets import Values
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device
 from transduce.settings import validated
 from transduce.trainer.train import TrainOptions

@@ -13,15 +13,15 @@ from typing import Literal
 
 import torch
 
-from transduce.corpus import Files
+from transduce.corpus.entries import Files
 from transduce.corpus.token_store import SIDES
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.paper import published_systems
 from transduce.paper.published_systems import System
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
-from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
-from transduce.search import pad_rows
+from transduce.recipe.recipe import Recipe, from_values
+from transduce.search.stepper import pad_rows
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
 from transduce.trainer.train import TrainOptions

@@ -8,9 +8,11 @@ from typing import Annotated, NamedTuple
 
 import torch
 
-from transduce.corpus import PreparedCorpus, read_parallel_text
-from transduce.measure import Score, scores
-from transduce.model import ModelSpec, Vocabulary
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.measure.scores import Score, scores
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, Published, System
@@ -29,7 +31,7 @@ from transduce.paper.trials import (
     run_trial,
     shared_store,
 )
-from transduce.recipe import Recipe
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.model import Vocabulary
 from transduce.model.flops import LENGTH, flops
+from transduce.model.translation_model import Vocabulary
 from transduce.paper.printing import (
     describe_trainings,
     format_interval,
@@ -20,8 +20,8 @@ from transduce.paper.record import recorded_seeds
 from transduce.paper.scales import Scale
 from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
-from transduce.recipe import Recipe
 from transduce.recipe.presets import Values
+from transduce.recipe.recipe import Recipe
 from transduce.settings import merged
 from transduce.trainer.train import TrainOptions
 

@@ -14,15 +14,19 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.timing import matrix_rate
-from transduce.corpus import PATHS, CorpusSpec, PreparedCorpus, open_store, prepare, read_parallel_text
+from transduce.corpus.entries import PATHS, CorpusSpec
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.evaluation.validation import Validation
-from transduce.model import Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
-from transduce.model_directory import RECIPE, Model, fingerprint
+from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model_directory.manifest import RECIPE, fingerprint
+from transduce.model_directory.model import Model
 from transduce.paper.provenance import program_version
 from transduce.paper.record import Record, add_record, read_records
-from transduce.recipe import Recipe, read_yaml
+from transduce.recipe.recipe import Recipe
+from transduce.recipe.recipe_values import read_yaml
 from transduce.runtime.device import choose_device, count_cores, describe_environment
 from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
@@ -31,7 +35,8 @@ from transduce.trainer.build import build_planner
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import TrainResult
-from transduce.training import DivergedError, Precision
+from transduce.training.divergence import DivergedError
+from transduce.training.precision import Precision
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}

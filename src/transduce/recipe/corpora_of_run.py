@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from transduce.corpus import CorpusSpec, DataSpec, read_byte_pairs
-from transduce.model_directory import RECIPE
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.readers import read_byte_pairs
+from transduce.model_directory.manifest import RECIPE
 from transduce.recipe.recipe_values import read_yaml
 from transduce.settings import validated
 

@@ -3,9 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from transduce.model_directory import Config, Model, require_model, write_config
+from transduce.model_directory.config import Config
+from transduce.model_directory.manifest import require_model
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import write_config
 from transduce.recipe.recipe_values import parse_change
-from transduce.search import MIN_EXTRA_LENGTH, Decoding
+from transduce.search.beam import Decoding
+from transduce.search.tree_constraint import MIN_EXTRA_LENGTH
 from transduce.settings import merged, validated
 from transduce.storage.locks import exclusive_lock
 

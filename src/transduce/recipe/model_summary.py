@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_without_weights
 from transduce.model.flops import flops
-from transduce.model_directory import Model
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model_directory.model import Model
 from transduce.recipe.presets import all_presets, find_preset
 from transduce.recipe.recipe import load, merge_preset
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.settings import Spec, validated
 
 VOCABULARY = 37_000  # the paper's, for English–German

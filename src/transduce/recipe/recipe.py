@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
-from transduce.corpus import PATHS, DataSpec, is_folder
-from transduce.model import ModelSpec, Symbols, Transformer
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import PATHS, is_folder
+from transduce.model.spec import ModelSpec
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Symbols
 from transduce.recipe.decoding import check_decoding
 from transduce.recipe.presets import PRESETS, Values, all_presets, find_preset
 from transduce.recipe.recipe_values import (
@@ -19,10 +22,10 @@ from transduce.recipe.recipe_values import (
     read_yaml,
     without_corpora,
 )
-from transduce.search import Decoding
+from transduce.search.beam import Decoding
 from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
-from transduce.training import Training
+from transduce.training.spec import Training
 
 if TYPE_CHECKING:
     from transduce.recipe.starting_point import StartingPoint

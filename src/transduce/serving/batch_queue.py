@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import NamedTuple, TypeVar
 
-from transduce.search import SearchStoppedError
+from transduce.search.cancellation import SearchStoppedError
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from transduce.documents.sentence_splitter import load_segment
-from transduce.model_directory import Model
+from transduce.model_directory.model import Model
 from transduce.runtime.signals import raise_on_signals
 from transduce.serving.application import create_application
 from transduce.serving.batch_queue import BatchQueue

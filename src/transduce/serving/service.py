@@ -9,7 +9,7 @@ from typing import TypeVar
 from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
 
-from transduce.search import SearchStoppedError
+from transduce.search.cancellation import SearchStoppedError
 from transduce.serving.batch_queue import Ticket
 from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of

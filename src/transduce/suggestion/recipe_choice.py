@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.corpus import PreparedCorpus, check_files, read_byte_pairs
+from transduce.corpus.readers import check_files, read_byte_pairs
+from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.evaluation.validation import ValidationScore
-from transduce.recipe import Recipe, from_values
+from transduce.recipe.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
 from transduce.settings import merged
@@ -26,7 +27,7 @@ from transduce.trainer.build import count_steps
 from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds, whole_steps
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
-from transduce.training import Training
+from transduce.training.spec import Training
 
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
 FEW_STEPS = 50  # of a probe, whose loss is hardly that of a trained model

@@ -6,26 +6,26 @@ from collections.abc import Callable
 import torch
 
 from transduce import __version__
-from transduce.corpus import Planner, PreparedCorpus, read_parallel_text, tag_ids
+from transduce.corpus.learning import tag_ids
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.planner import Planner
+from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.evaluation.validation import JointValidation, Validation
-from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import set_word_flags
-from transduce.recipe import Recipe
+from transduce.model.translation_model import TranslationModel
+from transduce.model_directory.model import set_word_flags
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, describe_environment, gpu_memory, has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.storage.checksums import checksums_of_files
 from transduce.text.token_vocabulary import subwords_files
 from transduce.trainer.checkpoints import TrainingEnvironment
-from transduce.training import (
-    Adam,
-    Optimiser,
-    Precision,
-    Training,
-    TrainingObjective,
-    flat_optimiser,
-    micro_batches_on_gpu,
-)
+from transduce.training.fitting import micro_batches_on_gpu
+from transduce.training.muon import flat_optimiser
+from transduce.training.objective import TrainingObjective
+from transduce.training.optimiser import Adam, Optimiser
+from transduce.training.precision import Precision
+from transduce.training.spec import Training
 
 
 def build_optimiser(

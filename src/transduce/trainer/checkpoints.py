@@ -25,7 +25,10 @@ from transduce.storage.checksums import Checksums, checksums_of_files, find_dama
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.training_state import VERSION, SavedState, TrainingState
-from transduce.training import Optimiser, Precision, StepRecord, Training
+from transduce.training.loop import StepRecord
+from transduce.training.optimiser import Optimiser
+from transduce.training.precision import Precision
+from transduce.training.spec import Training
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 

@@ -12,18 +12,20 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from transduce.corpus import check_files, check_tags
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.corpus.learning import check_tags
+from transduce.corpus.readers import check_files
 from transduce.evaluation.validation import ValidationResult
-from transduce.model_directory import Model
-from transduce.recipe import Recipe
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
 from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
 from transduce.trainer.trainer import Trainer
-from transduce.training import StepRecord, Training
+from transduce.training.loop import StepRecord
+from transduce.training.spec import Training
 
 MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count

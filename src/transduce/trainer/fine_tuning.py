@@ -11,11 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from transduce.corpus import earlier_description
+from transduce.corpus.store.store_description import earlier_description
 from transduce.evaluation.test_scores import request_for_corpus, score_test
 from transduce.evaluation.validation import ValidationScore
-from transduce.model_directory import Model, fingerprint, write_card_section
-from transduce.recipe import Recipe, load
+from transduce.model_directory.manifest import fingerprint
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import write_card_section
+from transduce.recipe.recipe import Recipe, load
 from transduce.recipe.starting_point import StartingPoint
 from transduce.runtime.distributed import restart_count
 from transduce.settings import Spec, check_version, parse_json, validated

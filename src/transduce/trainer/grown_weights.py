@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from transduce.model import ModelSpec, Vocabulary, build_without_weights
-from transduce.model_directory import Model, weights_of
+from transduce.model.spec import ModelSpec
+from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model_directory.model import Model, weights_of
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import TreeSymbols

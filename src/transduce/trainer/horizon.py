@@ -15,10 +15,11 @@ begins a new window; a plan needs a window of 5 % of the minutes.
 The training state keeps the plan, so that a training that resumes goes on with the same rates.
 """
 
-from transduce.corpus import Planner
+from transduce.corpus.planner import Planner
 from transduce.trainer.build import count_steps
 from transduce.trainer.training_state import Horizon, TrainingState
-from transduce.training import EndingSchedule, Training
+from transduce.training.schedule import EndingSchedule
+from transduce.training.spec import Training
 
 PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned, and planned again
 MIN_WINDOW = 0.05  # share of the minutes over which a pace is measured, at least

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus import ParallelText
+from transduce.corpus.parallel_text import ParallelText
 from transduce.evaluation.validation import ValidationResult, perplexity
 from transduce.storage.atomic import flush_to_disk
 from transduce.trainer.trackers import BackgroundTracker
-from transduce.training import StepRecord
+from transduce.training.loop import StepRecord
 
 METRICS_LOG = "metrics.jsonl"
 

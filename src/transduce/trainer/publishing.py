@@ -15,21 +15,18 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from transduce.corpus import CorpusPart, DataSpec, PreparedCorpus, Report, pairs_of_directions
+from transduce.corpus.checks import Report
+from transduce.corpus.data import DataSpec
+from transduce.corpus.mixture import pairs_of_directions
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.corpus.token_store import CorpusPart
 from transduce.evaluation.validation import ValidationResult, ValidationScore
-from transduce.model import Vocabulary
-from transduce.model_directory import (
-    CARD,
-    RECIPE,
-    Config,
-    Model,
-    TrainedDirection,
-    Weights,
-    check_new_or_empty,
-    write_model,
-    write_new_model,
-)
-from transduce.recipe import Recipe, dump, read_resolved_recipe
+from transduce.model.translation_model import Vocabulary
+from transduce.model_directory.config import Config, TrainedDirection, Weights
+from transduce.model_directory.manifest import CARD, RECIPE
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import check_new_or_empty, write_model, write_new_model
+from transduce.recipe.recipe import Recipe, dump, read_resolved_recipe
 from transduce.runtime.distributed import ProcessGroup
 from transduce.settings import Spec, merged, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
@@ -37,7 +34,8 @@ from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.training_state import TrainingState
-from transduce.training import Optimiser, average_weights
+from transduce.training.averaging import average_weights
+from transduce.training.optimiser import Optimiser
 
 SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen
 

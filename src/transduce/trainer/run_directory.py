@@ -6,8 +6,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from transduce.model_directory import RECIPE, has_model, recipe_was_edited, write_recipe
-from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
+from transduce.model_directory.manifest import RECIPE, has_model
+from transduce.model_directory.writing import recipe_was_edited, write_recipe
+from transduce.recipe.recipe import Recipe, dump, read_resolved_recipe, without_training_paths
+from transduce.recipe.recipe_values import LARGEST
 from transduce.storage.atomic import atomic_write_text, unfinished_path
 from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
 

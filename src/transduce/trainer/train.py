@@ -6,16 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus import (
-    PreparedCorpus,
-    check_files,
-    check_tags,
-    micro_batches_per_step,
-    open_store,
-)
-from transduce.corpus import prepare as prepare_corpus
-from transduce.model_directory import Model
-from transduce.recipe import Recipe
+from transduce.corpus.learning import check_tags
+from transduce.corpus.planner import micro_batches_per_step
+from transduce.corpus.readers import check_files
+from transduce.corpus.store.preparation import PreparedCorpus, open_store
+from transduce.corpus.store.preparation import prepare as prepare_corpus
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
 from transduce.runtime.signals import StoppedTogether
@@ -32,7 +29,7 @@ from transduce.trainer.run_directory import (
 )
 from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_trackers
 from transduce.trainer.trainer import Trainer, TrainResult
-from transduce.training import StepRecord
+from transduce.training.loop import StepRecord
 
 Say = Callable[[str], None]
 

@@ -13,12 +13,14 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, PreparedCorpus
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.evaluation.validation import ValidationResult
-from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model, Weights, set_word_flags
-from transduce.recipe import Recipe
+from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model_directory.config import Weights
+from transduce.model_directory.model import Model, set_word_flags
+from transduce.recipe.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.memory import is_out_of_memory
 from transduce.runtime.progress import track
@@ -40,16 +42,11 @@ from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.publishing import PublishedModel
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.training_state import TrainingClock, TrainingState
-from transduce.training import (
-    DivergenceDetector,
-    Precision,
-    SkippedSteps,
-    StepRecord,
-    TrainingObjective,
-    check_memory,
-    count_rollback,
-    training_steps,
-)
+from transduce.training.divergence import DivergenceDetector, SkippedSteps, count_rollback
+from transduce.training.fitting import check_memory
+from transduce.training.loop import StepRecord, training_steps
+from transduce.training.objective import TrainingObjective
+from transduce.training.precision import Precision
 
 RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
 

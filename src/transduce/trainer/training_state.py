@@ -5,11 +5,14 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ConfigDict
 
-from transduce.corpus import Position
+from transduce.corpus.planner import Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.progress import WorkTime
 from transduce.settings import Spec, check_version, validated
-from transduce.training import EndingSchedule, SkippedSteps, StepRecord, Training
+from transduce.training.divergence import SkippedSteps
+from transduce.training.loop import StepRecord
+from transduce.training.schedule import EndingSchedule
+from transduce.training.spec import Training
 
 
 class Horizon(NamedTuple):

@@ -5,8 +5,6 @@ from typing import NamedTuple
 from transduce.training.loop import StepRecord
 from transduce.training.precision import Precision
 
-__all__ = ["DivergedError", "DivergenceDetector", "SkippedSteps", "count_rollback"]
-
 MAX_SKIPS_IN_A_ROW = 5  # this number of skipped steps rolls back to the weights of the last checkpoint
 MAX_ROLLBACKS = 3  # without a checkpoint saved in between; then the training has diverged
 

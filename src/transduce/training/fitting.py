@@ -9,16 +9,15 @@ import math
 import numpy as np
 import torch
 
-from transduce.corpus import MicroBatch, Planner, micro_batches_per_step
-from transduce.model import Transformer, TranslationModel
+from transduce.corpus.planner import MicroBatch, Planner, micro_batches_per_step
+from transduce.model.transformer import Transformer
+from transduce.model.translation_model import TranslationModel
 from transduce.runtime.memory import is_out_of_memory
 from transduce.training.loop import forward_backward
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
-
-__all__ = ["check_memory", "compile_shapes", "micro_batches_on_gpu"]
 
 MEMORY_SHARE = 0.8  # of the GPU's memory that a step may take; validations and fragments take the rest
 PARAMETER_BYTES = 18  # float32 weight, gradient and two moments, and a copy in half precision

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["Layout", "check_shapes"]
-
 ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
 
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transduce.corpus import MicroBatch, PlannedStep, Planner, Position
+from transduce.corpus.planner import MicroBatch, PlannedStep, Planner, Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.text.subwords import END
 from transduce.training.objective import TrainingObjective

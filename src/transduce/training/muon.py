@@ -19,8 +19,6 @@ from transduce.settings import Spec
 from transduce.training.layout import Layout
 from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam
 
-__all__ = ["FlatMuon", "Muon", "flat_optimiser", "orthogonal"]
-
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come near 1 in few iterations
 ITERATIONS = 5
 

@@ -8,8 +8,8 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Loss, Smoothing
+from transduce.model.translation_model import TranslationModel
 from transduce.settings import Spec
 
 

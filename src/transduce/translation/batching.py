@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.model import TranslationModel
 from transduce.model.attention import MultiHeadAttention
+from transduce.model.translation_model import TranslationModel
 from transduce.text.token_vocabulary import TokenVocabulary
 
 # Subwords of a line. The attention weights of a line grow with the square of its length: a model with eight heads has

@@ -16,7 +16,7 @@ from pydantic import Field
 from sacrebleu.metrics.chrf import CHRF
 
 from transduce.measure.calibration import ReliabilityCurve, fit_isotonic, reliability_curve
-from transduce.model_directory import fingerprint
+from transduce.model_directory.manifest import fingerprint
 from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file

@@ -32,27 +32,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.model import Attention, Symbols, TransformerModel, TranslationModel
+from transduce.model.attention import Attention
 from transduce.model.cpu_stepper import WeightsRecord, cpu_stepper, is_compiled
+from transduce.model.transformer import TransformerModel
+from transduce.model.translation_model import Symbols, TranslationModel
 from transduce.runtime.device import count_forks
-from transduce.search import (
-    Ensemble,
-    ForcedPrefix,
-    Hypothesis,
-    NoRepeatedNgrams,
-    SearchProblem,
-    Stepper,
-    StopCheck,
-    StoppableStepper,
-    TreeConstraint,
-    TreeRules,
-    beam_search,
-    forced_scores,
-    greedy_search,
-    pad_rows,
-    sample,
-)
 from transduce.search.ahead_of_time import compile_search
+from transduce.search.beam import Hypothesis, beam_search
+from transduce.search.cancellation import StopCheck, StoppableStepper
+from transduce.search.greedy_and_sampling import greedy_search, sample
+from transduce.search.stepper import SearchProblem, Stepper, forced_scores, pad_rows
+from transduce.search.tree_constraint import TreeConstraint, TreeRules
+from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.runtime.progress import track
-from transduce.search import MIN_EXTRA_LENGTH
+from transduce.search.tree_constraint import MIN_EXTRA_LENGTH
 from transduce.text.tree_repair import flat_tree, repair_tree
 from transduce.text.trees import Tree, format_tree, unescape_word
 from transduce.translation.engine import TranslationPrecision

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.search import Hypothesis
+from transduce.search.beam import Hypothesis
 from transduce.text.token_vocabulary import TokenVocabulary
 
 

@@ -10,7 +10,8 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.search import Decoding, Sampling
+from transduce.search.beam import Decoding
+from transduce.search.greedy_and_sampling import Sampling
 from transduce.settings import merged, validated
 
 

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from operator import itemgetter
 from typing import TypeVar
 
-from transduce.search import SearchStoppedError, StopCheck
+from transduce.search.cancellation import SearchStoppedError, StopCheck
 
 Result = TypeVar("Result")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from transduce.model_directory import Config
+from transduce.model_directory.config import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
 

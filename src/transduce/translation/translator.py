@@ -13,13 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transduce.model import TranslationModel
 from transduce.model.cpu_stepper import WeightsRecord
-from transduce.model_directory import Config, Model, fingerprint
+from transduce.model.translation_model import TranslationModel
+from transduce.model_directory.config import Config
+from transduce.model_directory.manifest import fingerprint
+from transduce.model_directory.model import Model
 from transduce.runtime.device import choose_device, count_forks
 from transduce.runtime.memory import is_out_of_memory, run_by_halves
 from transduce.runtime.progress import track
-from transduce.search import Decoding, StopCheck
+from transduce.search.beam import Decoding
+from transduce.search.cancellation import StopCheck
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols

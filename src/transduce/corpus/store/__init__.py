@@ -29,14 +29,3 @@ are moved into place, and the new store.json is written last: without it there i
 `preparation` tells this from top to bottom. `encoding` reads and encodes pairs in batches, on all cores; memory does
 not grow with the corpora. The planner reads a store as a `transduce.corpus.token_store.TokenStore`.
 """
-
-from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare, verify_store
-from transduce.corpus.store.store_description import earlier_description
-
-__all__ = [
-    "PreparedCorpus",
-    "earlier_description",
-    "open_store",
-    "prepare",
-    "verify_store",
-]

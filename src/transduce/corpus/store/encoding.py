@@ -20,7 +20,7 @@ from transduce.corpus.learning import tag_ids
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
-from transduce.inspection import Check
+from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import ProgressRate, track
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file

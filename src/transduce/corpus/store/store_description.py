@@ -16,7 +16,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
-from transduce.inspection import NEEDS_LANGUAGES, Check
+from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 from transduce.settings import Spec
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file

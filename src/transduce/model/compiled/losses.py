@@ -14,8 +14,6 @@ from torch import Tensor
 from transduce.model.compiled.compilation import cached, compiled, summed
 from transduce.model.compiled.rows import Floats, exponential, maximum
 
-__all__ = ["row_losses"]
-
 _float = np.float32
 
 
