@@ -21,7 +21,7 @@ from random_documents import SENTENCES, WRITERS, random_pieces
 
 from transduce.documents.document import DocumentLanguages, TextFormat
 from transduce.documents.formats import read_document
-from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.sentence_translator import SentenceTranslator, translate_units
 
 
 def real_sentences(source_language: str) -> list[str]:
@@ -80,7 +80,7 @@ def main() -> None:
         measure([same(), reversing(), reversing(aligned=False)], each, options.seed, real_sentences("en"))
     if options.run:
         from transduce import Translator
-        from transduce.documents.translate_document import sentence_translator
+        from transduce.documents.sentence_translator import sentence_translator
 
         translator = Translator.load(options.run)
         config = translator.configs[0]

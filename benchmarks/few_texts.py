@@ -93,8 +93,8 @@ def main() -> None:
     for step in options.steps:
         settings = STEPS[step]
         if step == "back-translation":
-            made = ["--to", "en", "--sample", "--out", out / "synthetic.tsv"]
-            transduce("augment", out / "both-directions", out / "mono.de", *made, *threads)
+            made = ["--pairs", "backward", "--to", "en", "--sample", "--out", out / "synthetic.tsv"]
+            transduce("translate-corpus", out / "both-directions", out / "mono.de", *made, *threads)
         recipe = {
             **settings,
             "data": corpora(step, corpus, out, synthetic),

@@ -310,7 +310,7 @@ def try_document(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     if rng.random() < 0.8:
         content = mutate_bytes(content, rng, documents)[:20_000]
     (folder / "document").write_bytes(content)
-    command = ("translate", corpus.run, folder / "document", "--beam=1", "--format", kind.split()[0])
+    command = ("translate-document", corpus.run, folder / "document", "--beam=1", "--format", kind.split()[0])
     code, _, _ = run_command(folder, *command, "--out", folder / "out")
     if (code == 0) != (folder / "out").is_file():
         raise FindingError(f"{kind}: code {code}, and the output {'exists' if code else 'is missing'}")
@@ -320,7 +320,7 @@ def try_document(rng: random.Random, corpus: Corpus, folder: Path) -> None:
 
 def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Runs `translate` with unusual values of options."""
-    names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
+    names = ("beam", "n-best", "length-penalty", "temperature", "top-k", "top-p", "seed")
     names += ("threads", "device", "precision", "prefix", "out", "glossary", "no-repeat-ngram")
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
     values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
@@ -409,10 +409,10 @@ def try_pairs(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Damages text of which pairs are made, and the recipe of a student: each pair must have two sides."""
     text = b"\n".join(corpus.texts[0].split(b"\n")[: rng.randint(0, 8)])
     (folder / "mono").write_bytes(gzip_and_mutate(text, rng) if rng.random() < 0.2 else mutate_bytes(text, rng, [text]))
-    pairs, made = folder / "pairs.tsv", ["--greedy", f"--shard-lines={rng.choice((1, 3, 2000))}"]
-    code, _, _ = run_command(folder, "augment", corpus.run, folder / "mono", "--forward", "--out", pairs, *made)
+    pairs, made = folder / "pairs.tsv", ["--greedy", "--pairs=forward", f"--shard-lines={rng.choice((1, 3, 2000))}"]
+    code, _, _ = run_command(folder, "translate-corpus", corpus.run, folder / "mono", "--out", pairs, *made)
     if pairs.exists() and any(line.count(b"\t") != 1 for line in pairs.read_bytes().split(b"\n")[:-1]):
-        raise FindingError(f"augment ends with code {code}, and a pair has not two sides")
+        raise FindingError(f"translate-corpus ends with code {code}, and a pair has not two sides")
     changes = {"subwords.size": 300, "model.d_model": 16, "training.steps": 1, "training.batch_tokens": 512}
     changes[rng.choice(list(changes))] = rng.choice(VALUES)
     student = [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]

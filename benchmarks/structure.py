@@ -221,7 +221,7 @@ def choose_command(names: Sequence[str], inputs: Inputs, rng: random.Random) -> 
         "info": [["info", run], ["info", run, "--json"]],
         "translate": [["translate", run, option] for option in ("--beam=3", "--greedy", "--json", "--alignments")],
         "score": [["score", run, *files]],
-        "evaluate": [["evaluate", run, "--test", "spare", option] for option in ("--json", "--margin=3")],
+        "evaluate": [["evaluate", run, "--test", "spare", option] for option in ("--json", "--beam=3")],
         "average": [["average", run, "--out", inputs.folder / "out", "--last", rng.choice((1, 3))]],
         "prepare": [["train", inputs.recipe, "--prepare", "--out", run]],
         "train": [train],

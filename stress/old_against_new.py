@@ -224,7 +224,7 @@ def record_documents(models: Path, out: Path) -> None:
         document = out / "documents" / f"source{suffix}"
         document.write_bytes(write([random_pieces(rng, SENTENCES) for _ in range(6)]))
         arguments = [
-            "translate",
+            "translate-document",
             models / "demo",
             document,
             "--out",

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "transduce"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
+TWICE, COMMANDS, OPTIONS, DISTINCT = 7, 25, 17, 93
 ANY, TYPE_IGNORES = 610, 13  # in the whole package
 
 
@@ -54,6 +55,23 @@ def test_text_files_have_line_feeds_on_every_system(path: Path) -> None:
 def test_no_two_classes_share_a_name() -> None:
     names = Counter(name for path in MODULES for name in classes(path))
     assert not [name for name, count in names.items() if count > 1]
+
+
+def test_names_of_modules_occur_once() -> None:
+    """A name that occurs twice has to be read with its folder: lower the number when it sinks."""
+    names = Counter(path.stem for path in MODULES if path.stem not in ("__init__", "__main__"))
+    assert len([name for name, count in names.items() if count > 1]) <= TWICE
+
+
+def test_the_command_line_stays_small() -> None:
+    """Each command and each option is a decision that somebody has to make: lower the numbers when they sink."""
+    lines = (ROOT / "tests" / "commands" / "interface.tsv").read_text("utf-8").splitlines()
+    options = [line.split("\t")[:2] for line in lines if line.split("\t")[1].startswith("--")]
+    of_command = Counter(command for command, _ in options)
+    assert len({line.split("\t")[0] for line in lines}) <= COMMANDS
+    assert of_command.pop("translate") <= 24
+    assert max(of_command.values()) <= OPTIONS
+    assert len({name.partition("/")[0] for _, name in options}) <= DISTINCT
 
 
 def test_no_more_is_hidden_from_the_type_checker() -> None:

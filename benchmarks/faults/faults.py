@@ -169,7 +169,7 @@ def tasks(model: Path, corpus: Path) -> list[Task]:
         (folder / "out").write_bytes(b"old\n")
 
     text = str(corpus / "text.en")
-    bulk = ["translate", str(model), text, "--engine", "local", "--shard-lines", "10", "--greedy", "--device", "cpu"]
+    bulk = ["translate-corpus", str(model), text, "--shard-lines", "10", "--greedy", "--device", "cpu"]
     plain = ["translate", str(model), text, "--greedy", "--device", "cpu", "--overwrite", "--out"]
     train = ["train", str(corpus / "recipe.yaml"), "--device", "cpu", "--threads", "1", "--out"]
     return [

@@ -30,8 +30,6 @@ from transduce.translation.translator import Translator
 
 LINES = 17
 METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
-# Each line is a batch of its own, so that rounding does not depend on the cuts between shards.
-ALONE = ["--batch-tokens", 1]
 
 
 def with_models(job, runs):
@@ -53,8 +51,8 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translation(fluent, text):
-    """The translation of the text without --engine."""
-    return forked("translate", fluent, text, *ALONE).out
+    """The translation of the text by `transduce translate`."""
+    return forked("translate", fluent, text).out
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def job(fluent):
 
 
 def bulk_command(model, text, folder):
-    return ["translate", model, text, *ALONE, "--engine=local", "--shard-lines=5", "--out", folder / "out"]
+    return ["translate-corpus", model, text, "--shard-lines=5", "--out", folder / "out"]
 
 
 class RecordingEngine:
@@ -100,19 +98,14 @@ def shards(out):
     "options",
     [
         [],
-        ["--scores"],
-        ["--n-best", 2, "--beam", 3],
-        ["--json", "--alignments"],
-        ["--alignments", "--greedy"],
+        ["--beam", 3],
+        ["--greedy"],
         ["--sample", "--seed", 3, "--top-k", 9],
-        ["--prefix", "PREFIX", "--scores"],
         ["--precision", "int8"],
     ],
 )
-def test_output_equals_that_without_an_engine(fluent, text, tmp_path, command, options):
-    (tmp_path / "prefix").write_text("gip\n\nlwo gip\n" + "\n" * (LINES - 4) + "nag\n")
-    options = [tmp_path / "prefix" if option == "PREFIX" else option for option in options]
-    code, whole, _ = command("translate", fluent, text, *ALONE, *options)
+def test_output_equals_that_of_translate(fluent, text, tmp_path, command, options):
+    code, whole, _ = command("translate", fluent, text, *options)
     assert code == 0
     code, stdout, stderr = command(*bulk_command(fluent, text, tmp_path), *options)
     assert (code, stdout) == (0, "")
@@ -543,27 +536,23 @@ def test_two_at_once_are_refused(job, text, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["TEXT"], "name the output with --out"),
-        (["--out", "OUT"], "name it after the model"),
-        (["RUN", "--out", "OUT"], "is a model; with --engine the last path is the text"),
+        (["TEXT"], "Missing option '--out'"),
+        (["--out", "OUT"], "name a file or a folder after the model"),
+        (["RUN", "--out", "OUT"], "is a model; the last path is the text"),
         (["nowhere", "--out", "OUT"], "nowhere: no such file"),
         (["TEXT", "--out", "TEXT"], "already exists"),
-        (["TEXT", "--out", "OUT", "--actors", "2"], "--actors 2: it is for --engine ray"),
-        (["TEXT", "--out", "OUT", "--prefix", "SHORT"], "has 1 lines, "),
         (["BINARY", "--out", "OUT", "--shard-lines", "2"], "binary: line 4 is not UTF-8"),
         (["MARKUP", "--out", "OUT", "--shard-lines", "2"], "markup: line 3 is markup"),
         (["EMPTY", "--out", "OUT"], "a folder without files"),
         (["NESTED", "--out", "OUT"], "deep is no file"),
         (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
         (["NESTED/deep", "--out", "NESTED/deep/de"], "would be taken for one of its texts"),
-        (["PIPE", "--out", "OUT"], "a pipe or a device; with --engine a text is read twice"),
-        (["NESTED/deep", "--out", "OUT", "--prefix", "SHORT"], "is a file; the text is a folder"),
+        (["PIPE", "--out", "OUT"], "a pipe or a device; a corpus is read twice"),
         (["TEXT", "--out", "OUT", "--device", "tpu"], "choose auto, cpu or cuda"),
         (["TEXT", "--out", "."], "--out .: name the file or the folder itself"),
     ],
 )
 def test_refusals(fluent, text, tmp_path, command, arguments, message):
-    (tmp_path / "short").write_text("one\n")
     (tmp_path / "binary").write_bytes(b"a\nb\nc\n\xff\n")
     (tmp_path / "markup").write_bytes(b"a\nb\n<seg id=1>\n")
     os.mkfifo(tmp_path / "pipe")
@@ -571,21 +560,14 @@ def test_refusals(fluent, text, tmp_path, command, arguments, message):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "nested" / "deep" / "a").write_text("owl\n")
     paths = {"TEXT": str(text), "RUN": str(fluent), "OUT": str(tmp_path / "out")}
-    paths |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "pipe", "empty", "nested")}
+    paths |= {name.upper(): str(tmp_path / name) for name in ("binary", "markup", "pipe", "empty", "nested")}
     arguments = [re.sub("^[A-Z]+", lambda match: paths[match[0]], argument) for argument in arguments]
     before = text.read_bytes()
-    code, stdout, stderr = command("translate", fluent, *arguments, "--engine", "local")
+    code, stdout, stderr = command("translate-corpus", fluent, *arguments)
     assert (code, stdout) == (2, "")
     assert message in stderr
     assert text.read_bytes() == before
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("option", ["--shard-lines", "--actors"])
-def test_options_of_bulk_need_an_engine(fluent, text, command, option):
-    code, stdout, stderr = command("translate", fluent, text, option, 2)
-    assert (code, stdout) == (2, "")
-    assert f"{option} 2: it is for --engine" in stderr
 
 
 def test_an_output_that_cannot_be_written(job, text, tmp_path):
@@ -641,7 +623,7 @@ def test_an_empty_line_is_never_too_long(job, tmp_path):
 
 def test_a_link_remains_a_link(fluent, text, translation, tmp_path, command):
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    code, _, _ = command("translate", fluent, text, "--out", tmp_path / "link", "--engine", "local")
+    code, _, _ = command("translate-corpus", fluent, text, "--out", tmp_path / "link")
     assert code == 0
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "out").read_text() == translation

@@ -71,7 +71,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
     assert len(killed) == 2
     assert any("done at attempt 2; before, the actor died" in line for line in messages), messages
     assert "actors: 2, threads each: 1" in messages
-    assert out.read_text() == forked("translate", fluent, text, "--beam=2", "--batch-tokens=1").out
+    assert out.read_text() == forked("translate", fluent, text, "--beam=2").out
     assert printed.getvalue() == ""
     assert not sys.modules["ray"].is_initialized()
 
@@ -149,7 +149,7 @@ def test_a_model_a_device(job, machines, device, threads, most_actors, descripti
     ("device", "threads", "actors", "message"),
     [
         ("cuda", None, 1, "Ray sees no GPU"),
-        ("cuda:1", None, 1, "with --engine ray, choose auto, cpu or cuda"),
+        ("cuda:1", None, 1, "with --actors, choose auto, cpu or cuda"),
         ("auto", 9, 1, "--threads 9: no machine of the Ray cluster has more than 8 cores"),
         ("auto", 2, 5, "--actors 5: the Ray cluster has room for 4"),
     ],

@@ -45,7 +45,7 @@ def bash_script(folder: Path) -> str:
     ("words", "completions"),
     [
         (["transduce", ""], list(VERBS)),
-        (["transduce", "tr"], ["train", "translate"]),
+        (["transduce", "tr"], ["train", "translate", "translate-corpus", "translate-document"]),
         (["transduce", "translate", "--pre"], ["--prefix", "--precision"]),
         (["transduce", "translate", "--precision", "b"], ["bfloat16"]),
         (["transduce", "nonsense", "b"], ["bench"]),  # and no traceback

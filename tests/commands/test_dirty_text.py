@@ -110,10 +110,10 @@ def test_messages_never_go_to_standard_output(tmp_path):
 def test_output_is_utf8_in_every_locale(tmp_path):
     (tmp_path / "naïve").mkdir()
     run = os.fsencode(tmp_path) + b"/na\xefve \xc3\xbc"
-    command = [sys.executable, "-m", "transduce", "embedded", "--split=test", b"--out=" + run]
+    command = [sys.executable, "-m", "transduce", "fetch", "embedded", b"--out=" + run]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
     ended = subprocess.run(command, capture_output=True, timeout=60, env=environment)
-    assert (ended.returncode, ended.stdout.split(b"\n")[0]) == (0, run + b"/source.en")
+    assert (ended.returncode, ended.stdout.split(b"\n")[0]) == (0, run + b"/embedded/train/source.en")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_output_is_utf8_in_every_locale(tmp_path):
     [
         (["--beam=9999999999"], "`beam` is 9999999999"),
         (["--length-penalty=1e9"], "`length_penalty` is"),
-        (["--margin=nan"], "finite"),
+        (["--length-penalty=nan"], "finite"),
         (["--sample", "--temperature=inf"], "finite"),
         (["--sample", f"--seed={'9' * 30}"], "--seed"),
     ],

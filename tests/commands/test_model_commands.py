@@ -57,7 +57,7 @@ def test_one_line_in_is_one_line_out(fluent, lines, translations, tmp_path):
     assert plain[2] == plain[-1] == ""
     assert [*plain[:2], *plain[4:-1]] == [translation.text for translation in translations]
     (tmp_path / "windows.txt").write_bytes("\r\n".join(texts).encode())
-    assert run("translate", fluent, tmp_path / "windows.txt", "--batch-tokens", 1).split("\n") == plain
+    assert run("translate", fluent, tmp_path / "windows.txt").split("\n") == plain
 
 
 def test_to_a_file(fluent, micro, translations, tmp_path):
@@ -145,7 +145,6 @@ def test_top_p_limits_the_tokens_that_are_drawn(fluent, micro, command):
         ("--beam=1", {"beam": 1}),
         ("--length-penalty=0", {"length_penalty": 0.0}),
         ("--length-penalty=5", {"length_penalty": 5.0}),
-        ("--margin=0.1", {"margin": 0.1}),
     ],
 )
 def test_options_change_the_search(fluent, micro, lines, translator, translations, command, option, changed):
@@ -184,7 +183,7 @@ def test_several_models_are_an_ensemble_in_every_command(ensemble, micro, lines,
         (["--greedy", "--n-best", "2"], "only a beam has several translations"),
         (["--greedy", "--sample"], "choose one"),
         (["--seed", "0"], "--seed 0: it is for --sample; leave it out"),
-        (["--greedy", "--margin", "3"], "--margin 3.0: it is for a beam search; leave it out"),
+        (["--greedy", "--length-penalty", "3"], "--length-penalty 3.0: it is for a beam search; leave it out"),
         (["--sample", "--beam", "4"], "--beam 4: it is for a beam search; leave it out"),
         (["--alignments", "--scores"], "add --json"),
         (["--alignments", "--n-best", "2"], "add --json"),
@@ -226,20 +225,20 @@ def test_evaluating_an_unknown_test_set(fluent, micro):
     assert "5 lines and" in ended.error
 
 
-def test_evaluating_in_a_given_language(fluent, command):
-    options = ["--test", "spare", "--metric", "bleu-paper", "--language", "en"]
-    code, printed, _ = command("evaluate", fluent, *options)
+def test_evaluating_is_a_search_with_the_options_of_translating(fluent, micro, command, tmp_path):
+    code, greedy, _ = command("translate", fluent, micro / "test.en", "--beam", 1)
     assert code == 0
-    assert "paper-en-" in printed
+    code, printed, _ = command("evaluate", fluent, "--test", "spare", "--beam", 1, "--json", "--out", tmp_path / "out")
+    assert (code, (tmp_path / "out").read_text()) == (0, greedy)
+    assert json.loads(printed)["decoding"]["beam"] == 1
 
 
-def test_a_folder_of_text_needs_an_engine(fluent, tmp_path, command):
+def test_a_folder_of_text_is_a_corpus(fluent, tmp_path, command):
     (tmp_path / "texts").mkdir()
     code, printed, error = command("translate", fluent, tmp_path / "texts")
     assert (code, printed) == (2, "")
     assert (
-        f"{tmp_path / 'texts'} is no model; name a file of text (`transduce translate --engine local` takes folders)"
-        in error
+        f"{tmp_path / 'texts'} is no model; name a file of text (`transduce translate-corpus` takes folders)" in error
     )
 
 
@@ -249,11 +248,6 @@ def test_a_missing_run_is_not_reported_as_a_missing_recipe(tmp_path, command, ve
     code, printed, error = command(*(str(missing) if word == "RUN" else word for word in verb))
     assert (code, printed) == (2, "")
     assert f"there is no model directory {missing}" in error
-
-
-def test_an_infinite_margin_switches_it_off(fluent, micro, translations, command):
-    code, printed, _ = command("translate", fluent, micro / "test.en", "--margin", "inf")
-    assert (code, printed) == (0, "".join(f"{translation.text}\n" for translation in translations))
 
 
 def test_weights_have_the_permissions_of_the_recipe(fluent):

@@ -1,8 +1,10 @@
 """Output files and threads are checked before the work; a file of results is the old one or the new one, whole."""
 
 import contextlib
+import itertools
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import torch
 from micro_run import forked
 from transduce.commands import main
 from transduce.commands.output import write_output
-from transduce.embedded import FILES
+from transduce.embedded import FILES, SPLITS
 from transduce.pages import draw_attention
 from transduce.recipe.recipe import load
 from transduce.runtime.device import set_threads, training_numerics
@@ -60,7 +62,7 @@ def test_absurd_threads_are_refused_by_every_command(fluent, micro, tmp_path):
     for verb in (
         ["train", micro / "recipe.yaml", "--out", tmp_path / "run"],
         ["translate", fluent, micro / "test.en"],
-        ["translate", fluent, micro / "test.en", "--engine", "local", "--out", tmp_path / "out"],
+        ["translate-corpus", fluent, micro / "test.en", "--out", tmp_path / "out"],
         ["evaluate", fluent, "--test", "spare"],
         ["bench", "train", "--steps", 1],
     ):
@@ -85,7 +87,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(fluent, micro, tmp_p
     out = tmp_path / ("x" * (length - 5) + ".html")
     for verb in (
         ["translate", fluent, tmp_path / "text"],
-        ["translate", fluent, tmp_path / "text", "--engine", "local"],
+        ["translate-corpus", fluent, tmp_path / "text"],
         ["evaluate", fluent, "--test", "spare"],
         ["draw", fluent, "ant bee"],
     ):
@@ -103,22 +105,17 @@ def test_a_name_just_short_enough_is_written(fluent, micro, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_the_embedded_corpus_replaces_files_only_on_request(tmp_path, capsys):
-    command = ["embedded", "--split=test", "--count=2", f"--out={tmp_path}"]
-    for name in FILES:
-        (tmp_path / name).write_text("mine\n")
+def test_the_embedded_corpus_replaces_no_file(tmp_path, capsys):
+    for part, name in itertools.product(SPLITS, FILES):
+        path = tmp_path / "embedded" / part / name
+        path.parent.mkdir(parents=True)
+        path.write_text("mine\n")
         with pytest.raises(SystemExit) as leaving:
-            main(command)
+            main(["fetch", "embedded", f"--out={tmp_path}"])
         assert leaving.value.code == 2
-        assert f"{tmp_path / name}: the file exists already; add --overwrite" in capsys.readouterr().err
-        assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine\n")]
-        (tmp_path / name).unlink()
-    (tmp_path / "source.en").write_text("mine\n")
-    for more in (["--overwrite"], ["--overwrite"]):
-        with pytest.raises(SystemExit) as leaving:
-            main([*command, *more])
-        assert not leaving.value.code
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
+        assert f"{path}: the file exists already" in capsys.readouterr().err
+        assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine\n"]
+        shutil.rmtree(tmp_path / "embedded")
 
 
 @pytest.fixture

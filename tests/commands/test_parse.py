@@ -85,7 +85,7 @@ def test_evaluation_measures_the_trees_of_the_recipe_and_of_a_file(parser, treeb
     assert report["repaired"] == 0
     measured = run("measure", "--metric", "brackets", "--reference", "test.trees", out, "--json")
     assert json.loads(measured.stdout)["brackets"]["score"] == report["brackets"]["score"]
-    table = run("evaluate", parser, "--reference", "test.trees", "--unconstrained")
+    table = run("evaluate", parser, "--reference", "test.trees")
     assert table.exit_code == 0
     assert "repaired" in table.stdout
     assert "symbols/s" in table.stderr
@@ -124,9 +124,6 @@ def test_a_translator_is_no_parser_and_a_parser_no_translator(parser, trained):
     refused = run("parse", trained, given="owl\n")
     assert refused.exit_code == 2
     assert "use `transduce translate`" in refused.stderr
-    refused = run("evaluate", trained, "--test", "spare", "--unconstrained")
-    assert refused.exit_code == 2
-    assert "--unconstrained" in refused.stderr
     refused = run("translate", parser, given="owl\n")
     assert refused.exit_code == 2
     assert "use `transduce parse`" in refused.stderr
@@ -280,7 +277,7 @@ def test_a_parser_is_fine_tuned_with_trees_alone(parser, treebank, tmp_path):
     trees = "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NX (DT a) (NN capybara))) (. !))\n"
     trees += "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NP (DT a) (ZZ capybara))) (. .))\n"
     (treebank / "domain.trees").write_text(trees * 3)
-    (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}}")
+    (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}, test: {spare: {trees: test.trees}}}")
     options = ("--grow-vocabulary", 5, "--set", "training.steps=1", "--out", tmp_path / "next")
     tuned = run("train", treebank / "domain.yaml", "--from", parser, *options)
     assert tuned.exit_code == 0, tuned.output

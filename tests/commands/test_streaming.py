@@ -83,5 +83,5 @@ def test_lines_of_several_sentences_are_counted(fluent):
     assert (ended.code, ended.out.count("\n")) == (0, 4)
     assert ended.error.startswith(
         "2 lines seem to hold several sentences (the first: line 3); a line is translated as one sentence "
-        "(--format text splits them)\n"
+        "(`transduce translate-document` splits them)\n"
     )

@@ -38,7 +38,7 @@ def test_control_characters_are_escaped():
 
 
 def test_control_characters_are_escaped_only_on_a_terminal(tmp_path):
-    arguments = "embedded", "--split=test", "--count=1", f"--out={tmp_path}/a\x1b]0;title\x07"
+    arguments = "fetch", "embedded", f"--out={tmp_path}/a\x1b]0;title\x07"
     assert "\x1b]0;title\x07" in forked(*arguments).out
     script = tmp_path / "script.py"
     script.write_text("from transduce.commands import main\nmain()\n")
@@ -66,9 +66,9 @@ def test_devices_and_empty_files_are_written_to(tmp_path):
     check_writable(tmp_path / "fifo")
 
 
-def test_evaluate_has_a_margin(fluent):
-    report = json.loads(forked("evaluate", fluent, "--test", "spare", "--margin", 0.5, "--json").out)
-    assert report["decoding"]["margin"] == 0.5
+def test_evaluate_has_a_length_penalty(fluent):
+    report = json.loads(forked("evaluate", fluent, "--test", "spare", "--length-penalty", 0.5, "--json").out)
+    assert report["decoding"]["length_penalty"] == 0.5
 
 
 def test_tables_align_numbers_right_and_text_left():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from transduce.documents import translate_document
+from transduce.documents import sentence_translator
 from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator
 
@@ -32,7 +32,7 @@ def test_loops_in_documents_are_counted(fluent, tmp_path, command, monkeypatch):
     page.write_text("<p>ant bee cat</p><p>ant bee cat</p><p>dog</p>")
     code, _, error = command("translate", fluent, page, "--out", out)
     assert (code, "again and again" in error) == (0, False), error
-    monkeypatch.setattr(translate_document, "is_loop", lambda output, source: source != "dog")
+    monkeypatch.setattr(sentence_translator, "is_loop", lambda output, source: source != "dog")
     code, _, error = command("translate", fluent, page, "--out", out, "--overwrite")
     message = "1 translation repeats the same text again and again; --no-repeat-ngram 4 breaks such loops"
     assert (code, message in error) == (0, True), error
@@ -68,7 +68,3 @@ def test_the_ban_of_the_recipe_is_kept_and_switched_off(micro, text, tmp_path, c
     assert with_ban != free
     code, _, error = command("export", tmp_path / "run", "--to", "marian", "--out", tmp_path / "export")
     assert (code, "no_repeat_ngram" in error) == (2, True), error
-
-
-def test_a_model_without_the_ban_has_no_such_key(trained):
-    assert "no_repeat_ngram" not in json.loads((trained / "config.json").read_text())["decoding"]

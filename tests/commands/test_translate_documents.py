@@ -1,4 +1,4 @@
-"""`transduce translate` with documents: which format it chooses, what it writes, and what it refuses."""
+"""`transduce translate-document`: which format it chooses, what it writes, and what it refuses."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ WORDS = "ant bee {0} cat"
 
 
 def translate(*arguments: object, given: bytes = b"") -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["translate", *map(str, arguments)], input=given)
+    result = CliRunner().invoke(app, ["translate-document", *map(str, arguments)], input=given)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -45,25 +45,12 @@ def test_a_text_is_translated_sentence_by_sentence_one_line_for_each(fluent: Pat
     parts = translate(fluent, sentences)[1].split("\n")
     assert out == f"{parts[0]} {parts[1]}\n\n{parts[2]}\n  {{0}}\n"
     assert error == ""
-    lines = translate(fluent, text, "--lines")
-    assert lines[1] != out
-    assert "(--format text splits them)" in lines[2]
-    assert translate(fluent, text, "--scores")[1].startswith("1\t")
+    lines = CliRunner().invoke(app, ["translate", str(fluent), str(text)])
+    assert lines.stdout != out
+    assert "(`transduce translate-document` splits them)" in lines.stderr
     same = text.rename(tmp_path / "text.en")
-    assert translate(fluent, same) == lines
-    assert translate(fluent, same, "--format", "text")[1] == out
-
-
-def test_draws_for_sentences_do_not_depend_on_the_lines_that_are_read_at_once(
-    fluent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = [f"{one} {other} owl pig.\n" for one in ("ant", "bee", "cat") for other in ("dog", "eel", "fox")]
-    (tmp_path / "text.txt").write_text("".join(lines), "utf-8")
-    arguments = (fluent, tmp_path / "text.txt", "--sample", "--temperature", 9, "--seed", 7)
-    whole = translate(*arguments)
-    assert whole[0] == 0
-    monkeypatch.setattr("transduce.translation.translator.LOOKAHEAD", 2)
-    assert translate(*arguments) == whole
+    assert translate(fluent, same) == (0, out, "")
+    assert translate(fluent, given=same.read_bytes()) == (0, out, "")
 
 
 def test_json_on_standard_input(fluent: Path) -> None:
@@ -82,18 +69,11 @@ def test_a_document_without_text_is_written_as_it_is(fluent: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["page.html", "--lines"], "line 1 is markup, not text"),
-        (["page.html", "--lines", "--format", "html"], "name one of the two"),
-        (
-            ["page.html", "--format", "html", "--scores"],
-            "--scores or --n-best: it is for lines, and not for",
-        ),
         (["page.html", "--retranslate"], "--retranslate: html has no translations to replace"),
         (["page.html", "--format", "xliff"], "page.html: damaged XML"),
         (["page.html", "--format", "docx"], "name the translation with --out"),
         (["page.html", "--format", "docx", "--out", "new.docx"], "page.html: damaged DOCX"),
         (["empty.html"], "empty.html: the file is empty"),
-        (["page.html", "--engine", "local", "--out", "new"], "line 1 is markup, not text"),
     ],
 )
 def test_what_is_refused(
@@ -107,11 +87,19 @@ def test_what_is_refused(
     assert not (tmp_path / "new.docx").exists()
 
 
+@pytest.mark.parametrize("name", ["page.html", "notes.md", "texts.json", "captions.SRT"])
+def test_lines_of_a_document_are_not_translated_by_mistake(name: str, fluent: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("ant bee\n")
+    refused = CliRunner().invoke(app, ["translate", str(fluent), str(tmp_path / name)])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "`transduce translate-document` translates it" in refused.stderr
+
+
 def test_a_closed_standard_input_is_named(
     fluent: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(SystemExit) as leaving:
-        main(["translate", str(fluent), "--format", "html"])
+        main(["translate-document", str(fluent), "--format", "html"])
     assert leaving.value.code == 2
     assert "standard input is closed; name a file" in capsys.readouterr().err

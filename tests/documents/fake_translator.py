@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from transduce.documents.translate_document import SentenceTranslator
+from transduce.documents.sentence_translator import SentenceTranslator
 from transduce.translation.results import Translation
 
 

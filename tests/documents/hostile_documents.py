@@ -17,7 +17,7 @@ from small_documents import LANGUAGES, docx
 
 from transduce.documents.document import TextFormat, Unit
 from transduce.documents.formats import read_document
-from transduce.documents.translate_document import translate_units
+from transduce.documents.sentence_translator import translate_units
 
 TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 NUMBER = "%d"

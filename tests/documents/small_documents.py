@@ -7,7 +7,7 @@ from fake_translator import reversing
 
 from transduce.documents.document import DocumentLanguages, TextFormat
 from transduce.documents.formats import read_document
-from transduce.documents.translate_document import translate_units
+from transduce.documents.sentence_translator import translate_units
 
 LANGUAGES = DocumentLanguages("en", "de")
 

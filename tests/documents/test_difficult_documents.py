@@ -15,8 +15,8 @@ from transduce.documents.docx_document import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
 from transduce.documents.formats import read_document
 from transduce.documents.placeholders import split_placeholders
 from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
+from transduce.documents.sentence_translator import SentenceTranslator, translate_units
 from transduce.documents.tag_placement import split_pieces
-from transduce.documents.translate_document import SentenceTranslator, translate_units
 from transduce.translation.results import Translation
 
 TIMES = "00:00:01,000 --> 00:00:02,000"

@@ -10,8 +10,8 @@ from fake_translator import reversing, same
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
 from transduce.documents import string_tables
-from transduce.documents.document import DocumentLanguages, TextFormat
-from transduce.documents.formats import format_by_content, format_by_name, read_document
+from transduce.documents.document import DocumentLanguages, TextFormat, format_by_name
+from transduce.documents.formats import format_by_content, read_document
 
 XLIFF = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">\n'
@@ -48,7 +48,7 @@ def test_html_translates_text_and_attributes_and_keeps_every_other_byte() -> Non
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_html_in_its_declared_encoding(encoding: str) -> None:
-    from transduce.documents.translate_document import translate_units
+    from transduce.documents.sentence_translator import translate_units
 
     source = f'<meta charset="{encoding}"><p>h\u00e9 b</p>'.encode(encoding)
     document = read_document(source, TextFormat.HTML, LANGUAGES)
@@ -207,7 +207,7 @@ def test_docx_moves_formatting_and_keeps_fields() -> None:
 
 
 def test_a_docx_without_changes_is_the_same_text() -> None:
-    from transduce.documents.translate_document import translate_units
+    from transduce.documents.sentence_translator import translate_units
 
     document = read_document(docx("<w:p><w:r><w:t>One two.</w:t></w:r></w:p>"), TextFormat.DOCX, LANGUAGES)
     output = document.write(translate_units(document.units, same()).contents)

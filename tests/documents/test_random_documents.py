@@ -11,7 +11,7 @@ from random_documents import SENTENCES, WRITERS, random_pieces
 
 from transduce.documents.document import DocumentLanguages, TextFormat, plain
 from transduce.documents.formats import read_document
-from transduce.documents.translate_document import SentenceTranslator, translate_units
+from transduce.documents.sentence_translator import SentenceTranslator, translate_units
 
 
 def translated(kind: str, source: bytes, translator: SentenceTranslator) -> bytes:

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from transduce.embedded import SPLITS, Example, english_inflection, split, write
+from transduce.embedded import SPLITS, Example, count_derivations, english_inflection, split, write
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.embedded.grammar import Setting, any_clause, relative, sentence
 from transduce.embedded.held_out_pairs import Pairs, is_held_out, pairs_in
@@ -247,13 +247,8 @@ def test_word_by_word_uses_the_word_most_often_aligned() -> None:
     assert word_by_word(training, ["The zebra and Anna."]) == ["Die zebra und Anna."]
 
 
-def test_the_command_writes_a_split_or_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from transduce.commands.embedded import embedded
-
-    embedded(split="novel", out=tmp_path, seed=3, count=7)
+def test_a_split_is_written_with_another_seed(tmp_path: Path) -> None:
+    paths = write("novel", tmp_path, seed=3, count=7)
+    assert paths[0].name == "source.en"
     assert (tmp_path / "target.de").read_text(encoding="utf-8").count("\n") == 7
-    assert capsys.readouterr().out.split("\n")[0].endswith("source.en")
-    embedded(count_derivations=True)
-    assert int(capsys.readouterr().out) >= 10**9
-    with pytest.raises(ValueError, match="--out"):
-        embedded(split="test")
+    assert count_derivations() >= 10**9

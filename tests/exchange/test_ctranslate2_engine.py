@@ -151,9 +151,7 @@ def test_an_exported_folder_translates_without_the_run(run, text, tmp_path, comm
     ("options", "message"),
     [
         (["--sample"], "--engine ctranslate2 does not sample by our seeds"),
-        (["--margin", "2"], "--engine ctranslate2 has no threshold pruning"),
         (["--alignments"], "this engine returns no attention weights"),
-        (["--shard-lines", "5"], "--shard-lines 5: it is for --engine local or ray"),
     ],
 )
 def test_options_that_ctranslate2_lacks_are_refused(run, text, command, options, message):

@@ -35,7 +35,7 @@ def test_a_document_is_what_the_command_writes(server, command, fluent, tmp_path
     file = server.get(url)
     (tmp_path / "document").write_text(content, newline="")
     kind = {"html": "html", "MD": "markdown", "txt": "text"}[name.rpartition(".")[2]]
-    code, out, _ = command("translate", fluent, tmp_path / "document", "--format", kind)
+    code, out, _ = command("translate-document", fluent, tmp_path / "document", "--format", kind)
     assert code == 0
     assert file.text.replace("\r\n", "\n") == out.replace("\r\n", "\n")
     assert file.text.count("\r\n") == content.count("\r\n")

@@ -14,11 +14,11 @@ ASKED = {"q": "cat dog", "source": "en", "target": "de"}
 
 @pytest.fixture
 def command_translates(command, fluent, tmp_path):
-    """What `transduce translate` prints for a text of a format."""
+    """What `transduce translate-document` prints for a text of a format."""
 
     def printed(text, kind):
         (tmp_path / "text").write_bytes(text.encode())
-        code, out, error = command("translate", fluent, tmp_path / "text", "--format", kind)
+        code, out, error = command("translate-document", fluent, tmp_path / "text", "--format", kind)
         assert code == 0, error
         return out
 

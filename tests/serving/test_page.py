@@ -119,7 +119,7 @@ def test_parts_are_sentences_lines_with_placeholders_and_what_is_copied(server):
 
 
 def test_each_sentence_of_a_line_has_its_language_code(server, monkeypatch):
-    monkeypatch.setattr("transduce.documents.translate_document.codes_of", lambda vocabulary: {">>fra<<"})
+    monkeypatch.setattr("transduce.documents.sentence_translator.codes_of", lambda vocabulary: {">>fra<<"})
     parts = server.post("/v1/sentences", json={"text": ">>fra<< cat dog. the owl!\nmole", "source": "en"}).json()[
         "parts"
     ]

@@ -228,9 +228,15 @@ def test_checkpoints_leave_nothing_and_publish_no_foreign_file(tmp_path):
 # Every option that names an output file: the arguments of the command, and the file that it writes into `folder`.
 DOORS = {
     "translate": (["translate", "{fluent}", "{text}", "--out", "{out}"], "a"),
-    "translate, a document": (["translate", "{fluent}", "{text}", "--format", "markdown", "--out", "{out}"], "a"),
-    "translate, in bulk": (["translate", "{fluent}", "{text}", "--engine", "local", "--out", "{out}"], "a"),
-    "augment": (["augment", "{fluent}", "{text}", "--out", "{out}"], "a"),
+    "translate_document": (
+        ["translate-document", "{fluent}", "{text}", "--format", "markdown", "--out", "{out}"],
+        "a",
+    ),
+    "translate_corpus": (["translate-corpus", "{fluent}", "{text}", "--out", "{out}"], "a"),
+    "translate_corpus --pairs": (
+        ["translate-corpus", "{fluent}", "{text}", "--pairs", "forward", "--out", "{out}"],
+        "a",
+    ),
     "parse": (["parse", "{fluent}", "{text}", "--out", "{out}"], "a"),
     "evaluate": (["evaluate", "{fluent}", "--test", "spare", "--out", "{out}"], "a"),
     "draw": (["draw", "{fluent}", "owl", "--out", "{out}"], "a.html"),
@@ -241,35 +247,35 @@ DOORS = {
     "calibrate": (["calibrate", "{fluent}", "--draw", "{out}"], "a.html"),
     "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a"),
     "split": (["split", "{text}", "{text}", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.target"),
-    "embedded": (["embedded", "--split", "test", "--count", "2", "--out", "{folder}"], "alignments"),
+    "fetch": (["fetch", "embedded", "--out", "{folder}"], "embedded/train/source.en"),
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_the_second_command_is_refused(door, fluent, micro, tmp_path, command):
     arguments, name = DOORS[door]
-    (tmp_path / "folder").mkdir()
-    out = tmp_path / "folder" / name
-    values = {"fluent": fluent, "micro": micro, "text": micro / "test.en", "folder": out.parent, "out": out}
+    folder, out = tmp_path / "folder", tmp_path / "folder" / name
+    out.parent.mkdir(parents=True)
+    values = {"fluent": fluent, "micro": micro, "text": micro / "test.en", "folder": folder, "out": out}
     with output_lock(out):
         code, printed, error = command(*(argument.format(**values) for argument in arguments))
     assert (code, printed) == (2, "")
     assert f"{out}: {REFUSED}\n" in error
-    assert (files(out.parent), list(tmp_path.iterdir())) == ([], [out.parent])
+    assert (files(out.parent), list(tmp_path.iterdir())) == ([], [folder])
 
 
 # The doors of `check_writable`; the others resume what a stopped command has left.
-CHECKED_DOORS = [door for door in DOORS if door not in ("augment", "translate, in bulk")]
+CHECKED_DOORS = [door for door in DOORS if not door.startswith("translate_corpus")]
 
 
 @pytest.mark.parametrize("door", CHECKED_DOORS)
 def test_the_lines_of_a_stopped_command_are_not_removed(door, fluent, micro, tmp_path, command):
     arguments, name = DOORS[door]
-    (tmp_path / "folder").mkdir()
-    out = tmp_path / "folder" / name
+    folder, out = tmp_path / "folder", tmp_path / "folder" / name
+    out.parent.mkdir(parents=True)
     partial = out.with_name(f"{name}.partial")
     partial.write_text("finished")
-    values = {"fluent": fluent, "micro": micro, "text": micro / "test.en", "folder": out.parent, "out": out}
+    values = {"fluent": fluent, "micro": micro, "text": micro / "test.en", "folder": folder, "out": out}
     code, printed, error = command(*(argument.format(**values) for argument in arguments))
     assert (code, printed) == (2, "")
     assert f"{partial}: holds the lines of a stopped command; move it, or add --overwrite to replace it\n" in error
@@ -302,21 +308,21 @@ def test_every_output_option_is_a_door():
 
     folder = Path(transduce.commands.__file__).parent
     callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")} - {"output"}
-    assert callers == {door.split()[0].strip(",") for door in CHECKED_DOORS}
+    assert callers == {door.split()[0] for door in CHECKED_DOORS}
     writers = {path.stem for path in folder.glob("*.py") if "open_output(" in path.read_text("utf-8")}
     assert writers - {"output"} == {"line_windows", "parse", "score", "split", "suggest"}
 
 
-@pytest.mark.parametrize("verb", ["average", "prepare", "train", "export"])
+@pytest.mark.parametrize("verb", ["average", "train --prepare", "train", "export"])
 def test_the_second_command_of_a_directory_is_refused(verb, trained, micro, tmp_path, command):
     out = tmp_path / "out"
     commands = {
         "average": ["average", trained, "--last", 2, "--out", out],
-        "prepare": ["train", micro / "recipe.yaml", "--out", out, "--prepare"],
+        "train --prepare": ["train", micro / "recipe.yaml", "--out", out, "--prepare"],
         "train": ["train", micro / "recipe.yaml", "--out", out],
         "export": ["export", trained, "--to", "ctranslate2", "--out", out],
     }
-    with exclusive_lock(out if verb != "export" else tmp_path / ".out.exporting", verb):
+    with exclusive_lock(out if verb != "export" else tmp_path / ".out.exporting", "another"):
         code, printed, error = command(*commands[verb])
     assert (code, printed) == (2, ""), error
     assert "is at work in" in error

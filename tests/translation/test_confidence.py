@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from transduce.commands.options import Engine
-from transduce.commands.translate import _calibrated_run
+from transduce.commands.translate import calibrated_run
 from transduce.model_directory.manifest import fingerprint
 from transduce.recipe import corpora_of_run
 from transduce.text.names import Names
@@ -125,8 +125,8 @@ def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
         code, _, error = command(*arguments)
         assert (code, "has no recipe.yaml, as an imported model" in error) == (2, True), error
     with pytest.raises(ValueError, match="is an export, which has no calibration: name its run instead"):
-        _calibrated_run([tmp_path], [tmp_path], Engine.CTRANSLATE2)
-    assert _calibrated_run([run], [tmp_path], Engine.CTRANSLATE2) == run
+        calibrated_run([tmp_path], Engine.CTRANSLATE2)
+    assert calibrated_run([run], Engine.CTRANSLATE2) == run
     assert command("info", run, "--verify")[0] == 0
     fitted, picture = (run / "confidence.json").read_bytes(), tmp_path / "picture.svg"
     code, _, error = command("calibrate", run, "--draw", picture)

@@ -95,16 +95,16 @@ def share_of_equal(left, right):
 @pytest.mark.parametrize(("source", "target"), [("en", "de"), ("de", "en")])
 def test_each_direction_is_translated_and_the_tag_decides(both, folder, source, target):
     text, reference = folder / f"lines.{source}", (folder / f"lines.{target}").read_text("utf-8")
-    plain = run("translate", both, text, "--to", target, "--from", source)
+    plain = run("translate", both, text, "--to", target)
     assert plain.stderr == ""
     assert share_of_equal(plain.stdout, reference) >= 0.8
     other = run("translate", both, text, "--to", source)
     assert share_of_equal(other.stdout, reference) <= 0.4
-    for options in (
-        ["--precision", "int8", "--device", "cpu"],
-        ["--engine", "local", "--out", folder / f"out.{target}"],
+    for verb, *options in (
+        ["translate", "--precision", "int8", "--device", "cpu"],
+        ["translate-corpus", "--out", folder / f"out.{target}"],
     ):
-        result = run("translate", both, text, "--to", target, "--greedy", *options)
+        result = run(verb, both, text, "--to", target, "--greedy", *options)
         written = result.stdout or (folder / f"out.{target}").read_text("utf-8")
         assert share_of_equal(written, reference) >= 0.8
 
@@ -127,7 +127,7 @@ def test_score_evaluate_and_json_are_told_the_direction(both, folder):
     [
         ("name one with --to: de, en", ["translate", "lines.en"]),
         ("--to fr: .* it writes de, en", ["translate", "lines.en", "--to", "fr"]),
-        ("--from fr: .* its languages: de, en", ["translate", "lines.en", "--to", "de", "--from", "fr"]),
+        ("--from fr: .* its languages: de, en", ["translate-document", "lines.en", "--to", "de", "--from", "fr"]),
         ("--to de: it is recorded with the test set", ["evaluate", "--test", "seen-en-de", "--to", "de"]),
         ("names seen-en-de, seen-de-en, validation-en-de, validation-de-en", ["evaluate", "--test", "seen"]),
     ],
@@ -139,7 +139,7 @@ def test_what_is_missing_or_unknown_ends_with_2_and_the_list(both, folder, messa
 
 
 def test_a_direction_that_was_not_trained_is_named_zero_shot(both, folder):
-    result = run("translate", both, folder / "lines.en", "--to", "en", "--from", "en")
+    result = run("translate-document", both, folder / "lines.en", "--to", "en", "--from", "en")
     assert "note: en-en is zero-shot: the model was trained on de-en, en-de" in result.stderr
 
 
@@ -154,11 +154,11 @@ def test_python_loads_for_one_direction_and_turns_to_another(both, folder):
         Translator.load(both)
 
 
-def test_the_metrics_get_the_language_that_the_source_language_decides(both, folder, monkeypatch):
+def test_the_metrics_get_the_target_language(both, folder, monkeypatch):
     languages = []
     evaluate = importlib.import_module("transduce.commands.evaluate")
     monkeypatch.setattr(evaluate, "_checked_metrics", lambda metric, language: languages.append(language) or ["bleu"])
-    run("evaluate", both, "--source", folder / "lines.de", "--reference", folder / "lines.en", "--from", "de")
+    run("evaluate", both, "--source", folder / "lines.de", "--reference", folder / "lines.en", "--to", "en")
     assert languages == ["en"]
 
 
@@ -174,7 +174,7 @@ def test_models_of_an_ensemble_get_the_same_tags(both):
 
 
 def test_bench_is_told_the_direction_and_the_tag(both, folder):
-    options = ["--data", folder / "lines.de", "--steps", "1", "--from", "de"]
+    options = ["--data", folder / "lines.de", "--steps", "1", "--to", "en"]
     run("bench", "translate", both, *options)
     assert (
         "--tag news: the model was not trained"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from transduce import Translator
-from transduce.documents.translate_document import sentence_translator
+from transduce.documents.sentence_translator import sentence_translator
 from transduce.search.beam import Decoding, Hypothesis
 from transduce.search.cancellation import SearchStoppedError
 from transduce.text.glossary import Glossary

@@ -144,7 +144,6 @@ def test_the_command_says_how_many_terms_are_honoured(fluent, tmp_path, command)
     for options, message in (
         (["--n-best", 2], "leave --sample and --n-best out"),
         (["--prefix", tmp_path / "in.txt"], "--prefix"),
-        (["--engine", "local", "--out", tmp_path / "o"], "--glossary"),
     ):
         code, _, error = command(
             "translate", fluent, tmp_path / "in.txt", "--glossary", tmp_path / "terms.tsv", *options

@@ -82,7 +82,7 @@ class _ShardActor:
         """Returns the result of a shard, or its error as `refused` (ValueError, OSError) or `failed`."""
         if attempt > ATTEMPTS:
             message = f"{ATTEMPTS} actors died translating it, most likely because memory ran out; try fewer --actors, "
-            return {"failed": f"{_name_of(self.shards[number])}: {message}fewer --batch-tokens or fewer --shard-lines"}
+            return {"failed": f"{_name_of(self.shards[number])}: {message}or a smaller --beam"}
         try:
             return dict(self.translator.translate(self.shards[number])._asdict())
         except (ValueError, OSError) as error:
@@ -136,7 +136,7 @@ def _plan_actors(
         resources, room = {"num_cpus": threads}, sum(count // threads for count in cores)
         message = f"--threads {threads}: no machine of the Ray cluster has more than {max(cores, default=0)} cores"
     else:
-        raise ValueError(f"--device {job.device}: with --engine ray, choose auto, cpu or cuda")
+        raise ValueError(f"--device {job.device}: with --actors, choose auto, cpu or cuda")
     if not room:
         raise ValueError(message)
     if is_required and actors > room:
@@ -157,7 +157,7 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
         # Ray reads it when it is imported: on every system, as on macOS, its own cluster listens on loopback alone.
         if sys.modules.get("ray") and LOOPBACK_ALONE not in os.environ:
             raise ValueError(
-                "--engine ray: this program imported Ray earlier, whose own cluster would listen to other machines: "
+                "--actors: this program imported Ray earlier, whose own cluster would listen to other machines: "
                 f"set the environment variable {LOOPBACK_ALONE}=0 before the import, or RAY_ADDRESS to a cluster"
             )
         os.environ.setdefault(LOOPBACK_ALONE, "0")
@@ -165,9 +165,9 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
         import ray
         import ray.data
     except ImportError:
-        raise ValueError("--engine ray needs Ray: `pip install 'transduce[ray]'`; or use --engine local") from None
+        raise ValueError("--actors needs Ray: `pip install 'transduce[ray]'`; or leave it out") from None
     if ray.is_initialized():  # its shutdown at the end would end the program's own cluster too
-        raise ValueError("--engine ray: this program is connected to Ray already: call ray.shutdown() before")
+        raise ValueError("--actors: this program is connected to Ray already: call ray.shutdown() before")
     say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if is_verbose else logging.CRITICAL

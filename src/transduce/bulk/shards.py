@@ -103,9 +103,7 @@ def _cut_lines(path: Path, shard_lines: int) -> tuple[list[LineSpan], str]:
     Raises ValueError for a pipe, because each span is read again when it is translated.
     """
     if path.exists() and not path.is_file():
-        raise ValueError(
-            f"{path} is a folder, a pipe or a device; with --engine a text is read twice: save it as a file first"
-        )
+        raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is read twice: save it as a file first")
     spans: list[LineSpan] = []
     text_hash, before, offset = hashlib.sha256(), 0, 0
     with path.open("rb") as file:

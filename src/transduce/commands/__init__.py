@@ -16,12 +16,12 @@ from typer.models import CommandInfo
 
 from transduce.commands.console import escaped_on_terminal, flush_or_discard
 from transduce.commands.exit_codes import with_exit_codes
+from transduce.commands.options import spread
 
 GROUPS = {
     "Begin": {
         "demo": "Train on the embedded corpus, measure, translate or parse, and draw, in ten minutes.",
-        "embedded": "Write the English–German corpus that comes with the package.",
-        "fetch": "Download a public corpus that the recipes use.",
+        "fetch": "Download a public corpus that the recipes use, or write the one of this package.",
     },
     "Text": {
         "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
@@ -30,12 +30,13 @@ GROUPS = {
     "Train": {
         "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
         "train": "Train a recipe; the same command resumes a stopped training.",
-        "augment": "Make training pairs from text in one language, by translating it.",
         "distil": "Train a smaller model on the translations of a good one.",
         "average": "Average the weights of a run's checkpoints.",
     },
     "Translate and parse": {
         "translate": "Translate lines of text; several models are an ensemble.",
+        "translate-document": "Translate HTML, DOCX, subtitles and others, or text, sentence by sentence.",
+        "translate-corpus": "Translate large files shard by shard, also into pairs to train on.",
         "parse": "Parse sentences into trees; several models are an ensemble.",
         "score": "Print the log-probability of each given translation.",
         "calibrate": "Fit the confidence in a model's translations to its validation set.",
@@ -70,8 +71,8 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 def python_name(verb: str) -> str:
-    """Returns the name of a command's module and function: the verb, with an underscore where Python reserves it."""
-    return f"{verb}_" if keyword.iskeyword(verb) else verb
+    """Returns the name of a command's module and function: the verb in words that Python does not reserve."""
+    return f"{verb}_" if keyword.iskeyword(verb) else verb.replace("-", "_")
 
 
 class _Commands(TyperGroup):
@@ -97,7 +98,7 @@ class _Commands(TyperGroup):
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
-        info = CommandInfo(name=cmd_name, callback=with_exit_codes(function), help=VERBS[cmd_name])
+        info = CommandInfo(name=cmd_name, callback=with_exit_codes(spread(function)), help=VERBS[cmd_name])
         info.context_settings = CONTEXT_SETTINGS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 

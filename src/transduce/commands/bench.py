@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import aligned_table, say
-from transduce.commands.options import (
-    DeviceOption,
-    FromOption,
-    JsonOption,
-    PrecisionName,
-    SetOption,
-    TagOption,
-    ThreadsOption,
-    ToOption,
-    refuse_options,
-)
+from transduce.commands.options import JsonOption, MachineChoice, SetOption, TargetChoice, refuse_options
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -42,6 +32,9 @@ def bench(
     run: Annotated[
         Path | None, typer.Argument(help="A model directory: the model that translates, or whose recipe is trained.")
     ] = None,
+    *,
+    languages: TargetChoice,
+    machine: MachineChoice,
     preset: Annotated[str | None, typer.Option(help="The model to train; tiny if neither it nor RUN is given.")] = None,
     data: Annotated[
         str | None,
@@ -58,34 +51,27 @@ def bench(
         int | None, typer.Option(min=1, help="Subwords a side of the model to train; as in the text if not given.")
     ] = None,
     change: SetOption = [],  # noqa: B006
-    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once (8192).")] = None,
-    precision: Annotated[PrecisionName | None, typer.Option(help="Of products in translating (float32).")] = None,
-    to: ToOption = None,
-    source_language: FromOption = None,
-    tag: TagOption = None,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measures the speed of training steps, or of translating with a trained model."""
-    from transduce.runtime.device import set_up_device
-
-    chosen = set_up_device(device, threads, precision and precision.value)
-    request = {"to": to, "source_language": source_language, "tag": tag}
+    device = machine.set_up()
     if work == Work.TRAIN:
-        refuse_options({"--to": to, "--from": source_language, "--tag": tag}, "is for translating")
-        refuse_options({"--precision": precision}, "is for translating; --set training.precision=… is for training")
+        refuse_options({"--to": languages.to, "--tag": languages.tag}, "is for translating")
         refuse_options(
-            {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
+            {"--precision": machine.precision}, "is for translating; --set training.precision=… is for training"
         )
+        import torch
+
         from transduce.bench.training import bench_training
 
         recipe, name = _recipe(run, preset, data, change)
-        figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
+        figures = bench_training(
+            recipe, name, torch.device(device), steps or STEPS[device.split(":")[0]], say, vocabulary
+        )
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        options = {"device": str(chosen), "precision": (precision or PrecisionName.FLOAT32).value, **request}
-        figures = _bench_translating(run, data, steps or TRANSLATIONS, batch_tokens, **options)
+        options = {"device": device, "precision": machine.precision_name, **languages.request()._asdict()}
+        figures = _bench_translating(run, data, steps or TRANSLATIONS, **options)
     if as_json:
         print(json_text(figures, indent=2))
     else:
@@ -145,9 +131,7 @@ def _default_corpus() -> dict[str, Any]:
     return {"embedded": "train"}
 
 
-def _bench_translating(
-    run: Path | None, data: str | None, runs: int, batch_tokens: int | None, **options: Any
-) -> dict[str, Any]:
+def _bench_translating(run: Path | None, data: str | None, runs: int, **options: Any) -> dict[str, Any]:
     """Measures translating with a trained model; one with random weights would never end a sentence.
 
     `options` are those of `Translator.load`.
@@ -163,4 +147,4 @@ def _bench_translating(
     lines = read_lines(data) if data else [example.source for example in split("test")]
     translator = Translator.load(run, **options)
     method = SearchMethod(translator.decoding)
-    return bench_translating(translator, lines, str(run), runs, method, batch_tokens or BATCH_TOKENS)
+    return bench_translating(translator, lines, str(run), runs, method, BATCH_TOKENS)

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import (
-    DeviceOption,
-    OverwriteOption,
-    PrecisionName,
-    PrecisionOption,
-    ThreadsOption,
-)
+from transduce.commands.options import MachineChoice, OverwriteOption
 from transduce.commands.output import check_writable, lock_output
 
 if TYPE_CHECKING:
@@ -23,6 +17,7 @@ if TYPE_CHECKING:
 
 def calibrate(
     run: Annotated[Path, typer.Argument(help="A model directory.")],
+    machine: MachineChoice,
     test: Annotated[
         str, typer.Option(help="A test set of the recipe; not one on which the model is measured afterwards.")
     ] = "validation",
@@ -30,9 +25,6 @@ def calibrate(
         Path | None, typer.Option(metavar="FILE", help="Draw confidence against chrF too: .html, .png or .svg.")
     ] = None,
     overwrite: OverwriteOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
     from transduce import pages
@@ -40,7 +32,6 @@ def calibrate(
     from transduce.evaluation.test_scores import request_for_corpus
     from transduce.model_directory.model import Model
     from transduce.recipe.corpora_of_run import named_test_set
-    from transduce.runtime.device import set_up_device
     from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability
     from transduce.translation.translator import Translator
 
@@ -53,8 +44,8 @@ def calibrate(
         raise ValueError(f"{run} parses and does not translate: confidence is for translations")
     corpus = named_test_set(run, test)
     text = read_parallel_text(corpus)
-    chosen, request = str(set_up_device(device, threads, precision.value)), request_for_corpus(config, corpus)
-    translator = Translator.load(run, device=chosen, precision=precision.value, **request._asdict())
+    request = request_for_corpus(config, corpus)._asdict()
+    translator = Translator.load(run, device=machine.set_up(), precision=machine.precision_name, **request)
     best = [translations[0] for translations in translator.translate_lines(text.source)]
     reliability = measure_reliability(text.source, best, text.target)
     names = _learn_names(run, corpus, text)

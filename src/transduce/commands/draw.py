@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import FromOption, OverwriteOption, TagOption, ToOption, refuse_options
+from transduce.commands.options import MachineChoice, OverwriteOption, TargetChoice, refuse_options
 from transduce.commands.output import check_writable
 
 
@@ -14,14 +14,13 @@ def draw(
     run: Annotated[Path, typer.Argument(help="A model directory.")],
     sentence: Annotated[str, typer.Argument(help="The sentence to translate or to parse.")],
     out: Annotated[Path, typer.Option(help="The picture: a file name that ends in .html, .png or .svg.")],
+    languages: TargetChoice,
+    machine: MachineChoice,
     target: Annotated[
         str | None,
         typer.Option(help="The translation to explain, instead of the model's own; with --tree the gold tree."),
     ] = None,
-    tree: Annotated[bool, typer.Option(help="Draw the tree that a parser writes for the sentence.")] = False,
-    to: ToOption = None,
-    source_language: FromOption = None,
-    tag: TagOption = None,
+    tree: Annotated[bool, typer.Option("--tree", help="Draw the tree that a parser writes for the sentence.")] = False,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
@@ -32,17 +31,18 @@ def draw(
     pages.picture_format(out)
     check_writable(out, overwrite=overwrite)
     if tree:
-        refuse_options({"--to": to, "--from": source_language}, "is not for --tree")
-        _draw_tree(run, sentence, target, tag, out)
+        refuse_options({"--to": languages.to}, "is not for --tree")
+        _draw_tree(run, sentence, target, languages.tag, machine, out)
     else:
-        translator = Translator.load(run, to=to, source_language=source_language, tag=tag)
+        request = languages.request()._asdict()
+        translator = Translator.load(run, device=machine.set_up(), precision=machine.precision_name, **request)
         explanation = translator.explain(sentence, target=target)
         pages.draw_attention(explanation, out)
         say(f"{explanation.source_text} → {explanation.target_text}")
     print(out)
 
 
-def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, out: Path) -> None:
+def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, machine: MachineChoice, out: Path) -> None:
     """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
     from transduce import pages
     from transduce.text.trees import clean_tree, parse_tree, words_of
@@ -56,6 +56,7 @@ def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, out:
         words = split_treebank_words()(sentence)
     if not words:
         raise ValueError("there is no word to parse: give a sentence")
-    ((parse, *_),) = Parser.load(run, tag=tag).parse([words])
+    parser = Parser.load(run, device=machine.set_up(), precision=machine.precision_name, tag=tag)
+    ((parse, *_),) = parser.parse([words])
     pages.draw_tree(parse.tree, out, other=gold_tree)
     say(str(parse))

@@ -10,17 +10,13 @@ import typer
 from transduce.commands.bracket_table import bracket_table
 from transduce.commands.console import say
 from transduce.commands.options import (
-    DeviceOption,
-    FromOption,
     JsonOption,
-    MarginOption,
+    MachineChoice,
     OverwriteOption,
-    PrecisionName,
-    PrecisionOption,
-    TagOption,
-    ThreadsOption,
-    ToOption,
+    SearchChoice,
+    TargetChoice,
     refuse_options,
+    search_method_of_options,
 )
 from transduce.commands.output import check_writable, write_output
 from transduce.commands.paired_texts import read_paired_texts
@@ -40,55 +36,43 @@ METRICS = "bleu,chrf"
 
 def evaluate(
     run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
+    search: SearchChoice,
+    languages: TargetChoice,
+    machine: MachineChoice,
     source: Annotated[str | None, typer.Option(help="The text to translate.")] = None,
     reference: Annotated[str | None, typer.Option(help="Its reference translation; for parsers gold trees.")] = None,
     test: Annotated[str | None, typer.Option(help="A test set that the recipe names, or `validation`.")] = None,
     metric: Annotated[
         str | None, typer.Option(help="Metrics, as in `transduce measure`; bleu,chrf if not given; not for parsers.")
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language of the translations, such as de; the model's if not given.")
-    ] = None,
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for confidence intervals.")] = None,
-    to: ToOption = None,
-    source_language: FromOption = None,
-    tag: TagOption = None,
     out: Annotated[Path | None, typer.Option(help="Also write the translations, or the trees, to this file.")] = None,
     overwrite: OverwriteOption = False,
-    unconstrained: Annotated[bool, typer.Option(help="As in `transduce parse`.")] = False,
-    margin: MarginOption = None,
     as_json: JsonOption = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
     from transduce.evaluation.test_scores import request_for_corpus
     from transduce.model_directory.model import Model
-    from transduce.runtime.device import set_up_device
-    from transduce.translation.search_method import search_method
-    from transduce.translation.source_request import SourceRequest, target_language_of
+    from transduce.translation.source_request import target_language_of
     from transduce.translation.translator import Translator
 
-    chosen = set_up_device(device, threads, precision.value)
+    device = machine.set_up()
     configs = [Model.read_config(directory) for directory in run]
-    method = search_method(configs[0].decoding, margin=margin)
+    method = search_method_of_options(configs[0].decoding, search)
     # What is measured is read and checked now, and not after hours of translating.
-    named = _named_test_set(run[0], test, {"--to": to, "--from": source_language, "--tag": tag})
-    request = request_for_corpus(configs[0], named) if named else SourceRequest(to, source_language, tag)
+    named = _named_test_set(run[0], test, {"--to": languages.to, "--tag": languages.tag})
+    request = request_for_corpus(configs[0], named) if named else languages.request()
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
-        refuse_options({"--unconstrained": unconstrained or None}, "is for parsers")
         corpus = _test_set(source, reference, named)
-        language = language or target_language_of(configs[0], request)
+        language = target_language_of(configs[0], request)
         names = _checked_metrics(metric, language)
         run_model = partial(_translate, corpus, names, language, bootstrap)
     else:
-        refuse_options({"--source": source, "--metric": metric, "--language": language}, "is not for parsers")
-        method = method._replace(constrained=not unconstrained)
+        refuse_options({"--source": source, "--metric": metric}, "is not for parsers")
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
     check_writable(out, overwrite=overwrite)
-    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
+    translator = Translator.load(*run, device=device, precision=machine.precision_name, **request._asdict())
     outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)

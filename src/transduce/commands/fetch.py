@@ -8,11 +8,12 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import JsonOption
+from transduce.commands.output import check_writable
 from transduce.runtime.json_text import json_text
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A corpus: wmt14-en-de, wmt14-en-fr or multi30k.")],
+    name: Annotated[str, typer.Argument(help="A corpus: wmt14-en-de, wmt14-en-fr, multi30k, or embedded.")],
     out: Annotated[
         Path | None, typer.Option(help="The folder for the corpus; the folder TRANSDUCE_DATA if not given.")
     ] = None,
@@ -36,6 +37,9 @@ def fetch(
             "`export TRANSDUCE_DATA=DIR`"
         )
     folder = out or Path(str(data))
+    if name == "embedded":
+        write_embedded(folder / name)
+        return
     parts = fetch(name, folder, origin, say)
     if as_json:
         print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
@@ -45,3 +49,14 @@ def fetch(
             print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
     if not data or folder.resolve() != Path(data).resolve():
         say(f"the recipes look for it in TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
+
+
+def write_embedded(folder: Path) -> None:
+    """Writes `source.en`, `target.de`, `trees.en` and `alignments` of each part of the embedded corpus."""
+    from transduce.embedded import FILES, SPLITS, write
+
+    for part in SPLITS:
+        for file in FILES:
+            check_writable(folder / part / file)
+        for path in write(part, folder / part):
+            print(path)

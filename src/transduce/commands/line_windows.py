@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.commands.console import say
-from transduce.commands.options import Engine
 from transduce.commands.output import open_output
 from transduce.runtime.progress import Progress, is_terminal, track
 
@@ -20,34 +19,24 @@ if TYPE_CHECKING:
     from transduce.translation.results import Translation
 
 
-def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
+def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
     """Splits the paths into model directories and the text, None for standard input.
 
-    The last path is the text if it is not a directory; with an engine always.
+    The last path is the text if it is not a directory.
     """
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
     last = paths[-1]
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
-    if engine is None:
-        if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
-            raise ValueError(
-                f"{last} is no model; name a file of text (`transduce translate --engine local` takes folders)"
-            )
-        return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
-    if len(paths) == 1:
-        raise ValueError("--engine translates a file or a folder, not standard input: name it after the model")
-    if is_model:
-        raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
-    return paths[:-1], last
+    if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
+        raise ValueError(f"{last} is no model; name a file of text (`transduce translate-corpus` takes folders)")
+    return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
 
 
-def read_windows(
-    text: Path | None, prefix: Path | None = None, *, whole: bool = False
-) -> tuple[Iterable[list[str]], list[str] | None]:
+def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
     """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
-    A window of a pipe or a terminal has the lines that are waiting. With prefixes, or `whole`, the text is one window.
+    A window of a pipe or a terminal has the lines that are waiting. With prefixes the text is one window.
     """
     from transduce.text.line_stream import LineStream
     from transduce.text.lines import read_lines, read_texts
@@ -60,8 +49,6 @@ def read_windows(
                 f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none"
             )
         return [lines], prefixes
-    if whole:
-        return [read_lines(str(text or "-"))], None
     is_standard_input = text is None or str(text) == "-"
     if is_standard_input and sys.stdin is not None and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
         stream = LineStream(sys.stdin.fileno(), "standard input", LOOKAHEAD, functools.partial(_prompt, "source> "))
@@ -124,7 +111,7 @@ def translate_windows(
         subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
         say(
             f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
-            "a line is translated as one sentence (--format text splits them)"
+            "a line is translated as one sentence (`transduce translate-document` splits them)"
         )
     if loops:
         say_loops(len(loops), f" (the first: line {loops[0]:,})")

@@ -1,17 +1,45 @@
-"""Options that several commands share, and the checks of options."""
+"""Options by concern: a record each, with the same names, defaults and help in every command that has the concern.
 
-from collections.abc import Mapping
+A command takes a record as one parameter, and `spread` makes an option of each of its fields, because typer knows no
+records:
+
+    def evaluate(run: …, search: SearchChoice, machine: MachineChoice)    # is called with
+    transduce evaluate RUN --beam 5 --length-penalty 0.6 --device cpu
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
     from transduce.search.beam import Decoding
-    from transduce.translation.search_method import SearchMethod, SearchOptions
+    from transduce.translation.engine import TranslationPrecision
+    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.source_request import SourceRequest
 
-BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
-SAMPLE_OPTIONS = ("--temperature", "--top-k", "--top-p", "--seed")
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NoRepeatNgramOption = Annotated[
+    int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
+]
+SourceLanguageOption = Annotated[
+    str | None, typer.Option("--from", help="Source language, such as en, where the model has several.")
+]
+GlossaryOption = Annotated[
+    Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
+]
+ActorsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Models that work at once, on Ray; one in this process if not given."),
+]
 
 
 class PrecisionName(StrEnum):
@@ -23,49 +51,107 @@ class PrecisionName(StrEnum):
 
 
 class Engine(StrEnum):
-    """What translates: this process shard by shard, the actors of Ray, or CTranslate2."""
+    """What searches, if it is not this package."""
 
-    LOCAL = "local"
-    RAY = "ray"
     CTRANSLATE2 = "ctranslate2"
 
+
+EngineOption = Annotated[Engine | None, typer.Option(help="Translate with another engine; float32 and no ensembles.")]
+
+
+@dataclass(frozen=True)
+class MachineChoice:
+    """Where a model translates, and how exactly."""
+
+    device: DeviceOption = "auto"
+    threads: ThreadsOption = None
+    precision: Annotated[
+        PrecisionName | None,
+        typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU; float32 if not given."),
+    ] = None
+
     @property
-    def is_bulk(self) -> bool:
-        """Whether a file or a folder is translated shard by shard."""
-        return self is not Engine.CTRANSLATE2
+    def precision_name(self) -> "TranslationPrecision":
+        """The precision; float32 if none is given."""
+        return (self.precision or PrecisionName.FLOAT32).value
+
+    def set_up(self) -> str:
+        """Sets the threads of this process; returns the device. Raises ValueError for what this machine has not."""
+        from transduce.runtime.device import set_up_device
+
+        return str(set_up_device(self.device, self.threads, self.precision_name))
 
 
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
-PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
-BeamOption = Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")]
-LengthPenaltyOption = Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")]
-NoRepeatNgramOption = Annotated[
-    int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
-]
-GreedyOption = Annotated[bool, typer.Option(help="Take the most probable token at each step.")]
-SampleOption = Annotated[bool, typer.Option(help="Draw tokens from the model's distribution.")]
-TemperatureOption = Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")]
-TopKOption = Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")]
-TopPOption = Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")]
-SeedOption = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")]
-BatchTokensOption = Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")]
-MarginOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Drop hypotheses more than this many nats behind the best (with --n-best N the N-th best): faster, may "
-        "change the result. inf switches it off."
-    ),
-]
-ToOption = Annotated[
-    str | None, typer.Option("--to", help="Target language, such as de; needed where the model has several.")
-]
-FromOption = Annotated[
-    str | None, typer.Option("--from", help="Source language, such as en; refused where the model does not know it.")
-]
-TagOption = Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+@dataclass(frozen=True)
+class TargetChoice:
+    """Into which language a text is translated, and what kind of text it is."""
+
+    to: Annotated[str | None, typer.Option(help="Target language, such as de; needed where the model has several.")] = (
+        None
+    )
+    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")] = (
+        None
+    )
+
+    def request(self, source_language: str | None = None) -> "SourceRequest":
+        """Returns the request for a model."""
+        from transduce.translation.source_request import SourceRequest
+
+        return SourceRequest(self.to, source_language, self.tag)
+
+
+@dataclass(frozen=True)
+class OutputChoice:
+    """The file that a command writes."""
+
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None
+    overwrite: OverwriteOption = False
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """How the best output is searched for; what is not given is the model's own."""
+
+    beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None
+    length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False
+
+
+@dataclass(frozen=True)
+class SamplingChoice:
+    """Translations that are drawn from the model's distribution, instead of the most probable ones."""
+
+    sample: Annotated[bool, typer.Option("--sample", help="Draw tokens from the model's distribution.")] = False
+    temperature: Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")] = None
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None
+    top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")] = None
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns `command` with the fields of its records of options as parameters in their place."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    records: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if is_dataclass(hints[name]):
+            record: Any = hints[name]
+            records[name] = record
+            fields = get_type_hints(record, include_extras=True)
+            of_record = inspect.signature(record).parameters.values()
+            parameters += [field.replace(annotation=fields[field.name], kind=field.KEYWORD_ONLY) for field in of_record]
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def with_records(**values: Any) -> None:
+        for name, record in records.items():
+            values[name] = record(**{field: values.pop(field) for field in inspect.signature(record).parameters})
+        command(**values)
+
+    vars(with_records)["__signature__"] = inspect.Signature(parameters)
+    with_records.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_records
 
 
 def complete_key(incomplete: str) -> list[str]:
@@ -95,20 +181,30 @@ def refuse_options(options: Mapping[str, Any], reason: str) -> None:
             raise ValueError(f"{name} {shown}: it {reason}; leave it out")
 
 
-def search_method_of_options(decoding: "Decoding", n_best: int, **options: "Unpack[SearchOptions]") -> "SearchMethod":
+def search_method_of_options(
+    decoding: "Decoding",
+    search: SearchChoice,
+    sampling: SamplingChoice | None = None,
+    *,
+    n_best: int = 1,
+    no_repeat_ngram: int | None = None,
+) -> "SearchMethod":
     """Returns the search of the options; its errors name the options of the command line."""
     from transduce.translation.search_method import search_method
 
-    greedy, sample, beam = options.get("greedy"), options.get("sample"), options.get("beam") or decoding.beam
-    flags: dict[str, Any] = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
-    if greedy or sample:
-        refuse_options({name: flags.get(name) for name in BEAM_OPTIONS}, "is for a beam search")
+    draws = {} if sampling is None else asdict(sampling)
+    sample = bool(draws.get("sample"))
+    if search.greedy or sample:
+        beams = {"--beam": search.beam, "--length-penalty": search.length_penalty}
+        refuse_options(beams, "is for a beam search")
     if not sample:
-        refuse_options({name: flags.get(name) for name in SAMPLE_OPTIONS}, "is for --sample")
-    if greedy and sample:
+        flags = {f"--{name.replace('_', '-')}": value for name, value in draws.items() if name != "sample"}
+        refuse_options(flags, "is for --sample")
+    if search.greedy and sample:
         raise ValueError("--greedy and --sample exclude each other: choose one")
-    if n_best > 1 and (greedy or sample):
+    if n_best > 1 and (search.greedy or sample):
         raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
+    beam = search.beam or decoding.beam
     if n_best > beam:
         raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")
-    return search_method(decoding, n_best, **options)
+    return search_method(decoding, n_best, no_repeat_ngram=no_repeat_ngram, **asdict(search), **draws)

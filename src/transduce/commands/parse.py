@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.line_windows import read_windows, runs_and_text, text_progress
-from transduce.commands.options import (
-    BeamOption,
-    DeviceOption,
-    LengthPenaltyOption,
-    MarginOption,
-    OverwriteOption,
-    PrecisionName,
-    PrecisionOption,
-    TagOption,
-    ThreadsOption,
-    search_method_of_options,
-)
+from transduce.commands.options import MachineChoice, OutputChoice, SearchChoice, search_method_of_options
 from transduce.commands.output import check_writable, open_output
 from transduce.runtime.json_text import json_text
 
@@ -28,52 +17,35 @@ if TYPE_CHECKING:
 
 def parse(
     run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Parsers, then a file of sentences.")],
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
-    overwrite: OverwriteOption = False,
+    output: OutputChoice,
+    search: SearchChoice,
+    machine: MachineChoice,
     tokenised: Annotated[bool, typer.Option(help="The words stand between spaces, as in a treebank.")] = False,
-    beam: BeamOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    margin: MarginOption = None,
-    greedy: Annotated[bool, typer.Option(help="Take the most probable symbol at each step.")] = False,
     unconstrained: Annotated[bool, typer.Option(help="Let the model write any symbols, and repair them.")] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Print this many trees of each line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line number, tree, log-probability, penalised score.")] = False,
-    tag: TagOption = None,
-    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions parsed at once.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags of the training.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
     from transduce.model_directory.model import Model
-    from transduce.runtime.device import set_up_device
     from transduce.translation.parser import Parser, split_treebank_words
-    from transduce.translation.translator import BATCH_TOKENS
 
     runs, text = runs_and_text(run)
-    method = search_method_of_options(
-        Model.read_config(runs[0]).decoding,
-        n_best,
-        beam=beam,
-        length_penalty=length_penalty,
-        margin=margin,
-        greedy=greedy,
-    )._replace(constrained=not unconstrained)
-    check_writable(out, overwrite=overwrite)
+    method = search_method_of_options(Model.read_config(runs[0]).decoding, search, n_best=n_best)._replace(
+        constrained=not unconstrained
+    )
+    check_writable(output.out, overwrite=output.overwrite)
     split_words = str.split if tokenised else split_treebank_words()
-    chosen = str(set_up_device(device, threads, precision.value))
-    parser = Parser.load(*runs, device=chosen, precision=precision.value, tag=tag)
+    parser = Parser.load(*runs, device=machine.set_up(), precision=machine.precision_name, tag=tag)
 
     def parse_lines(lines: list[str], lines_before: int) -> list[str]:
-        parses = parser.parse(
-            list(map(split_words, lines)), method, batch_tokens=batch_tokens or BATCH_TOKENS, lines_before=lines_before
-        )
+        parses = parser.parse(list(map(split_words, lines)), method, lines_before=lines_before)
         format_line = _as_json if as_json else _as_table if scores or n_best > 1 else _as_tree
         return [line for number, best in enumerate(parses, lines_before + 1) for line in format_line(number, best)]
 
     windows, _ = read_windows(text)
-    _parse_windows(parse_lines, windows, out)
+    _parse_windows(parse_lines, windows, output.out)
 
 
 def _parse_windows(

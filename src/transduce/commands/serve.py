@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.options import DeviceOption, PrecisionName, PrecisionOption, TagOption, ThreadsOption
+from transduce.commands.options import MachineChoice
 
 
 def serve(
@@ -17,6 +17,7 @@ def serve(
             help="Model directories; en:de=RUN names the languages of one that does not, or one direction of several.",
         ),
     ],
+    machine: MachineChoice,
     host: Annotated[
         str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of this machine.")
     ] = "127.0.0.1",
@@ -39,16 +40,12 @@ def serve(
         ),
     ] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts of clients to the log.")] = False,
-    tag: TagOption = None,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    precision: PrecisionOption = PrecisionName.FLOAT32,
+    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags of the training.")] = None,
 ) -> None:
     """Serves translations over HTTP, with the interface of LibreTranslate and one of its own."""
     _check_installed()
     _check_proxies(trusted_proxy or ())
     from transduce import __version__
-    from transduce.runtime.device import set_up_device
     from transduce.runtime.signals import raise_on_signals
     from transduce.serving.limits import ApiKeys, Limits
     from transduce.serving.request_log import Metrics
@@ -65,8 +62,7 @@ def serve(
     api_keys = ApiKeys.read(keys) if keys else ApiKeys()
     metrics = Metrics()
     with raise_on_signals():
-        device_name = str(set_up_device(device, threads, precision.value))
-        models = load_models(run, metrics, device=device_name, precision=precision.value, tag=tag)
+        models = load_models(run, metrics, device=machine.set_up(), precision=machine.precision_name, tag=tag)
         address = Address(host, port, trusted_proxy or ())
         serve_forever(models, metrics, address, limits, api_keys, version=__version__, logs_texts=log_texts)
 

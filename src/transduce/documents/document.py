@@ -4,14 +4,14 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePath
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
 
 class TextFormat(StrEnum):
-    """Lines (one sentence each), plain text (lines of several sentences), or a document with structure."""
+    """Plain text (lines of several sentences), or a document with structure."""
 
-    LINES = "lines"
     TEXT = "text"
     MARKDOWN = "markdown"
     HTML = "html"
@@ -23,10 +23,31 @@ class TextFormat(StrEnum):
     JSON = "json"
     YAML = "yaml"
 
-    @property
-    def is_document(self) -> bool:
-        """Whether the whole file is read before it is translated, because it has structure."""
-        return self not in (TextFormat.LINES, TextFormat.TEXT)
+
+SUFFIXES = {
+    ".md": TextFormat.MARKDOWN,
+    ".markdown": TextFormat.MARKDOWN,
+    ".html": TextFormat.HTML,
+    ".htm": TextFormat.HTML,
+    ".xhtml": TextFormat.HTML,
+    ".srt": TextFormat.SRT,
+    ".docx": TextFormat.DOCX,
+    ".xlf": TextFormat.XLIFF,
+    ".xliff": TextFormat.XLIFF,
+    ".sdlxliff": TextFormat.XLIFF,
+    ".mqxliff": TextFormat.XLIFF,
+    ".tmx": TextFormat.TMX,
+    ".po": TextFormat.PO,
+    ".pot": TextFormat.PO,
+    ".json": TextFormat.JSON,
+    ".yaml": TextFormat.YAML,
+    ".yml": TextFormat.YAML,
+}
+
+
+def format_by_name(path: PurePath) -> TextFormat | None:
+    """Returns the format that the suffix of a file names."""
+    return SUFFIXES.get(path.suffix.lower())
 
 
 class DocumentLanguages(NamedTuple):

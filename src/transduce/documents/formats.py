@@ -3,7 +3,6 @@
 import codecs
 import re
 from collections.abc import Callable
-from pathlib import PurePath
 
 from transduce.documents.document import Document, DocumentLanguages, TextFormat
 from transduce.documents.docx_document import DocxDocument
@@ -18,25 +17,6 @@ from transduce.documents.xliff_document import XliffDocument
 MAX_DOCUMENT_BYTES = 1 << 28
 
 
-SUFFIXES = {
-    ".md": TextFormat.MARKDOWN,
-    ".markdown": TextFormat.MARKDOWN,
-    ".html": TextFormat.HTML,
-    ".htm": TextFormat.HTML,
-    ".xhtml": TextFormat.HTML,
-    ".srt": TextFormat.SRT,
-    ".docx": TextFormat.DOCX,
-    ".xlf": TextFormat.XLIFF,
-    ".xliff": TextFormat.XLIFF,
-    ".sdlxliff": TextFormat.XLIFF,
-    ".mqxliff": TextFormat.XLIFF,
-    ".tmx": TextFormat.TMX,
-    ".po": TextFormat.PO,
-    ".pot": TextFormat.PO,
-    ".json": TextFormat.JSON,
-    ".yaml": TextFormat.YAML,
-    ".yml": TextFormat.YAML,
-}
 _ROOTS = {  # first element, or document type, of a file
     "xliff": TextFormat.XLIFF,
     "tmx": TextFormat.TMX,
@@ -53,11 +33,6 @@ _ENCODINGS_OF_PAGES = {  # those of the WHATWG's standard, by Python's names
     *("gbk", "gb2312", "gb18030", "big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
 }
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-
-
-def format_by_name(path: PurePath) -> TextFormat | None:
-    """Returns the format that the suffix of a file names."""
-    return SUFFIXES.get(path.suffix.lower())
 
 
 def format_by_content(beginning: bytes) -> TextFormat | None:

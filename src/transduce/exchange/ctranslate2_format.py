@@ -298,7 +298,10 @@ def check_method(method: SearchMethod) -> None:
     if method.sampling is not None:
         raise ValueError("--engine ctranslate2 does not sample by our seeds: leave out --sample, or --engine")
     if method.decoding.margin is not None:
-        raise ValueError("--engine ctranslate2 has no threshold pruning: add --margin inf, or leave out --engine")
+        raise ValueError(
+            "--engine ctranslate2 has no threshold pruning: leave out --engine, or switch it off with "
+            "`transduce info RUN --set decoding.margin=null`"
+        )
     if method.decoding.no_repeat_ngram is not None:
         raise ValueError("--engine ctranslate2 scores a ban otherwise: leave out --no-repeat-ngram, or --engine")
 

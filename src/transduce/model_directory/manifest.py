@@ -154,7 +154,7 @@ def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
         if attempt + 1 < ATTEMPTS:
             time.sleep(PAUSE)
     raise ValueError(
-        f"{directory} is damaged: {', '.join(damaged)}; `transduce verify {directory}` says more. "
+        f"{directory} is damaged: {', '.join(damaged)}; `transduce info {directory} --verify` says more. "
         "Take the files from a backup, or train again"
     )
 

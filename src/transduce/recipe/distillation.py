@@ -15,8 +15,8 @@ def read_teacher_recipe(run: Path) -> Recipe:
     path = run / RECIPE
     if not path.exists():
         raise ValueError(
-            f"{run} has no {RECIPE}, which names validation and test sets: make pairs with `transduce augment "
-            "--forward`, and train a recipe that names them"
+            f"{run} has no {RECIPE}, which names validation and test sets: make pairs with `transduce "
+            "translate-corpus --pairs forward`, and train a recipe that names them"
         )
     return read_resolved_recipe(path)
 

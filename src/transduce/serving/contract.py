@@ -129,7 +129,7 @@ class Status(BaseModel):
 
 
 class LineRequest(BaseModel):
-    """Lines: each text is one sentence without a line end, as `transduce translate --lines` reads it."""
+    """Lines: each text is one sentence without a line end, as `transduce translate` reads it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

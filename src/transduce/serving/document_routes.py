@@ -15,8 +15,8 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import UploadFile
 
-from transduce.documents.document import Document, DocumentLanguages, TextFormat, plain
-from transduce.documents.formats import SUFFIXES, format_by_name, read_document
+from transduce.documents.document import SUFFIXES, Document, DocumentLanguages, TextFormat, format_by_name, plain
+from transduce.documents.formats import read_document
 from transduce.serving.batch_queue import Ticket
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
 from transduce.serving.language_names import is_auto

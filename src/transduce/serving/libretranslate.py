@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
 
-from transduce.documents.formats import SUFFIXES
+from transduce.documents.document import SUFFIXES
 from transduce.serving.batch_queue import Ticket
 from transduce.serving.contract import (
     Detection,

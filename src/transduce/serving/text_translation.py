@@ -1,4 +1,4 @@
-"""Translates the texts of a request: lines as `transduce translate` does, texts and markup as its `--format` does."""
+"""Translates the texts of a request: lines as `translate` does, texts and markup as `translate-document` does."""
 
 import itertools
 import json
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.documents.document import Content, Document, Unit, plain
 from transduce.documents.html_document import HtmlDocument
-from transduce.documents.translate_document import SentenceTranslator, sentence_translator, translate_units
+from transduce.documents.sentence_translator import SentenceTranslator, sentence_translator, translate_units
 from transduce.serving.batch_queue import SearchRequest, Ticket
 from transduce.serving.served_models import ServedDirection
 from transduce.translation.output_format import OutputFormat

@@ -12,7 +12,7 @@ from transduce.documents.document import Unit
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
 from transduce.documents.sentence_splitter import is_spaceless
-from transduce.documents.translate_document import (
+from transduce.documents.sentence_translator import (
     SentenceTranslator,
     add_code,
     has_alignments,

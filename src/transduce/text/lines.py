@@ -99,7 +99,7 @@ def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> Non
     if not lines_before and lines and _DOCUMENT.match(lines[0]):
         raise ValueError(
             f"{name}: line 1 is markup, not text: {lines[0].strip()[:60]!r}; take the segments out of it first, one a "
-            "line, or translate the document with `transduce translate --format xliff`, tmx or html"
+            "line, or translate the document with `transduce translate-document`"
         )
     for number, line in enumerate(lines, start=lines_before + 1):
         if _SGML.match(line):

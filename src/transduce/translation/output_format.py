@@ -3,16 +3,17 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from transduce.runtime.json_text import json_text
 from transduce.runtime.memory import is_out_of_memory
-from transduce.translation.alignment import aligned_words, words_of_subwords
 from transduce.translation.batching import LineTooLargeError
-from transduce.translation.confidence import Calibration
 from transduce.translation.engine import TorchEngine
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from transduce.translation.confidence import Calibration
 
 JSON_KEYS = ("text", "log_probability", "score")  # of a translation
 WORD = re.compile("[^ ▁]+")  # as `words_of_subwords` counts words: subwords write other white space as escapes
@@ -24,7 +25,7 @@ class OutputFormat(NamedTuple):
     scores: bool = False
     alignments: bool = False
     json: bool = False
-    confidence: Calibration | None = None
+    confidence: "Calibration | None" = None
     """Columns of confidence and of reasons for doubt; in JSON the probability of each word too."""
     words: bool = False
     """In JSON the probability of each word, also without a calibration."""
@@ -97,6 +98,8 @@ class OutputFormat(NamedTuple):
 
 def _word_probabilities(translator: Translator, source: str, best: Translation) -> list[list[Any]]:
     """Returns each word of a translation with the product of the probabilities of its subwords."""
+    from transduce.translation.alignment import words_of_subwords
+
     if not WORD.search(best.text):
         return []
     (scores,) = translator.token_scores([source], [best.text])
@@ -118,6 +121,8 @@ def _cell(text: str) -> str:
 
 def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
     """Returns the pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
+    from transduce.translation.alignment import aligned_words
+
     try:
         pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
     except (RuntimeError, MemoryError) as error:

@@ -13,6 +13,8 @@ from transduce.recipe.recipe import load
 from transduce.storage.locks import exclusive_lock
 from transduce.translation.translator import Translator
 
+BACKWARD = ["--pairs", "backward"]
+
 
 @pytest.fixture(scope="module")
 def mono(tmp_path_factory):
@@ -37,19 +39,24 @@ def expected(model, mono, forward, **options):
 
 def test_pairs_are_searched_as_translate_does(fluent, mono, tmp_path, command):
     out = tmp_path / "out.tsv"
-    code, _, error = command("augment", fluent, mono, "--out", out, "--no-repeat-ngram", 1, "--beam", 3)
-    options = {"no_repeat_ngram": 1, "beam": 3}
+    code, _, error = command(
+        "translate-corpus", fluent, mono, *BACKWARD, "--out", out, "--length-penalty", 0, "--beam", 3
+    )
+    options = {"length_penalty": 0, "beam": 3}
     assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, False, **options)), error
 
 
 @pytest.mark.parametrize("forward", [False, True])
 def test_pairs_have_the_translation_as_source_or_as_target(fluent, mono, tmp_path, command, forward):
-    out, options = tmp_path / "out.tsv", ["--greedy", "--shard-lines", 4, *(["--forward"] if forward else [])]
-    code, _, error = command("augment", fluent, mono, "--out", out, *options)
+    out, options = (
+        tmp_path / "out.tsv",
+        ["--greedy", "--shard-lines", 4, "--pairs", "forward" if forward else "backward"],
+    )
+    code, _, error = command("translate-corpus", fluent, mono, "--out", out, *options)
     assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, forward, greedy=True))
     assert "line 14 has " in error
     assert "11 pairs; left out: 2 lines without text or translation, 1 duplicates" in error
-    again = command("augment", fluent, mono, "--out", out, *options)
+    again = command("translate-corpus", fluent, mono, "--out", out, *options)
     assert again[0] == 0
     assert "out.tsv is finished" in again[2]
     assert "11 pairs; left out: 2 lines" in again[2]
@@ -59,12 +66,12 @@ def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path
     packed, out = tmp_path / "mono.en.gz", tmp_path / "out.tsv"
     packed.write_bytes(gzip.compress(mono.read_bytes()))
     sampling = ["--sample", "--temperature", 0.5, "--seed", 7]
-    assert command("augment", fluent, packed, "--out", out, *sampling)[0] == 0
-    assert command("augment", fluent, mono, "--out", tmp_path / "plain.tsv", *sampling)[0] == 0
+    assert command("translate-corpus", fluent, packed, *BACKWARD, "--out", out, *sampling)[0] == 0
+    assert command("translate-corpus", fluent, mono, *BACKWARD, "--out", tmp_path / "plain.tsv", *sampling)[0] == 0
     assert out.read_text("utf-8") == (tmp_path / "plain.tsv").read_text("utf-8")
     assert [path.name for path in (tmp_path / "out.tsv.bulk").iterdir()] == ["made"]
     packed.write_bytes(packed.read_bytes()[:-9])
-    code, _, error = command("augment", fluent, packed, "--out", tmp_path / "damaged.tsv")
+    code, _, error = command("translate-corpus", fluent, packed, *BACKWARD, "--out", tmp_path / "damaged.tsv")
     assert (code, "damaged gzip file" in error) == (2, True)
 
 
@@ -76,12 +83,12 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
     packed.write_bytes(gzip.compress(mono.read_bytes()))
     unpacked = tmp_path / "out.tsv.bulk" / "unpacked"
     with exclusive_lock(unpacked, "translation"):
-        code, _, error = command("augment", fluent, packed, "--out", out)
+        code, _, error = command("translate-corpus", fluent, packed, *BACKWARD, "--out", out)
     assert (code, f"another translation is at work in {unpacked}" in error) == (2, True)
     unpacked.rmdir()
     with monkeypatch.context() as patched:
         patched.setattr(ShardTranslator, "translate", stop)
-        assert command("augment", fluent, packed, "--out", out)[0] == 130
+        assert command("translate-corpus", fluent, packed, *BACKWARD, "--out", out)[0] == 130
     assert not unpacked.exists()
     monkeypatch.setattr("transduce.bulk.shards._write_lines", None)
     for options, message in (
@@ -89,7 +96,7 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
         (["--out", "."], "--out .: name the file or the folder itself"),
         (["--out", tmp_path / ("long" * 60)], "choose a shorter name"),
     ):
-        code, _, error = command("augment", fluent, packed, *options)
+        code, _, error = command("translate-corpus", fluent, packed, *BACKWARD, *options)
         assert (code, message in error) == (2, True), error
 
 
@@ -102,7 +109,7 @@ def test_a_stopped_command_resumes(fluent, mono, tmp_path, command, monkeypatch)
         done.append(shard)
         return translate(self, shard)
 
-    arguments = ["augment", fluent, mono, "--out", out, "--greedy", "--shard-lines", 4]
+    arguments = ["translate-corpus", fluent, mono, *BACKWARD, "--out", out, "--greedy", "--shard-lines", 4]
     monkeypatch.setattr(ShardTranslator, "translate", stop_after_two)
     assert command(*arguments)[0] == 130
     monkeypatch.setattr(ShardTranslator, "translate", translate)
@@ -112,25 +119,31 @@ def test_a_stopped_command_resumes(fluent, mono, tmp_path, command, monkeypatch)
 
 
 def test_other_options_parsers_folders_and_streams_are_refused(fluent, parser, mono, tmp_path, command):
-    out = tmp_path / "out.tsv"
-    assert command("augment", fluent, mono, "--out", out, "--greedy")[0] == 0
+    out, new = tmp_path / "out.tsv", tmp_path / "new.tsv"
+    assert command("translate-corpus", fluent, mono, *BACKWARD, "--out", out, "--greedy")[0] == 0
     for arguments, message in (
-        ([fluent, mono, "--out", out], "another greedy"),
-        ([fluent, mono, "--out", out, "--greedy", "--forward"], "another output_format"),
-        ([parser, mono, "--out", tmp_path / "new.tsv"], "parses and does not translate"),
-        ([fluent, tmp_path, "--out", tmp_path / "new.tsv"], "is a folder: name one file"),
-        ([fluent, tmp_path / "none", "--out", tmp_path / "new.tsv"], "none"),
-        ([fluent, mono, "--out", tmp_path / "new.tsv", "--to", "fr"], "one direction and translates into de"),
-        ([fluent, mono, "--out", tmp_path / "new.tsv", "--greedy", "--beam", 2], "--beam 2: it is for a beam search"),
+        ([fluent, mono, *BACKWARD, "--out", out], "another greedy"),
+        ([fluent, mono, "--out", out, "--greedy", "--pairs", "forward"], "another output_format"),
+        ([parser, mono, *BACKWARD, "--out", new], "parses and does not translate"),
+        ([fluent, tmp_path, *BACKWARD, "--out", new], "is a folder: name one file"),
+        ([fluent, tmp_path / "none", *BACKWARD, "--out", new], "none"),
+        (
+            [fluent, mono, *BACKWARD, "--out", new, "--to", "fr"],
+            "one direction and translates into de",
+        ),
+        (
+            [fluent, mono, *BACKWARD, "--out", new, "--greedy", "--beam", 2],
+            "--beam 2: it is for a beam search",
+        ),
     ):
-        code, _, error = command("augment", *arguments)
+        code, _, error = command("translate-corpus", *arguments)
         assert (code, message in error) == (2, True), (arguments, error)
     assert out.read_text("utf-8") == expected(fluent, mono, False, greedy=True)
 
 
 def test_a_recipe_reads_the_pairs_under_a_tag(fluent, mono, micro, tmp_path, command):
     out = tmp_path / "out.tsv"
-    assert command("augment", fluent, mono, "--out", out, "--greedy")[0] == 0
+    assert command("translate-corpus", fluent, mono, *BACKWARD, "--out", out, "--greedy")[0] == 0
     corpora = f"data.train=[{{source: {micro}/train.en, target: {micro}/train.de}}, {{tsv: {out}, tag: synthetic}}]"
     changes = [corpora, "training.steps=2", "training.validate_every=2", "training.save_every=2"]
     assert load(micro / "recipe.yaml", changes).data.source_tags == ["tag:synthetic"]

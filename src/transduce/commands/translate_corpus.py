@@ -1,0 +1,158 @@
+"""`transduce translate-corpus`: translates large files shard by shard, also into pairs to train on."""
+
+import functools
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.commands.console import say
+from transduce.commands.options import (
+    ActorsOption,
+    MachineChoice,
+    SamplingChoice,
+    SearchChoice,
+    TargetChoice,
+    search_method_of_options,
+)
+from transduce.commands.output import check_name, lock_output
+from transduce.commands.translators import read_config
+
+if TYPE_CHECKING:
+    from transduce.bulk.finished_shards import PairFilter
+    from transduce.bulk.job import TranslationJob
+    from transduce.translation.output_format import OutputFormat
+    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.source_request import SourceRequest
+
+SHARD_LINES = 2000
+
+ShardLinesOption = Annotated[int, typer.Option(min=1, help="Lines of a shard.")]
+
+
+class PairKind(StrEnum):
+    """Pairs for a training: of backward ones the translation is the source, of forward ones the target."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+
+
+def translate_corpus(
+    run: Annotated[
+        list[Path], typer.Argument(metavar="RUN... TEXT", help="Model directories, then a file or a folder of files.")
+    ],
+    out: Annotated[Path, typer.Option(help="The file or the folder to write.")],
+    search: SearchChoice,
+    languages: TargetChoice,
+    sampling: SamplingChoice,
+    machine: MachineChoice,
+    pairs: Annotated[
+        PairKind | None,
+        typer.Option(
+            help="Write pairs to train on, source, tab, target: backward for back-translation (the text is their "
+            "target), forward for distillation."
+        ),
+    ] = None,
+    shard_lines: ShardLinesOption = SHARD_LINES,
+    actors: ActorsOption = None,
+) -> None:
+    """Translates a corpus shard by shard; the same command resumes a stopped one."""
+    from transduce.translation.output_format import OutputFormat
+
+    runs, text = runs_and_corpus(run)
+    method = search_method_of_options(read_config(runs[0]).decoding, search, sampling)
+    job = bulk_job(
+        runs, method, machine, languages.request(), OutputFormat(pairs=None if pairs is None else pairs.value)
+    )
+    if pairs is None:
+        translate_in_bulk(job, text, out, shard_lines, actors)
+    else:
+        make_pairs(job, text, out, shard_lines, actors)
+
+
+def runs_and_corpus(paths: list[Path]) -> tuple[list[Path], Path]:
+    """Splits the paths into model directories and the corpus, which is the last one."""
+    from transduce.model_directory.manifest import CONFIG, MANIFEST
+
+    *runs, text = paths
+    if not runs:
+        raise ValueError("name a file or a folder after the model; a corpus is not read from standard input")
+    if all((text / name).exists() for name in (CONFIG, MANIFEST)):
+        raise ValueError(f"{text} is a model; the last path is the text, a file or a folder")
+    return runs, text
+
+
+def translate_in_bulk(
+    job: "TranslationJob",
+    text: Path,
+    out: Path,
+    shard_lines: int,
+    actors: int | None,
+    pairs: "PairFilter | None" = None,
+) -> None:
+    """Translates shard by shard, or resumes a stopped bulk translation."""
+    from transduce.bulk.job import translate_locally
+    from transduce.bulk.ray_engine import translate_on_ray
+    from transduce.bulk.shards import cut_texts
+    from transduce.bulk.translate_shards import translate_texts
+    from transduce.runtime.signals import raise_on_signals
+
+    check_out(out)
+    out = out.resolve()  # the target of a link is written, the link stays
+    with raise_on_signals():
+        texts = cut_texts(text, out, None, shard_lines)
+        for translated in texts:
+            check_name(translated.out)
+        if not text.is_dir():
+            lock_output(out)
+        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
+        translate_texts(job, texts, out, translate_locally if actors is None else on_ray, say, pairs)
+
+
+def bulk_job(
+    runs: list[Path],
+    method: "SearchMethod",
+    machine: MachineChoice,
+    request: "SourceRequest",
+    output_format: "OutputFormat",
+) -> "TranslationJob":
+    """Returns how every shard is translated."""
+    from transduce.bulk.job import TranslationJob
+    from transduce.translation.translator import BATCH_TOKENS
+
+    return TranslationJob.of(
+        runs,
+        method,
+        output_format=output_format,
+        precision=machine.precision_name,
+        batch_tokens=BATCH_TOKENS,
+        device=machine.device,
+        threads=machine.threads,
+        request=request,
+    )
+
+
+def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, actors: int | None) -> None:
+    """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
+    from transduce.bulk.finished_shards import PairFilter
+    from transduce.bulk.shards import plain_text
+    from transduce.model_directory.model import Model
+    from transduce.translation.source_request import choose_tags
+
+    if text.is_dir():
+        raise ValueError(f"{text} is a folder: name one file of text; `cat` joins several")
+    check_out(out)
+    out = out.resolve()
+    check_name(out)
+    for run in map(Path, job.runs):
+        model = Model.read(run)
+        choose_tags(model.config, model.source, job.request)  # raises ValueError for what the model cannot do
+    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
+        translate_in_bulk(job, plain, out, shard_lines, actors, PairFilter())
+
+
+def check_out(out: Path) -> None:
+    """Raises ValueError where `out` has no name, beside which the folder of finished shards could lie."""
+    if out.name in ("", ".."):
+        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
