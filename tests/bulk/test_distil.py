@@ -113,4 +113,4 @@ def test_wrong_calls_are_refused_before_anything_is_translated(fluent, tmp_path,
     for path in fluent.iterdir():
         if path.is_file() and path.name != "recipe.yaml":
             (imported / path.name).write_bytes(path.read_bytes())
-    assert "augment --forward" in error_of(teacher=imported)
+    assert "translate-corpus --pairs forward" in error_of(teacher=imported)

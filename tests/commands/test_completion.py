@@ -45,8 +45,8 @@ def bash_script(folder: Path) -> str:
     ("words", "completions"),
     [
         (["transduce", ""], list(VERBS)),
-        (["transduce", "tr"], ["train", "translate", "translate-corpus", "translate-document"]),
-        (["transduce", "translate", "--pre"], ["--prefix", "--precision"]),
+        (["transduce", "tr"], ["train", "translate", "translate-document", "translate-corpus"]),
+        (["transduce", "translate", "--pre"], ["--precision", "--prefix"]),
         (["transduce", "translate", "--precision", "b"], ["bfloat16"]),
         (["transduce", "nonsense", "b"], ["bench"]),  # and no traceback
         (["transduce", "info", "ru"], [""]),  # bash completes file names where the function gives nothing
@@ -69,7 +69,7 @@ def test_fish_completes(folder: Path) -> None:
 
 def test_zsh_receives_a_command_that_offers_every_verb(folder: Path) -> None:
     lines = output(["transduce"], folder, _TRANSDUCE_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="transduce ")
-    assert re.findall(r'^(?:_arguments .*\(\()?"(\w+)":"', "\n".join(lines), flags=re.MULTILINE) == list(VERBS)
+    assert re.findall(r'^(?:_arguments .*\(\()?"([\w-]+)":"', "\n".join(lines), flags=re.MULTILINE) == list(VERBS)
 
 
 def test_no_command_imports_torch_before_its_options_are_complete(folder: Path) -> None:

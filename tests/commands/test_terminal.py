@@ -29,7 +29,7 @@ def test_completion_of_commands():
     ended = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
     )
-    assert ended.stdout.split() == ["train", "translate"]
+    assert ended.stdout.split() == ["train", "translate", "translate-document", "translate-corpus"]
 
 
 def test_control_characters_are_escaped():

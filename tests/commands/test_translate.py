@@ -30,10 +30,10 @@ def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
 def test_loops_in_documents_are_counted(fluent, tmp_path, command, monkeypatch):
     page, out = tmp_path / "page.html", tmp_path / "out.html"
     page.write_text("<p>ant bee cat</p><p>ant bee cat</p><p>dog</p>")
-    code, _, error = command("translate", fluent, page, "--out", out)
+    code, _, error = command("translate-document", fluent, page, "--out", out)
     assert (code, "again and again" in error) == (0, False), error
     monkeypatch.setattr(sentence_translator, "is_loop", lambda output, source: source != "dog")
-    code, _, error = command("translate", fluent, page, "--out", out, "--overwrite")
+    code, _, error = command("translate-document", fluent, page, "--out", out, "--overwrite")
     message = "1 translation repeats the same text again and again; --no-repeat-ngram 4 breaks such loops"
     assert (code, message in error) == (0, True), error
 

@@ -247,7 +247,6 @@ DOORS = {
     "calibrate": (["calibrate", "{fluent}", "--draw", "{out}"], "a.html"),
     "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a"),
     "split": (["split", "{text}", "{text}", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.target"),
-    "fetch": (["fetch", "embedded", "--out", "{folder}"], "embedded/train/source.en"),
 }
 
 

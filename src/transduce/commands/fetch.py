@@ -8,7 +8,6 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import JsonOption
-from transduce.commands.output import check_writable
 from transduce.runtime.json_text import json_text
 
 
@@ -55,8 +54,9 @@ def write_embedded(folder: Path) -> None:
     """Writes `source.en`, `target.de`, `trees.en` and `alignments` of each part of the embedded corpus."""
     from transduce.embedded import FILES, SPLITS, write
 
+    for path in (folder / part / file for part in SPLITS for file in FILES):
+        if path.exists():
+            raise ValueError(f"{path}: the file exists already; choose another folder for --out")
     for part in SPLITS:
-        for file in FILES:
-            check_writable(folder / part / file)
         for path in write(part, folder / part):
             print(path)
