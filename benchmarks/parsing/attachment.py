@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from transduce.corpus.entries import EmbeddedTrees
 from transduce.corpus.readers import read_treebank
-from transduce.measure.bracket_scores import bracket_scores
+from transduce.parsing.bracket_scores import bracket_scores
+from transduce.parsing.parser import Parser
 from transduce.text.trees import Tree, words_of
-from transduce.translation.parser import Parser
 
 Attachment = tuple[int, int, str]
 """Words before a prepositional phrase and at its end, and the label of the phrase that it is a part of."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from transduce.measure.bracket_scores import bracket_scores
+from transduce.parsing.bracket_scores import bracket_scores
 from transduce.text.trees import Tree, clean_tree, preterminals, read_trees
 
 __all__ = ["folds", "read_cleaned", "report_scores", "train_and_test"]

@@ -9,9 +9,9 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from transduce.parsing.tree_repair import balance_brackets, flat_tree, repair_tree
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import load_vocabulary, parse_vocabulary
-from transduce.text.tree_repair import balance_brackets, flat_tree, repair_tree
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.text.trees import Tree, clean_tree, format_tree, parse_tree, words_of
 

@@ -23,7 +23,7 @@ from transduce.commands.output import check_writable, open_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.translation.parser import Parse
+    from transduce.parsing.parser import Parse
 
 
 def parse(
@@ -47,8 +47,8 @@ def parse(
 ) -> None:
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
     from transduce.model_directory.model import Model
+    from transduce.parsing.parser import Parser, split_treebank_words
     from transduce.runtime.device import set_up_device
-    from transduce.translation.parser import Parser, split_treebank_words
     from transduce.translation.translator import BATCH_TOKENS
 
     runs, text = runs_and_text(run)

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from transduce.measure.bracket_parameters import COLLINS, BracketParameters
+from transduce.parsing.bracket_parameters import COLLINS, BracketParameters
 from transduce.text.trees import Tree, read_trees, unescape_word
 
 TreeLine = str | Tree | Sequence[Tree] | None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.measure.brackets import TreeLine
+from transduce.parsing.brackets import TreeLine
 from transduce.text.trees import read_trees
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from transduce.parsing.tree_repair import flat_tree, repair_tree
 from transduce.runtime.progress import track
 from transduce.search.tree_constraint import MIN_EXTRA_LENGTH
-from transduce.text.tree_repair import flat_tree, repair_tree
 from transduce.text.trees import Tree, format_tree, unescape_word
 from transduce.translation.engine import TranslationPrecision
 from transduce.translation.results import Translation
