@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transduce.corpus.parallel_text import ParallelText
     from transduce.measure.scores import Score
     from transduce.model_directory.config import Config
-    from transduce.text.trees import Tree
+    from transduce.parsing.trees import Tree
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
 

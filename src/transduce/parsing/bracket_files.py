@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from transduce.parsing.brackets import TreeLine
-from transduce.text.trees import read_trees
+from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from transduce.parsing.bracket_parameters import COLLINS, BracketParameters
-from transduce.text.trees import Tree, read_trees, unescape_word
+from transduce.parsing.trees import Tree, read_trees, unescape_word
 
 TreeLine = str | Tree | Sequence[Tree] | None
 """The trees of a sentence, or the line that has them; None where there is no tree."""

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from transduce.corpus.checks import name_of
 from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, Trees
 from transduce.corpus.parallel_text import ParallelText
-from transduce.corpus.readers import read_gold_treebank
 from transduce.evaluation.validation import ValidationScore
 from transduce.parsing.bracket_scores import BracketScore, bracket_scores
 from transduce.parsing.parser import Parser
+from transduce.parsing.tree_symbols import tree_of
+from transduce.parsing.treebank_reader import read_gold_treebank
+from transduce.parsing.trees import Tree, words_of
 from transduce.text.linearisation import InOrder, TopDown
-from transduce.text.trees import Tree, words_of
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 
@@ -73,4 +74,4 @@ def f1_of_symbols(
 
 def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
     """Returns the trees of lines of symbols over lines of words; raises ValueError where they make no tree."""
-    return [linearisation.tree(line.split(), over.split(" ")) for line, over in zip(symbols, words, strict=True)]
+    return [tree_of(line.split(), over.split(" "), linearisation) for line, over in zip(symbols, words, strict=True)]
