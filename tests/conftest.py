@@ -35,7 +35,7 @@ NAMES = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in CH
 install_import_hook(NAMES, "beartype.beartype")
 
 # The tests whose calls are checked: elsewhere checks would double the time, and find what these find.
-WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "training")}
+WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "parsing", "search", "training")}
 
 
 # What trains a model or starts a process: fixtures, and functions in the names of a module.

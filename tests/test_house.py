@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from transduce.settings import from_satellite
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "transduce"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -54,6 +56,15 @@ def test_text_files_have_line_feeds_on_every_system(path: Path) -> None:
 def test_no_two_classes_share_a_name() -> None:
     names = Counter(name for path in MODULES for name in classes(path))
     assert not [name for name, count in names.items() if count > 1]
+
+
+def test_what_the_core_looks_up_by_name_is_in_a_satellite() -> None:
+    constants = (node for path in MODULES for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    strings = {node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = sorted(string for string in strings if re.fullmatch(r"transduce(\.\w+)+:\w+", string))
+    assert len(names) > 10
+    for name in names:
+        assert from_satellite(name) is not None
 
 
 def test_no_more_is_hidden_from_the_type_checker() -> None:

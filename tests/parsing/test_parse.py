@@ -280,7 +280,7 @@ def test_a_parser_is_fine_tuned_with_trees_alone(parser, treebank, tmp_path):
     trees = "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NX (DT a) (NN capybara))) (. !))\n"
     trees += "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NP (DT a) (ZZ capybara))) (. .))\n"
     (treebank / "domain.trees").write_text(trees * 3)
-    (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}}")
+    (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}, test: {spare: {trees: test.trees}}}")
     options = ("--grow-vocabulary", 5, "--set", "training.steps=1", "--out", tmp_path / "next")
     tuned = run("train", treebank / "domain.yaml", "--from", parser, *options)
     assert tuned.exit_code == 0, tuned.output
