@@ -194,8 +194,8 @@ def _measure_brackets(
 ) -> None:
     """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
     from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
-    from transduce.parsing.bracket_parameters import COLLINS, parse_parameters
     from transduce.parsing.bracket_scores import bracket_scores, compare_brackets
+    from transduce.parsing.brackets import COLLINS, parse_parameters
     from transduce.text.lines import read_lines, read_texts
 
     chosen = COLLINS if parameters is None else parse_parameters(read_lines(parameters), parameters)
