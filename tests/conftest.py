@@ -35,7 +35,7 @@ NAMES = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in CH
 install_import_hook(NAMES, "beartype.beartype")
 
 # The tests whose calls are checked: elsewhere checks would double the time, and find what these find.
-WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "training")}
+WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "parsing", "search", "training")}
 
 
 # What trains a model or starts a process: fixtures, and functions in the names of a module.
@@ -64,6 +64,7 @@ settings.register_profile(
 settings.load_profile("tests")
 
 pytest_plugins = ["micro_run", "parsing_run"]
+pytest.register_assert_rewrite("toys")
 
 OF_SUBWORDS = {name: os.environ.get(name) for name in ("RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM")}
 

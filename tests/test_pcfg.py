@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transduce.measure.bracket_scores import bracket_scores
-from transduce.text.trees import Tree, format_tree, parse_tree, preterminals, read_trees
+from transduce.parsing.bracket_scores import bracket_scores
+from transduce.parsing.trees import Tree, format_tree, parse_tree, preterminals, read_trees
 
 PARSING = Path(__file__).parents[1] / "benchmarks" / "parsing"
 DATA = os.environ.get("TRANSDUCE_DATA")

@@ -23,7 +23,7 @@ from transduce.corpus.checks import MARKUP
 from transduce.documents import markdown_document, srt_document
 from transduce.documents.inline_tags import _TAG, string_content
 from transduce.inspection.languages import LETTERS
-from transduce.measure.bracket_parameters import _ARGUMENTS
+from transduce.parsing.brackets import _ARGUMENTS
 from transduce.text.glossary import Glossary, _whole_words
 
 PACKAGE = Path(__file__).parents[1] / "src" / "transduce"
@@ -66,7 +66,7 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
             PatternUse(one, "findall") for one in LETTERS
         ],
         ("transduce.inspection.languages", "pattern.findall(line)"): [],
-        ("transduce.measure.bracket_parameters", "re.fullmatch(form, ' '.join(arguments))"): [
+        ("transduce.parsing.brackets", "re.fullmatch(form, ' '.join(arguments))"): [
             PatternUse(re.compile(form), "fullmatch") for form, _ in _ARGUMENTS.values()
         ],
         (

@@ -10,10 +10,10 @@ import argparse
 from collections.abc import Iterator
 
 from transduce.corpus.entries import EmbeddedTrees
-from transduce.corpus.readers import read_treebank
-from transduce.measure.bracket_scores import bracket_scores
-from transduce.text.trees import Tree, words_of
-from transduce.translation.parser import Parser
+from transduce.parsing.bracket_scores import bracket_scores
+from transduce.parsing.parser import Parser
+from transduce.parsing.treebank_reader import read_treebank
+from transduce.parsing.trees import Tree, words_of
 
 Attachment = tuple[int, int, str]
 """Words before a prepositional phrase and at its end, and the label of the phrase that it is a part of."""

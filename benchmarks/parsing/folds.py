@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from transduce.measure.bracket_scores import bracket_scores
-from transduce.text.trees import Tree, clean_tree, preterminals, read_trees
+from transduce.parsing.bracket_scores import bracket_scores
+from transduce.parsing.trees import Tree, clean_tree, preterminals, read_trees
 
 __all__ = ["folds", "read_cleaned", "report_scores", "train_and_test"]
 

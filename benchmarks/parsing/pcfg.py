@@ -23,7 +23,7 @@ import numpy as np
 from folds import read_cleaned, report_scores, train_and_test
 from numpy.typing import NDArray
 
-from transduce.text.trees import Tree, format_tree, preterminals
+from transduce.parsing.trees import Tree, format_tree, preterminals
 
 Numbers = NDArray[np.floating[Any]]
 Rule = tuple["GrammarSymbol", tuple["GrammarSymbol", ...]]

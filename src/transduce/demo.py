@@ -9,17 +9,17 @@ from pathlib import Path
 
 from transduce import pages
 from transduce.corpus.entries import EmbeddedTrees
-from transduce.corpus.readers import read_treebank
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.measure.bracket_scores import BracketScore, bracket_scores
 from transduce.measure.scores import Score, scores
+from transduce.parsing.bracket_scores import BracketScore, bracket_scores
+from transduce.parsing.parser import Parser
+from transduce.parsing.treebank_reader import read_treebank
+from transduce.parsing.trees import Tree, words_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import from_values
 from transduce.runtime.device import choose_device
-from transduce.text.trees import Tree, words_of
 from transduce.trainer.train import TrainOptions, run_training
-from transduce.translation.parser import Parser
 from transduce.translation.translator import Translator
 
 TRANSLATING: Values = {

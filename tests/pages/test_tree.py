@@ -17,7 +17,7 @@ from transduce.pages import draw_tree
 from transduce.pages.figure_style import resolution
 from transduce.pages.tree_drawing import compare
 from transduce.pages.tree_layout import COLUMN_GAP, MAX_WORDS, PlacedNode, TreeLayout, lay_out, text_width
-from transduce.text.trees import Tree, clean_tree, format_tree, parse_tree, read_trees, words_of
+from transduce.parsing.trees import Tree, clean_tree, format_tree, parse_tree, read_trees, words_of
 
 DATA = Path(os.environ.get("TRANSDUCE_DATA", "/nonexistent"))
 SVG = "{http://www.w3.org/2000/svg}"

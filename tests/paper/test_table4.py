@@ -10,7 +10,7 @@ from parsing_run import tree
 from transduce.paper import table4
 from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
 from transduce.paper.treebanks import treebank_of_scale
-from transduce.text.trees import parse_tree, words_of
+from transduce.parsing.trees import parse_tree, words_of
 from transduce.trainer.train import TrainOptions
 
 PAPER = {

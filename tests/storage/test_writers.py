@@ -23,10 +23,10 @@ from transduce.model_directory.manifest import CARD, verify
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_config, write_model, write_new_model
 from transduce.pages import draw_calibration, draw_tree
+from transduce.parsing.trees import parse_tree
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write, atomic_write_text, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock
-from transduce.text.trees import parse_tree
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.trainer.trackers import CsvTracker
 

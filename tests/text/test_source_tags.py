@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from transduce.text.source_tags import tag_of_subword
 from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import ids_of_tags, names_languages, parse_vocabulary, tags_of
-from transduce.text.tree_symbols import TreeSymbols
 
 LINES = ["the owl saw a mole", "the mole saw the owl"] * 5
 PLAIN = [Subwords.learn(LINES, spec) for spec in (Bpe(size=270), WordPiece(size=530))]
@@ -79,7 +79,7 @@ def test_a_missing_tag_is_named_and_other_vocabularies_have_none():
         ids_of_tags(tagged, ["to:fr"])
     assert names_languages(tagged)
     assert not names_languages(PLAIN[0].with_tags(["tag:wsj"]))
-    assert tags_of(TreeSymbols(["(S", ")S"])) == {}
+    assert tags_of(SymbolVocabulary(["(S", ")S"])) == {}
 
 
 def test_dropout_of_merges_encodes_no_tag():

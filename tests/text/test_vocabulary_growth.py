@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transduce.text.subwords import END, Bpe, Subwords, WordPiece
-from transduce.text.tree_symbols import TreeSymbols
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords, spellings
 
 OLD_LINES = ["A man and a woman are walking down the street.", "Ein Mann und eine Frau gehen die Straße hinunter."] * 3
@@ -103,6 +103,6 @@ def test_text_without_repetitions_adds_nothing(old: Subwords) -> None:
 
 def test_other_vocabularies_are_refused() -> None:
     check_can_grow(Subwords.learn([], Bpe(size=259)), "source")
-    for other in (Subwords.learn([], WordPiece(size=515)), TreeSymbols(["(S", ")S"])):
+    for other in (Subwords.learn([], WordPiece(size=515)), SymbolVocabulary(["(S", ")S"])):
         with pytest.raises(ValueError, match="--grow-vocabulary: the target subwords of --from are no BPE"):
             check_can_grow(other, "target")

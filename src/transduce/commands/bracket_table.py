@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transduce.measure.bracket_scores import BracketScore
+    from transduce.parsing.bracket_scores import BracketScore
 
 # The rows of the table: the title, the name in JSON, and the digits after the point.
 ROWS = (

@@ -45,8 +45,8 @@ def draw(
 def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, machine: MachineChoice, out: Path) -> None:
     """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
     from transduce import pages
-    from transduce.text.trees import clean_tree, parse_tree, words_of
-    from transduce.translation.parser import Parser, split_treebank_words
+    from transduce.parsing.parser import Parser, split_treebank_words
+    from transduce.parsing.trees import clean_tree, parse_tree, words_of
 
     gold_tree = None if gold is None else clean_tree(parse_tree(gold))
     if gold is not None and gold_tree is None:

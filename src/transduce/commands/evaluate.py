@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transduce.corpus.parallel_text import ParallelText
     from transduce.measure.scores import Score
     from transduce.model_directory.config import Config
-    from transduce.text.trees import Tree
+    from transduce.parsing.trees import Tree
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
 
@@ -132,7 +132,7 @@ def _parse(
     gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
 ) -> Outputs:
     """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
-    from transduce.evaluation.test_scores import parse_test
+    from transduce.parsing.tree_scores import parse_test
 
     lines, tokens, seconds, score, repaired = parse_test(gold, bootstrap, translator, method)
     objects = {"brackets": score.as_object(), "repaired": repaired}
@@ -168,7 +168,7 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
     """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
     from transduce.corpus.entries import Trees
-    from transduce.evaluation.test_scores import read_gold_trees_of
+    from transduce.parsing.tree_scores import read_gold_trees_of
 
     if reference is not None and named is None:
         return read_gold_trees_of(Trees(trees=reference), reference)

@@ -10,8 +10,8 @@ from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure.bracket_scores import BracketComparison
     from transduce.measure.scores import Comparison, Score
+    from transduce.parsing.bracket_scores import BracketComparison
 
 RESAMPLES = 1000  # of a comparison, and of brackets
 
@@ -193,9 +193,9 @@ def _measure_brackets(
     paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
 ) -> None:
     """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
-    from transduce.measure.bracket_files import read_gold_trees, read_output_trees
-    from transduce.measure.bracket_parameters import COLLINS, parse_parameters
-    from transduce.measure.bracket_scores import bracket_scores, compare_brackets
+    from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
+    from transduce.parsing.bracket_scores import bracket_scores, compare_brackets
+    from transduce.parsing.brackets import COLLINS, parse_parameters
     from transduce.text.lines import read_lines, read_texts
 
     chosen = COLLINS if parameters is None else parse_parameters(read_lines(parameters), parameters)

@@ -12,7 +12,7 @@ from transduce.commands.output import check_writable, open_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.translation.parser import Parse
+    from transduce.parsing.parser import Parse
 
 
 def parse(
@@ -29,7 +29,7 @@ def parse(
 ) -> None:
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
     from transduce.model_directory.model import Model
-    from transduce.translation.parser import Parser, split_treebank_words
+    from transduce.parsing.parser import Parser, split_treebank_words
 
     runs, text = runs_and_text(run)
     method = search_method_of_options(Model.read_config(runs[0]).decoding, search, n_best=n_best)._replace(

@@ -1,18 +1,16 @@
 """The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
 import os
-from codecs import BOM_UTF8
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from transduce.settings import Spec
-from transduce.text.compressed import UnreadCompressionError, decompressed
+from transduce.settings import Spec, from_satellite
 from transduce.text.directions import Direction, is_same_language
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME
-from transduce.text.trees import Tree, is_comment, words_of
 
 MAX_WEIGHT = 10_000.0
 """Uses of a pair an epoch, at most."""
@@ -151,10 +149,6 @@ class Trees(TaggedCorpus):
     )
     weight: Weight = 1.0
 
-    def accepts(self, tree: Tree) -> bool:
-        """Whether a cleaned tree belongs to the corpus."""
-        return tree.label not in self.without and len(words_of(tree)) >= self.shortest
-
 
 class EmbeddedTrees(TaggedCorpus):
     """The English trees of a split of the corpus that comes with the package."""
@@ -167,9 +161,6 @@ class EmbeddedTrees(TaggedCorpus):
     )
     weight: Weight = 1.0
 
-
-LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
-"""Of a file in a folder of trees, how much is read to see whether it has trees."""
 
 KINDS = {
     "tsv": "Tsv",
@@ -214,37 +205,16 @@ CorpusSpec = Annotated[
 def files_of(corpus: CorpusSpec) -> list[Path]:
     """Returns the files from which `corpus` is read, that of the source first."""
     if isinstance(corpus, Hub):
-        return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
+        return files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
-        folder = Path(corpus.trees)
-        return [path for path in _files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
+        tree_files: Callable[[Path], list[Path]] = from_satellite("transduce.parsing.treebank_reader:tree_files")
+        return tree_files(Path(corpus.trees))
     values = corpus.model_dump(include=set(PATHS))
     files = [Path(values[key]) for key in PATHS if key in values]
     return files[::-1] if isinstance(corpus, Files) and corpus.direction == "backward" else files
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path within `folder` has a hidden part, or is a backup of an editor."""
-    return path.name.endswith("~") or any(part.startswith(".") for part in path.relative_to(folder).parts)
-
-
-def _begins_with_tree(path: Path) -> bool:
-    """Whether the first line of a file that is neither empty nor a comment begins with a bracket.
-
-    Also True for a file that cannot be read, so that its reader says why.
-    """
-    try:
-        with path.open("rb") as file, decompressed(file, path) as lines:
-            beginnings = (lines.readline(LINE_BYTES).removeprefix(BOM_UTF8).strip() for _ in range(COMMENT_LINES))
-            first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
-    except UnreadCompressionError:
-        return False
-    except (OSError, ValueError):
-        return True
-    return first.startswith(b"(")
-
-
-def _files_below(folder: Path) -> list[Path]:
+def files_below(folder: Path) -> list[Path]:
     """Returns the files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
     files, entered = list[Path](), set[str]()
     for current, subfolders, names in os.walk(folder, followlinks=True):

@@ -7,8 +7,8 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.learning import sample_pairs
 from transduce.inspection.line_checks import Check
 from transduce.text.subwords import Subwords
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.text.tree_symbols import TreeSymbols
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
@@ -18,7 +18,7 @@ Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 def check_vocabularies(sides: Vocabularies) -> None:
     """Raises ValueError where the vocabularies of a model cannot grow."""
     for side, name in zip(sides, ("source", "target"), strict=True):
-        if not isinstance(side, TreeSymbols):
+        if not isinstance(side, SymbolVocabulary):
             check_can_grow(side, name)
 
 
@@ -41,7 +41,7 @@ def grow_vocabularies(
     """
     check_vocabularies(sides)
     symbols: set[str] = set()
-    is_parser = isinstance(sides[1], TreeSymbols)
+    is_parser = isinstance(sides[1], SymbolVocabulary)
     pairs, _ = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if sides[0] is sides[1]:
@@ -58,7 +58,7 @@ def grow_vocabularies(
         )
         return grown
     for name, before, after, gain in zip(names, sides, grown, gains, strict=True):
-        if isinstance(after, TreeSymbols):
+        if isinstance(after, SymbolVocabulary):
             say(f"symbols of trees grown from {before.size:,} to {after.size:,}")
         else:
             _say_growth(say, f"{name} ", before, after, gain)
@@ -75,7 +75,7 @@ def _say_growth(
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
     """Returns one side with more subwords, or with the other symbols of linearised trees."""
-    if isinstance(side, TreeSymbols):
+    if isinstance(side, SymbolVocabulary):
         return side.grown(lines)
     assert isinstance(side, Subwords), "check_vocabularies has refused it"
     return grow_subwords(side, lines, count)

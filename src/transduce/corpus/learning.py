@@ -10,8 +10,8 @@ from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
-from transduce.text.tree_symbols import TreeSymbols
 
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
@@ -35,7 +35,7 @@ def learn_subwords(
     sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     if is_parser:
         words = _learn((pair.source for pair in sample), spec, tags)
-        return (words, TreeSymbols(sorted(symbols))), pairs
+        return (words, SymbolVocabulary(sorted(symbols))), pairs
     if spec.shared:
         both = _learn((side for pair in sample for side in (pair.source, pair.target)), spec, tags)
         return (both, both), pairs

@@ -1,7 +1,7 @@
 """Reads the pairs of a corpus of any kind, one at a time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
@@ -23,9 +23,9 @@ from transduce.corpus.entries import (
     files_of,
 )
 from transduce.corpus.misalignment import find_misalignment
+from transduce.settings import from_satellite
 from transduce.text.compressed import decompressed
 from transduce.text.lines import raw_lines
-from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
 
 # First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
 # first.
@@ -43,10 +43,11 @@ def read_pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
     """Yields every pair of `corpus` as text; raises ValueError at the first line that is not UTF-8."""
     files = files_of(corpus) or [Path()]
     for number, (source, target) in enumerate(read_byte_pairs(corpus), start=1):
-        yield _decode(source, files[0], number), _decode(target, files[-1], number)
+        yield decode_line(source, files[0], number), decode_line(target, files[-1], number)
 
 
-def _decode(line: bytes, path: Path, number: int) -> str:
+def decode_line(line: bytes, path: Path, number: int) -> str:
+    """Returns a line as text; raises ValueError with file and line for bytes that are not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -78,7 +79,9 @@ def _read_sides(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
         case Embedded(embedded=split):
             return _read_embedded(split)
         case Trees() | EmbeddedTrees():
-            return _read_tree_pairs(corpus)
+            read_tree_pairs: Callable[[Trees | EmbeddedTrees], Iterator[tuple[bytes, bytes]]]
+            read_tree_pairs = from_satellite("transduce.parsing.treebank_reader:read_tree_pairs")
+            return read_tree_pairs(corpus)
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
@@ -177,50 +180,5 @@ def _join_lines(text: str) -> bytes:
 
 
 def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
-    from transduce.embedded import split  # imported here because importing reads its tables
-
-    for example in split(name):
+    for example in from_satellite("transduce.embedded:split")(name):
         yield example.source.encode(), example.target.encode()
-
-
-def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
-    """Yields the cleaned trees of `corpus`; those without words are left out.
-
-    Raises ValueError with file and line for text that is no tree.
-    """
-    if isinstance(corpus, EmbeddedTrees):
-        from transduce.embedded import split  # imported here because importing reads its tables
-
-        trees = (clean_tree(parse_tree(example.tree)) for example in split(corpus.embedded_trees))
-        yield from (tree for tree in trees if tree is not None)
-        return
-    for path in files_of(corpus):
-        yield from (cleaned for _, cleaned in _read_cleaned(path) if cleaned and corpus.accepts(cleaned))
-
-
-def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:
-    """Returns the trees of `corpus` as they are written, each with its cleaned tree, None where no word is left.
-
-    Raises ValueError as `read_treebank`.
-    """
-    if isinstance(corpus, EmbeddedTrees):
-        return [(tree, tree) for tree in read_treebank(corpus)]
-    trees = (pair for path in files_of(corpus) for pair in _read_cleaned(path))
-    return [(tree, cleaned) for tree, cleaned in trees if cleaned is None or corpus.accepts(cleaned)]
-
-
-def _read_cleaned(path: Path) -> Iterator[tuple[Tree, Tree | None]]:
-    """Yields the trees of a file, each with its cleaned tree."""
-    lines = (_decode(line, path, number) for number, line in enumerate(read_byte_lines(path), start=1))
-    for number, tree in read_trees(lines, str(path)):
-        try:
-            yield tree, clean_tree(tree)
-        except ValueError as error:
-            raise ValueError(f"{path}: line {number}: {error}") from None
-
-
-def _read_tree_pairs(corpus: Trees | EmbeddedTrees) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the words and the symbols of every tree."""
-    assert corpus.linearisation is not None  # `DataSpec` sets it
-    for tree in read_treebank(corpus):
-        yield " ".join(words_of(tree)).encode(), " ".join(corpus.linearisation.symbols(tree)).encode()

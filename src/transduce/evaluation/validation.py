@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from transduce.corpus.parallel_text import ParallelText
-from transduce.measure.bracket_scores import bracket_scores
 from transduce.measure.metrics import metric_named
 from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
@@ -19,9 +18,9 @@ from transduce.runtime.memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.stepper import pad_rows
+from transduce.settings import from_satellite
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.text.trees import Tree
 from transduce.translation.batching import LineTooLargeError, sentence_batches
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
@@ -134,12 +133,8 @@ class Validation:
             references = [self.corpus.target]
             bleu = scores(outputs, references, language=self.language, bootstrap=self.bootstrap)["bleu"]
             return ValidationScore("bleu", bleu.score, bleu.signature, bleu.low, bleu.high)
-        gold, output = (
-            read_trees_of(self.linearisation, lines, self.corpus.source) for lines in (self.corpus.target, outputs)
-        )
-        f1 = bracket_scores(gold, output, bootstrap=self.bootstrap)
-        # The corpus has cleaned trees, which lack brackets that `transduce evaluate` counts.
-        return ValidationScore("f1", f1.f1, f"{f1.signature}|gold:cleaned", f1.low, f1.high)
+        f1_of_symbols: Callable[..., ValidationScore] = from_satellite("transduce.parsing.tree_scores:f1_of_symbols")
+        return f1_of_symbols(self.linearisation, self.corpus, outputs, self.bootstrap)
 
     def _translator(self, model: TranslationModel) -> Translator:
         """Returns the translator of `model`, or its parser."""
@@ -257,8 +252,3 @@ def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | N
     return ValidationScore(
         measured[0].metric, fmean(score.score for score in measured), f"mean:{len(measured)}|{signatures}"
     )
-
-
-def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
-    """Returns the trees of lines of symbols over lines of words; raises ValueError where they make no tree."""
-    return [linearisation.tree(line.split(), over.split(" ")) for line, over in zip(symbols, words, strict=True)]

@@ -1,1 +1,1 @@
-"""Scores of texts and trees by the field's metrics, and tests of significance; needs no torch."""
+"""Scores of texts by the field's metrics, and tests of significance; needs no torch."""

@@ -1,10 +1,12 @@
 """The model of a model directory: settings, weights and subwords, read and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
@@ -12,9 +14,10 @@ from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS, read_checked
+from transduce.settings import from_satellite
 from transduce.text.subwords import Subwords
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, subwords_files
-from transduce.text.tree_symbols import TreeSymbols
 
 
 class Model(NamedTuple):
@@ -100,9 +103,10 @@ def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: To
     """
     if not isinstance(module, TransformerModel) or module.next_word is None:
         return
-    if not isinstance(source, Subwords) or not isinstance(target, TreeSymbols):
+    if not isinstance(source, Subwords) or not isinstance(target, SymbolVocabulary):
         raise ValueError("`model.next_word` is for parsers: set it to false")
-    module.next_word.set_flags(torch.from_numpy(source.begins_word), torch.from_numpy(target.is_tag))
+    is_tag: Callable[[SymbolVocabulary], NDArray[np.bool_]] = from_satellite("transduce.parsing.tree_symbols:is_tag")
+    module.next_word.set_flags(torch.from_numpy(source.begins_word), torch.from_numpy(is_tag(target)))
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:

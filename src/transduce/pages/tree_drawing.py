@@ -21,7 +21,7 @@ from transduce.pages.tree_layout import (
     shorten,
     text_width,
 )
-from transduce.text.trees import Tree, format_tree
+from transduce.parsing.trees import Tree, format_tree
 
 NOTE_CHARACTERS = 110  # of a line in a figure
 

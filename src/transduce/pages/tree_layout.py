@@ -8,7 +8,7 @@ import unicodedata
 from typing import NamedTuple
 
 from transduce.pages.rendering import show_control_characters
-from transduce.text.trees import Tree, preterminals, unescape_word
+from transduce.parsing.trees import Tree, preterminals, unescape_word
 
 MAX_WORDS = 1000  # of the longest sentence that is drawn
 MARGIN = 24.0

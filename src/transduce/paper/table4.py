@@ -9,20 +9,20 @@ from typing import Annotated, Any, NamedTuple
 
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.parallel_text import read_parallel_text
-from transduce.evaluation.validation import read_trees_of
-from transduce.measure.bracket_scores import bracket_scores
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
 from transduce.paper.record import one_of, recorded_seeds
 from transduce.paper.treebanks import Treebank
 from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
+from transduce.parsing.bracket_scores import bracket_scores
+from transduce.parsing.parser import Parser
+from transduce.parsing.tree_scores import read_trees_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write_text
 from transduce.trainer.train import TrainOptions
-from transduce.translation.parser import Parser
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from transduce.embedded import split
 from transduce.paper.scales import ScaleName
+from transduce.parsing.parser import split_treebank_words
+from transduce.parsing.trees import parse_tree, words_of
 from transduce.recipe.presets import Values
 from transduce.text.lines import read_lines
-from transduce.text.trees import parse_tree, words_of
-from transduce.translation.parser import split_treebank_words
 
 SELF_TRAINED = 20_000  # raw sentences that a parser parses for another parser, at the small scale
 LONGEST_RAW = 60  # words of such a sentence

@@ -9,9 +9,9 @@ from transduce.model_directory.model import Model
 from transduce.model_directory.writing import write_config
 from transduce.recipe.recipe_values import parse_change
 from transduce.search.beam import Decoding
-from transduce.search.tree_constraint import MIN_EXTRA_LENGTH
 from transduce.settings import merged, validated
 from transduce.storage.locks import exclusive_lock
+from transduce.text.linearisation import MIN_EXTRA_LENGTH
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:

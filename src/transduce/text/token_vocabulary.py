@@ -8,14 +8,14 @@ from transduce.text.moses_bpe import MosesBpe
 from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
-from transduce.text.tree_symbols import TreeSymbols
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 
-TokenVocabulary = Subwords | TreeSymbols | SentencePieces | MosesBpe
+TokenVocabulary = Subwords | SymbolVocabulary | SentencePieces | MosesBpe
 """Text to token ids and back."""
 
 # Quotation marks inside of JSON strings are escaped, so that no subword looks like one of these.
-KINDS: dict[bytes, type[TreeSymbols | SentencePieces | MosesBpe]] = {
-    b'"type": "WordLevel"': TreeSymbols,
+KINDS: dict[bytes, type[SymbolVocabulary | SentencePieces | MosesBpe]] = {
+    b'"type": "WordLevel"': SymbolVocabulary,
     b'"type": "SentencePiece"': SentencePieces,
     b'"type": "MosesBpe"': MosesBpe,
 }

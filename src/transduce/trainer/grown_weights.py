@@ -1,14 +1,17 @@
 """Weights of a model whose vocabulary has grown."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from transduce.model.spec import ModelSpec
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.model_directory.model import Model, weights_of
+from transduce.settings import from_satellite
 from transduce.text.subwords import Subwords
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.text.tree_symbols import TreeSymbols
 from transduce.text.vocabulary_growth import spellings
 
 
@@ -38,8 +41,10 @@ def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary)
 
 def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
     """Returns, for each token from `size` on, the old tokens whose rows begin its own."""
-    if isinstance(vocabulary, TreeSymbols):
-        return [vocabulary.same_kind(token, size) for token in range(size, vocabulary.size)]
+    if isinstance(vocabulary, SymbolVocabulary):
+        same_kind: Callable[[SymbolVocabulary, int, int], list[int]]
+        same_kind = from_satellite("transduce.parsing.tree_symbols:same_kind")
+        return [same_kind(vocabulary, token, size) for token in range(size, vocabulary.size)]
     assert isinstance(vocabulary, Subwords), "only BPE and the symbols of trees grow"
     return spellings(vocabulary, size)
 

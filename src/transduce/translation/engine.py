@@ -24,7 +24,7 @@ its engine:
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
@@ -42,11 +42,10 @@ from transduce.search.beam import Hypothesis, beam_search
 from transduce.search.cancellation import StopCheck, StoppableStepper
 from transduce.search.greedy_and_sampling import greedy_search, sample
 from transduce.search.stepper import SearchProblem, Stepper, forced_scores, pad_rows
-from transduce.search.tree_constraint import TreeConstraint, TreeRules
 from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
+from transduce.settings import from_satellite
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
-from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.translation.batching import MAX_LINE_TOKENS, SentenceBatch
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.search_threads import map_in_threads
@@ -120,7 +119,10 @@ class TorchEngine:
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])
         self._rules = SearchRules.of(self.symbols, target)
-        self._tree_rules = None if linearisation is None else _tree_rules(linearisation, target, self.device)
+        self._constrain: Callable[[Stepper, Sequence[Sequence[int]], Tensor, int], Stepper] | None = None
+        if linearisation is not None:
+            constraint_of = from_satellite("transduce.parsing.tree_constraint:constraint_of")
+            self._constrain = constraint_of(linearisation, source, target, self.device)
         self._pack_weights()
 
     @property
@@ -187,9 +189,8 @@ class TorchEngine:
         end, prefix_lengths = self.symbols.end, list(map(len, batch.prefixes))
         source, bounds = self._rectangle([[*tokens, end] for tokens in batch.sources]), self._tensor(batch.bounds)
         problem = SearchProblem(source, source != self.symbols.pad, bounds, self.symbols.begin, end, *self._rules)
-        if self._tree_rules is not None and method.constrained:
-            words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
-            stepper = TreeConstraint(stepper, self._tree_rules, self._tensor(words), bounds, end)
+        if self._constrain is not None and method.constrained:
+            stepper = self._constrain(stepper, batch.sources, bounds, end)
         if method.decoding.no_repeat_ngram is not None:
             stepper = NoRepeatedNgrams(stepper, method.decoding.no_repeat_ngram, self._tensor(prefix_lengths))
         if any(prefix_lengths):
@@ -242,10 +243,3 @@ class TorchEngine:
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, device=self.device)
-
-
-def _tree_rules(linearisation: TopDown | InOrder, target: TokenVocabulary, device: torch.device) -> TreeRules:
-    """Returns what each symbol of a parser's target side does; raises ValueError where that side has subwords."""
-    if not isinstance(target, TreeSymbols):
-        raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")
-    return TreeRules.of(target.symbols, UNKNOWN + 1, in_order=isinstance(linearisation, InOrder), device=device)

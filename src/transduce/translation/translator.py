@@ -24,8 +24,8 @@ from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
 from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.translation.batching import (
     LineTooLargeError,
     SentenceBatch,
@@ -460,7 +460,7 @@ class Translator:
         """Returns the tokens of each target; raises ValueError for one that is too long or has unknown symbols."""
         encoded = self.encode_checked(targets, self.target, " of the target")
         for number, tokens in enumerate(encoded, start=1):
-            if isinstance(self.target, TreeSymbols) and UNKNOWN in tokens:
+            if isinstance(self.target, SymbolVocabulary) and UNKNOWN in tokens:
                 symbol = targets[number - 1].split()[tokens.index(UNKNOWN)]
                 raise ValueError(
                     f"line {number} of the target has {symbol!r}, no symbol of this parser: write the symbols of a "

@@ -24,8 +24,8 @@ from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import ProgressRate, track
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.symbol_vocabulary import UNKNOWN
 from transduce.text.token_vocabulary import TokenVocabulary
-from transduce.text.tree_symbols import UNKNOWN
 
 BATCH = 2_000
 """Pairs encoded at a time, at most."""

@@ -17,7 +17,7 @@ from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees,
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
-from transduce.settings import Spec
+from transduce.settings import Spec, from_satellite
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.source_tags import tagged_languages
@@ -218,9 +218,8 @@ def _grammar_version(corpus: CorpusSpec) -> int | None:
     """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
     if not isinstance(corpus, Embedded | EmbeddedTrees):
         return None
-    from transduce.embedded import GRAMMAR_VERSION  # imported here because importing reads its tables
-
-    return GRAMMAR_VERSION
+    version: int = from_satellite("transduce.embedded:GRAMMAR_VERSION")
+    return version
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:

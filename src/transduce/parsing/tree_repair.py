@@ -5,15 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.text.linearisation import (
-    InOrder,
-    TopDown,
-    closes_phrase,
-    opens_phrase,
-    preterminal,
-    preterminal_without_tag,
-)
-from transduce.text.trees import Tree
+from transduce.parsing.tree_symbols import closes_phrase, opens_phrase, preterminal, preterminal_without_tag
+from transduce.parsing.trees import Tree
+from transduce.text.linearisation import InOrder, TopDown
 
 ROOT = "S"
 """The label of a root that joins several."""

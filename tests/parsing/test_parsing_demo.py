@@ -10,7 +10,7 @@ from parsing_run import run
 from transduce.commands import main
 from transduce.demo import PARSING, demo_parsing
 from transduce.embedded import splits
-from transduce.text.trees import parse_tree, words_of
+from transduce.parsing.trees import parse_tree, words_of
 from transduce.trainer.train import TrainOptions
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.measure.bracket_files import read_gold_trees, read_output_trees
-from transduce.measure.bracket_parameters import COLLINS, parse_parameters
-from transduce.measure.bracket_scores import bracket_scores, compare_brackets
-from transduce.measure.brackets import count_sentences
-from transduce.text.trees import Tree, format_tree, parse_tree, read_trees
+from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
+from transduce.parsing.bracket_scores import bracket_scores, compare_brackets
+from transduce.parsing.brackets import COLLINS, count_sentences, parse_parameters
+from transduce.parsing.trees import Tree, format_tree, parse_tree, read_trees
 
 DATA = Path(os.environ.get("TRANSDUCE_DATA", "/nonexistent"))
 

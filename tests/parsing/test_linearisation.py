@@ -9,11 +9,12 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from transduce.parsing.tree_repair import balance_brackets, flat_tree, repair_tree
+from transduce.parsing.tree_symbols import symbols_of, tree_of
+from transduce.parsing.trees import Tree, clean_tree, format_tree, parse_tree, words_of
 from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import load_vocabulary, parse_vocabulary
-from transduce.text.tree_repair import balance_brackets, flat_tree, repair_tree
-from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
-from transduce.text.trees import Tree, clean_tree, format_tree, parse_tree, words_of
 
 TREE = parse_tree("(S (NP (PRP It)) (VP (VBZ works)) (. .))")
 SYMBOLS = {
@@ -35,7 +36,7 @@ NOISE = st.lists(st.sampled_from(["(S", ")S", "(NP", ")NP", "NN", ","]), max_siz
 
 @pytest.mark.parametrize("linearisation", SYMBOLS, ids=repr)
 def test_a_tree_is_written_as_the_docstring_shows(linearisation: TopDown | InOrder) -> None:
-    assert " ".join(linearisation.symbols(TREE)) == SYMBOLS[linearisation]
+    assert " ".join(symbols_of(TREE, linearisation)) == SYMBOLS[linearisation]
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
@@ -43,11 +44,11 @@ def test_a_tree_is_written_as_the_docstring_shows(linearisation: TopDown | InOrd
 def test_symbols_and_words_give_the_tree_back(linearisation: TopDown | InOrder, tree: Tree) -> None:
     cleaned = clean_tree(tree)
     assert cleaned is not None
-    assert linearisation.tree(list(linearisation.symbols(cleaned)), words_of(cleaned)) == cleaned
+    assert tree_of(list(symbols_of(cleaned, linearisation)), words_of(cleaned), linearisation) == cleaned
 
 
 def test_normalised_parts_of_speech_are_punctuation_or_unknown() -> None:
-    tree = TopDown(tags="normalised").tree(["(S", "XX", "XX", "XX", ")S"], ["(", "word", "."])
+    tree = tree_of(["(S", "XX", "XX", "XX", ")S"], ["(", "word", "."], TopDown(tags="normalised"))
     assert format_tree(tree) == "(S (-LRB- -LRB-) (XX word) (. .))"
 
 
@@ -67,14 +68,14 @@ def test_normalised_parts_of_speech_are_punctuation_or_unknown() -> None:
 )
 def test_symbols_that_make_no_tree_are_refused(symbols: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TopDown().tree(symbols.split(), ["a"])
+        tree_of(symbols.split(), ["a"], TopDown())
 
 
 def test_in_order_a_phrase_needs_a_first_part() -> None:
     with pytest.raises(ValueError, match="without a first part"):
-        InOrder().tree(["(S", "NN", ")S"], ["a"])
+        tree_of(["(S", "NN", ")S"], ["a"], InOrder())
     with pytest.raises(ValueError, match="2 roots"):
-        InOrder().tree(["NN", "NN"], ["a", "b"])
+        tree_of(["NN", "NN"], ["a", "b"], InOrder())
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
@@ -87,13 +88,13 @@ def test_a_repaired_tree_is_over_exactly_the_words(
 ) -> None:
     tree = repair_tree(symbols, words, linearisation)
     assert words_of(tree) == words
-    assert linearisation.tree(list(linearisation.symbols(tree)), words) == tree
+    assert tree_of(list(symbols_of(tree, linearisation)), words, linearisation) == tree
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
 @given(tree=TREES)
 def test_the_repair_of_a_tree_is_the_tree(linearisation: TopDown | InOrder, tree: Tree) -> None:
-    assert repair_tree(list(linearisation.symbols(tree)), words_of(tree), linearisation) == tree
+    assert repair_tree(list(symbols_of(tree, linearisation)), words_of(tree), linearisation) == tree
 
 
 def fewest_deletions_and_replacements(brackets: list[str]) -> int:
@@ -148,7 +149,7 @@ LINES = list(SYMBOLS.values())
 
 
 def test_symbols_are_whole_tokens_and_unknown_ones_have_an_id(tmp_path: Path) -> None:
-    vocabulary = TreeSymbols.learn(LINES)
+    vocabulary = SymbolVocabulary.learn(LINES)
     encoded = vocabulary.encode([*LINES, "(NEW NN"])
     assert vocabulary.decode(encoded)[: len(LINES)] == LINES
     assert [len(ids) for ids in encoded] == [len(line.split()) for line in [*LINES, "(NEW NN"]]
@@ -158,7 +159,7 @@ def test_symbols_are_whole_tokens_and_unknown_ones_have_an_id(tmp_path: Path) ->
     assert [ids.tolist() for ids in with_dropout] == encoded[: len(LINES)]
     vocabulary.save(tmp_path / "tokenizer.json")
     loaded = load_vocabulary(tmp_path / "tokenizer.json")
-    assert isinstance(loaded, TreeSymbols)
+    assert isinstance(loaded, SymbolVocabulary)
     assert loaded.as_json() == vocabulary.as_json()
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert [library.encode(line).ids for line in LINES] == encoded[: len(LINES)]
@@ -166,7 +167,7 @@ def test_symbols_are_whole_tokens_and_unknown_ones_have_an_id(tmp_path: Path) ->
 
 @pytest.mark.parametrize("old", ['"(S": 5', '"⟨s⟩": 1', "WhitespaceSplit", "⟨unknown⟩"])
 def test_damaged_symbols_are_named(old: str) -> None:
-    content = TreeSymbols.learn(LINES).as_json()
+    content = SymbolVocabulary.learn(LINES).as_json()
     assert old in content
     with pytest.raises(ValueError, match=r"tokenizer\.json holds no symbols of trees"):
         parse_vocabulary(content.replace(old, "damaged").encode(), place="tokenizer.json")

@@ -1,15 +1,18 @@
 """The constraint of parsing: every hypothesis is a tree over exactly the words of its sentence."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transduce.parsing.tree_symbols import closes_phrase, opens_phrase
 from transduce.search.stepper import Stepper, StepperState
-from transduce.text.linearisation import closes_phrase, opens_phrase
+from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary
 
 MAX_OPEN_RUN = 12
 """Phrases that may begin at one word without a word in between, which bounds chains of phrases with one part each.
@@ -18,8 +21,26 @@ The treebanks have 8 at most."""
 MAX_OPEN_PHRASES = 100
 """Phrases that may be open at once; the treebanks have 29 at most."""
 
-MIN_EXTRA_LENGTH = 3
-"""Tokens beyond its words that every tree needs: the two symbols of a phrase around all words, and the end symbol."""
+
+def constraint_of(
+    linearisation: TopDown | InOrder, source: TokenVocabulary, target: TokenVocabulary, device: torch.device
+) -> Callable[[Stepper, Sequence[Sequence[int]], Int[Tensor, " batch"], int], Stepper]:
+    """Returns what puts a stepper under the constraint, given the source tokens, the bounds and the end symbol.
+
+    Raises ValueError where the target side has no symbols of trees.
+    """
+    if not isinstance(target, SymbolVocabulary):
+        raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")
+    in_order = isinstance(linearisation, InOrder)
+    rules = TreeRules.of(target.symbols, UNKNOWN + 1, in_order=in_order, device=device)
+
+    def constrain(
+        stepper: Stepper, sources: Sequence[Sequence[int]], bounds: Int[Tensor, " batch"], end: int
+    ) -> TreeConstraint:
+        words = [len(text.split(" ")) for text in source.decode(sources)]
+        return TreeConstraint(stepper, rules, torch.tensor(words, device=device), bounds, end)
+
+    return constrain
 
 
 class TreeRules(NamedTuple):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from transduce.parsing.tree_repair import flat_tree, repair_tree
+from transduce.parsing.tree_symbols import tree_of
+from transduce.parsing.trees import Tree, format_tree, unescape_word
 from transduce.runtime.progress import track
-from transduce.search.tree_constraint import MIN_EXTRA_LENGTH
-from transduce.text.tree_repair import flat_tree, repair_tree
-from transduce.text.trees import Tree, format_tree, unescape_word
+from transduce.text.linearisation import MIN_EXTRA_LENGTH
 from transduce.translation.engine import TranslationPrecision
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
@@ -102,7 +103,7 @@ class Parser:
         """Returns the tree of a model's output, repaired where it is none."""
         symbols = translation.text.split()
         try:
-            tree, fault = self.linearisation.tree(symbols, words), None
+            tree, fault = tree_of(symbols, words, self.linearisation), None
         except ValueError as error:
             tree, fault = repair_tree(symbols, words, self.linearisation), str(error)
         return Parse(tree, translation.log_probability, translation.score, fault, len(translation.tokens) + 1)

@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.measure.bootstrap import INTERVAL, SEED, check_resamples, p_value, resample
-from transduce.measure.bracket_parameters import COLLINS, BracketParameters
-from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
+from transduce.parsing.brackets import (
+    COLLINS,
+    BracketCounts,
+    BracketParameters,
+    BracketStatus,
+    TreeLine,
+    count_sentences,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The vocabulary of linearised trees: a token is a whole symbol."""
+"""A vocabulary of whole symbols, which white space separates, such as those of linearised trees."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,6 @@ from tokenizers import models, pre_tokenizers
 
 from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
-from transduce.text.linearisation import closes_phrase, opens_phrase
 
 UNKNOWN = len(SYMBOLS)
 """The id of symbols that training did not have."""
@@ -20,8 +19,8 @@ UNKNOWN = len(SYMBOLS)
 UNKNOWN_SYMBOL = "⟨unknown⟩"
 
 
-class TreeSymbols:
-    """Encodes linearised trees as token ids and decodes them; has the methods of `Subwords`."""
+class SymbolVocabulary:
+    """Encodes lines of symbols as token ids and decodes them, a token a symbol; has the methods of `Subwords`."""
 
     def __init__(self, symbols: Sequence[str]) -> None:
         self.symbols = (*SYMBOLS, UNKNOWN_SYMBOL, *symbols)
@@ -31,17 +30,17 @@ class TreeSymbols:
             raise ValueError("a symbol has two ids")
 
     @classmethod
-    def learn(cls, lines: Iterable[str]) -> "TreeSymbols":
-        """Returns the vocabulary of all symbols of `lines`, which are linearised trees."""
+    def learn(cls, lines: Iterable[str]) -> "SymbolVocabulary":
+        """Returns the vocabulary of all symbols of `lines`."""
         return cls(sorted({symbol for line in lines for symbol in line.split()}))
 
-    def grown(self, lines: Iterable[str]) -> "TreeSymbols":
-        """Returns these symbols and, after them, the others of `lines`, which are linearised trees."""
+    def grown(self, lines: Iterable[str]) -> "SymbolVocabulary":
+        """Returns these symbols and, after them, the others of `lines`."""
         new = {symbol for line in lines for symbol in line.split()} - self._ids.keys()
-        return TreeSymbols([*self.symbols[UNKNOWN + 1 :], *sorted(new)])
+        return SymbolVocabulary([*self.symbols[UNKNOWN + 1 :], *sorted(new)])
 
     @classmethod
-    def parse(cls, content: bytes, *, place: str) -> "TreeSymbols":
+    def parse(cls, content: bytes, *, place: str) -> "SymbolVocabulary":
         """Reads the content of a file that `save` wrote; raises ValueError, which calls the file `place`."""
         try:
             vocabulary = json.loads(content)["model"]["vocab"]
@@ -77,29 +76,18 @@ class TreeSymbols:
         return len(self.symbols)
 
     @cached_property
-    def is_tag(self) -> NDArray[np.bool_]:
-        """Whether each id is a part of speech, which stands for a word."""
-        flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in self.symbols]
-        return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
-
-    def same_kind(self, token: int, size: int) -> list[int]:
-        """Returns the symbols below `size` that, as `token` does, open a phrase, close one, or stand for a word."""
-        kinds = [(opens_phrase(symbol), closes_phrase(symbol)) for symbol in self.symbols]
-        return [old for old in range(UNKNOWN + 1, size) if kinds[old] == kinds[token]]
-
-    @cached_property
     def max_subword_bytes(self) -> int:
         """The bytes of the longest symbol and the space after it."""
         return max(len(symbol.encode()) for symbol in self.symbols) + 1
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each linearised tree; `UNKNOWN` for symbols that training did not have."""
+        """Returns the ids of each line; `UNKNOWN` for symbols that training did not have."""
         return [[self._ids.get(symbol, UNKNOWN) for symbol in line.split()] for line in lines]
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Returns the ids of each linearised tree: symbols have no merges to drop."""
+        """Returns the ids of each line: symbols have no merges to drop."""
         return [np.array(ids, np.int64) for ids in self.encode(lines)]
 
     def check_can_drop_merges(self, name: str) -> None:

@@ -4,16 +4,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import BANNED, BEGIN, END, Hashed, forced_score
 
+from toys import BANNED, BEGIN, END, Hashed, forced_score
+from transduce.parsing.tree_constraint import MAX_OPEN_RUN, TreeConstraint, TreeRules
+from transduce.parsing.tree_symbols import tree_of
 from transduce.search.beam import CHECK_INTERVAL, Decoding, Hypothesis, beam_search
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.stepper import SearchProblem
-from transduce.search.tree_constraint import MAX_OPEN_RUN, MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
-from transduce.text.linearisation import InOrder, TopDown
-from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
+from transduce.text.linearisation import MIN_EXTRA_LENGTH, InOrder, TopDown
+from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 
-SYMBOLS = TreeSymbols.learn(["(S )S (NP )NP NN VB ,"])
+SYMBOLS = SymbolVocabulary.learn(["(S )S (NP )NP NN VB ,"])
 KINDS = [TopDown(), InOrder()]
 
 
@@ -49,7 +50,7 @@ def test_every_hypothesis_is_a_tree_over_the_words(
         assert best
         for hypothesis in best:
             (line,) = SYMBOLS.decode([hypothesis.tokens])
-            linearisation.tree(line.split(), ["word"] * count)  # raises ValueError for anything else
+            tree_of(line.split(), ["word"] * count, linearisation)  # raises ValueError for anything else
             assert len(hypothesis.tokens) + 1 <= count + 1 + more
 
 
@@ -83,7 +84,7 @@ def test_allowed_symbols_are_exactly_those_that_some_tree_continues_with(lineari
 
     def is_tree(prefix: tuple[int, ...]) -> bool:
         try:
-            linearisation.tree(SYMBOLS.decode([prefix])[0].split(), words)
+            tree_of(SYMBOLS.decode([prefix])[0].split(), words, linearisation)
         except ValueError:
             return False
         return True

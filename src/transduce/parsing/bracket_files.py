@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.measure.brackets import TreeLine
-from transduce.text.trees import read_trees
+from transduce.parsing.brackets import TreeLine
+from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):

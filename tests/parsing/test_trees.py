@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.text.trees import (
+from transduce.parsing.trees import (
     MAX_BRACKET_DEPTH,
     Tree,
     bare_label,

@@ -7,14 +7,15 @@ import pytest
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import EmbeddedTrees, Trees
-from transduce.corpus.readers import read_pairs, read_treebank
+from transduce.corpus.readers import read_pairs
 from transduce.corpus.store.preparation import prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
+from transduce.parsing.treebank_reader import read_treebank
+from transduce.parsing.trees import format_tree
 from transduce.settings import validated
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.subwords import Bpe
-from transduce.text.tree_symbols import TreeSymbols
-from transduce.text.trees import format_tree
+from transduce.text.symbol_vocabulary import SymbolVocabulary
 
 FIRST = "( (S (NP-SBJ (PRP It)) (VP (VBZ works) (NP (-NONE- *T*-1))) (. .)) )"
 SECOND = "(HEADING (NN Results))"
@@ -151,7 +152,7 @@ def test_the_target_side_has_whole_symbols(folder, tmp_path):
     store = tmp_path / "store"
     store.mkdir()
     prepared = prepare(corpus, Bpe(size=300, shared=False), store, threads=1, say=lambda line: None)
-    assert isinstance(prepared.target, TreeSymbols)
+    assert isinstance(prepared.target, SymbolVocabulary)
     assert set(prepared.target.symbols[4:]) == {*". (HEADING (NP (S (VP )HEADING )NP )S )VP NN PRP VBZ".split()}
     assert len(prepared.train) == 3
 

@@ -7,8 +7,8 @@ import pytest
 
 from parsing_run import run
 from transduce.model_directory.model import Model
-from transduce.text.trees import parse_tree, words_of
-from transduce.translation.parser import Parser
+from transduce.parsing.parser import Parser
+from transduce.parsing.trees import parse_tree, words_of
 from transduce.translation.search_method import search_method
 
 SENTENCES = ["the owl saw a mole .", "", "a cat heard the dog by the hen .", "this hen met the cat with a dog ."]

@@ -1,0 +1,136 @@
+"""The symbols of linearised trees: a tree without its words as symbols, and the tree back from symbols and words.
+
+A part of speech is a bare symbol and stands for the next word of the sentence. A phrase has an opening symbol, "(" and
+its label, and a closing symbol, ")" and its label (Vinyals et al. 2015; the authors of the paper write NP and /NP for
+(NP and )NP). The linearisations differ in the place of the opening symbol. `(S (NP (PRP It)) (VP (VBZ works)))` is
+
+    top down    (S (NP PRP )NP (VP VBZ )VP )S
+    in order    PRP (NP )NP (S VBZ (VP )VP )S
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.parsing.trees import Tree, escape_word
+from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
+
+NORMALISED_TAG = "XX"
+
+# Measures tell punctuation by its part of speech, which the word alone decides.
+PUNCTUATION_TAGS = {
+    **dict.fromkeys(".?!", "."),
+    ",": ",",
+    **dict.fromkeys((":", ";", "-", "--", "...", "–", "—"), ":"),
+    **dict.fromkeys(("``", "“"), "``"),
+    **dict.fromkeys(('"', "''", "”"), "''"),
+    "(": "-LRB-",
+    ")": "-RRB-",
+}
+
+
+def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
+    """Yields the symbols of a cleaned tree."""
+    if tree.is_preterminal:
+        yield NORMALISED_TAG if linearisation.tags == "normalised" else tree.label
+        return
+    first, *others = _nodes(tree)
+    if isinstance(linearisation, InOrder):
+        yield from symbols_of(first, linearisation)
+        yield f"({tree.label}"
+    else:
+        yield f"({tree.label}"
+        yield from symbols_of(first, linearisation)
+    for child in others:
+        yield from symbols_of(child, linearisation)
+    yield f"){tree.label}"
+
+
+def _nodes(tree: Tree) -> list[Tree]:
+    """Returns the parts of a phrase of a cleaned tree, none of which is a word."""
+    nodes = [child for child in tree.children if isinstance(child, Tree)]
+    assert len(nodes) == len(tree.children) > 0, "the tree is not cleaned"
+    return nodes
+
+
+def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
+    """Returns the tree of `symbols` over `words`; raises ValueError where they make no tree over these words."""
+    in_order = isinstance(linearisation, InOrder)
+    if in_order and any(opens_phrase(left) and opens_phrase(right) for left, right in pairwise(symbols)):
+        raise ValueError("two phrases open without a part between them")
+    labels, parts, remaining = list[str](), [list[Tree]()], iter(words)
+    for symbol in symbols:
+        if opens_phrase(symbol):
+            parts.append(_take_last(parts[-1]) if in_order else [])
+            labels.append(symbol[1:])
+        elif closes_phrase(symbol):
+            _close(symbol, labels, parts)
+        else:
+            word = next(remaining, None)
+            if word is None:
+                raise ValueError(f"there is no word for {symbol}")
+            parts[-1].append(preterminal(linearisation, symbol, word))
+    return _single_root(labels, parts, remaining)
+
+
+def _take_last(parts: list[Tree]) -> list[Tree]:
+    """Removes and returns the last part; raises ValueError where there is none."""
+    if not parts:
+        raise ValueError("a phrase opens without a first part")
+    return [parts.pop()]
+
+
+def _close(symbol: str, labels: list[str], parts: list[list[Tree]]) -> None:
+    """Ends the open phrase; raises ValueError where none with the label of `symbol` is open, or where it is empty."""
+    if not labels or labels[-1] != symbol[1:]:
+        raise ValueError(f"{symbol} closes a phrase that is not open")
+    if not parts[-1]:
+        raise ValueError(f"{symbol} closes an empty phrase")
+    phrase = Tree(labels.pop(), tuple(parts.pop()))
+    parts[-1].append(phrase)
+
+
+def _single_root(labels: Sequence[str], parts: Sequence[Sequence[Tree]], remaining: Iterator[str]) -> Tree:
+    """Returns the one finished tree; raises ValueError where a phrase is open, or a word is left over."""
+    if labels:
+        raise ValueError(f"({labels[-1]} is not closed")
+    if next(remaining, None) is not None:
+        raise ValueError("a word is left over")
+    if len(parts[0]) != 1:
+        raise ValueError(f"there are {len(parts[0])} roots")
+    return parts[0][0]
+
+
+def opens_phrase(symbol: str) -> bool:
+    """Whether a symbol opens a phrase."""
+    return symbol.startswith("(")
+
+
+def closes_phrase(symbol: str) -> bool:
+    """Whether a symbol closes a phrase; one that neither opens nor closes a phrase is a part of speech."""
+    return symbol.startswith(")")
+
+
+def preterminal(linearisation: TopDown | InOrder, tag: str, word: str) -> Tree:
+    """Returns a word under the part of speech that a symbol stands for."""
+    return preterminal_without_tag(word) if linearisation.tags == "normalised" else Tree(tag, (escape_word(word),))
+
+
+def preterminal_without_tag(word: str) -> Tree:
+    """Returns a word under XX, or under its part of speech where it is punctuation."""
+    return Tree(PUNCTUATION_TAGS.get(word, NORMALISED_TAG), (escape_word(word),))
+
+
+def is_tag(vocabulary: SymbolVocabulary) -> NDArray[np.bool_]:
+    """Returns whether each id is a part of speech, which stands for a word."""
+    flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in vocabulary.symbols]
+    return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
+
+
+def same_kind(vocabulary: SymbolVocabulary, token: int, size: int) -> list[int]:
+    """Returns the symbols below `size` that, as `token` does, open a phrase, close one, or stand for a word."""
+    kinds = [(opens_phrase(symbol), closes_phrase(symbol)) for symbol in vocabulary.symbols]
+    return [old for old in range(UNKNOWN + 1, size) if kinds[old] == kinds[token]]
