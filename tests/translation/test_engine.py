@@ -2,9 +2,12 @@
 
 import ast
 import copy
+import io
 import pickle
 import subprocess
 import sys
+import tokenize
+from pathlib import Path
 
 import pytest
 
@@ -99,13 +102,49 @@ import sys
 from transduce import Translator
 
 Translator.load(sys.argv[1]).translate("cat dog")
-print({name.split(".")[1] for name in sys.modules if name.startswith("transduce.")})
+print({name: module.__file__ for name, module in sys.modules.items() if name.startswith("transduce.")})
 """
+COMMAND = """
+import atexit, sys
+from transduce.commands import main
+
+atexit.register(lambda: print(*sys.modules))
+main()
+"""
+LINES, COMMAND_MODULES = 6_500, 102  # lower them when less is loaded
 
 
 def test_translating_lines_loads_neither_corpora_nor_training(fluent):
     """A reader of translation would else have to know them."""
     ended = subprocess.run([sys.executable, "-c", LOADED, fluent], capture_output=True, text=True, timeout=200)
     assert (ended.returncode, ended.stderr) == (0, "")
+    loaded = ast.literal_eval(ended.stdout)
     rooms = {"model", "model_directory", "runtime", "search", "settings", "storage", "text", "translation"}
-    assert ast.literal_eval(ended.stdout) == rooms
+    assert {name.split(".")[1] for name in loaded} == rooms
+    assert sum(code_lines(Path(path).read_text("utf-8")) for path in loaded.values()) <= LINES
+
+
+def test_a_line_by_the_command_runs_few_modules(fluent):
+    script = (
+        "import atexit, sys; from transduce.commands import main; atexit.register(lambda: print(*sys.modules)); main()"
+    )
+    command = [sys.executable, "-c", script, "translate", fluent]
+    ended = subprocess.run(command, input="cat dog\n", capture_output=True, text=True, timeout=200)
+    assert ended.returncode == 0, ended.stderr
+    names = ended.stdout.split("\n")[1].split()
+    assert len([name for name in names if name.split(".")[0] == "transduce"]) <= COMMAND_MODULES
+
+
+def code_lines(text: str) -> int:
+    """The lines of a module without blank lines, comments and docstrings."""
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in silent:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
