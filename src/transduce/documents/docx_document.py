@@ -226,7 +226,10 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
 
 def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
     """Yields the texts of a run, and each other part of it as a code that is a run by itself."""
-    formatting = _run_format(run)
+    element = run.find(f"{W}rPr")
+    key, size = ((), 0) if element is None else _key_and_size(element)
+    size += ELEMENT_SIZE + sum(map(len, [*run.keys(), *run.values()]))
+    formatting = RunFormat(element, key, size)
     for part in run:
         if part.tag == f"{W}t":
             yield FormattedText(part.text or "", formatting)
@@ -236,16 +239,6 @@ def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
             kind: Literal["code", "break", "point"]
             kind = "break" if part.tag in _BREAKS else "point" if part.tag in _POINTS else "code"
             yield FoundTag(kind, str(part.tag), [RunPart(run, part, formatting)])
-
-
-def _run_format(run: "_Element") -> RunFormat:
-    """Returns the formatting of a run."""
-    element = run.find(f"{W}rPr")
-    attributes = sum(map(len, [*run.keys(), *run.values()]))
-    if element is None:
-        return RunFormat(size=ELEMENT_SIZE + attributes)
-    key, size = _key_and_size(element)
-    return RunFormat(element, key, size + ELEMENT_SIZE + attributes)
 
 
 def _key_and_size(element: "_Element") -> tuple[Hashable, int]:

@@ -38,9 +38,35 @@ class MarkdownDocument:
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         self.text, self._encode = text, encode
         self.units: list[Unit] = []
+        self.notes: list[str] = []
         self._slots: list[tuple[InlinePlace, PairedContent[str]]] = []
-        unreadable = self._read()
-        self.notes = [f"line {line} is kept: its Markdown is not understood" for line in unreadable]
+        markdown_it = import_library("markdown_it", "Markdown")
+        front = _FRONT_MATTER.match(text)
+        skipped = front.end() if front else 0
+        body = text[skipped:]
+        tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
+        lines, starts, place = body.split("\n"), [], skipped
+        for line in lines:
+            starts.append(place)
+            place += len(line) + 1
+        column, last_line = 0, -1
+        first_line = 1 + text.count("\n", 0, skipped)
+        for token in tokens:
+            if token.type != "inline" or not token.content or token.map is None:
+                continue
+            first = token.map[0]
+            column = column if first == last_line else 0
+            try:
+                inline = _find(token.content, lines, starts, first, column)
+                paired = pair_tags(InlineReader(token.content, inline.between).read(token.children or []))
+            except UnreadableInlineError:
+                self.notes.append(f"line {first + first_line} is kept: its Markdown is not understood")
+                continue
+            if has_letters(plain(paired.content)):
+                self.units.append(Unit(paired.content, wraps=True))
+                self._slots.append((inline, paired))
+            last_line = first
+            column = inline.starts[0] + inline.lengths[0] - starts[first]
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the file with the translations."""
@@ -59,51 +85,17 @@ class MarkdownDocument:
             end = place.starts[-1] + place.lengths[-1]
         return self._encode("".join([*output, self.text[end:]]))
 
-    def _read(self) -> list[int]:
-        """Collects the units; returns the lines that are not understood."""
-        markdown_it = import_library("markdown_it", "Markdown")
-        front = _FRONT_MATTER.match(self.text)
-        skipped = front.end() if front else 0
-        body = self.text[skipped:]
-        tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
-        lines, starts, place = body.split("\n"), [], skipped
-        for line in lines:
-            starts.append(place)
-            place += len(line) + 1
-        unreadable, column, last_line = [], 0, -1
-        first_line = 1 + self.text.count("\n", 0, skipped)
-        for token in tokens:
-            if token.type != "inline" or not token.content or token.map is None:
-                continue
-            first = token.map[0]
-            column = column if first == last_line else 0
-            inline = _find(token.content, lines, starts, first, column)
-            if inline is None or not self._add(token, inline):
-                unreadable.append(first + first_line)
-                continue
-            last_line = first
-            column = inline.starts[0] + inline.lengths[0] - starts[first]
-        return unreadable
 
-    def _add(self, token: "Token", place: InlinePlace) -> bool:
-        """Adds a unit for an inline token, if it has letters; returns whether its Markdown is understood."""
-        try:
-            paired = pair_tags(InlineReader(token.content, place.between).read(token.children or []))
-        except UnreadableInlineError:
-            return False
-        if has_letters(plain(paired.content)):
-            self.units.append(Unit(paired.content, wraps=True))
-            self._slots.append((place, paired))
-        return True
+def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace:
+    """Returns where the lines of `content` stand in the lines of a file from `first` on.
 
-
-def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace | None:
-    """Returns where the lines of `content` stand in the lines of a file from `first` on; None where they do not."""
+    Raises UnreadableInlineError where they do not stand there.
+    """
     places, lengths, between = list[int](), list[int](), list[str]()
     for number, part in enumerate(content.split("\n"), start=first):
         start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
         if start < 0:
-            return None
+            raise UnreadableInlineError
         if number > first:
             end = places[-1] + lengths[-1] - starts[number - 1]
             between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
