@@ -306,8 +306,17 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
         if isinstance(item, str):
             parents[-1].append(_text_run(item, formats[-1], parents[-1]))
         elif isinstance(item, InlineCode):
-            for element in payloads[item]:
-                _append(parents[-1], element)
+            for element in payloads[item]:  # moved to the end of the parent
+                if isinstance(element, FormattedText):
+                    element = _text_run(element.text, element.format.element)
+                elif isinstance(element, RunPart):
+                    single = element.run.makeelement(element.run.tag, dict(element.run.attrib))
+                    if element.format.element is not None:
+                        single.append(copy.deepcopy(element.format.element))
+                    single.append(element.part)
+                    element = single
+                element.tail = None
+                parents[-1].append(element)
         elif isinstance(item, ClosingTag):
             parents.pop()
             formats.pop()
@@ -323,20 +332,6 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
                 parents[-1].append(new)
                 parents.append(new)
                 formats.append(formats[-1])
-
-
-def _append(parent: "_Element", element: "FormattedText | RunPart | _Element") -> None:
-    """Moves an element of a code to the end of a parent."""
-    if isinstance(element, FormattedText):
-        element = _text_run(element.text, element.format.element)
-    elif isinstance(element, RunPart):
-        single = element.run.makeelement(element.run.tag, dict(element.run.attrib))
-        if element.format.element is not None:
-            single.append(copy.deepcopy(element.format.element))
-        single.append(element.part)
-        element = single
-    element.tail = None
-    parent.append(element)
 
 
 def _text_run(text: str, formatting: "_Element | None", parent: "_Element | None" = None) -> "_Element":

@@ -139,45 +139,42 @@ class InlineReader:
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
         """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
         for token in tokens:
-            self._read_token(token)
+            match token.type:
+                case "text" | "text_special":
+                    self._text(token.content)
+                case "softbreak":
+                    self._line_end = self.place
+                    line_end = self._match(_LINE_END)
+                    last = self.items[-1] if self.items else ""
+                    if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
+                        self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
+                    else:
+                        self.items.append("\n")
+                case "hardbreak":
+                    self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
+                case "code_inline":
+                    self.items.append(FoundTag("code", "", self._match(_CODE)))
+                case "html_inline":
+                    self._html(self._literal(token.content))
+                case "image":
+                    start = self.place
+                    self._match(_IMAGE_LABEL)
+                    self._match(_LINK_END)
+                    self.items.append(FoundTag("code", "", self._raw(start)))
+                case "link_open":
+                    opening = self._literal("<" if token.markup == "autolink" else "[")
+                    self._link = self.place, len(self.items)
+                    self.items.append(FoundTag("open", "link", opening))
+                case "link_close":
+                    self._end_link(is_autolink=token.markup == "autolink")
+                case _ if token.markup:
+                    name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
+                    self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
+                case _:
+                    raise UnreadableInlineError
         if self.text[self.place :].strip(" "):
             raise UnreadableInlineError
         return self.items
-
-    def _read_token(self, token: "Token") -> None:
-        match token.type:
-            case "text" | "text_special":
-                self._text(token.content)
-            case "softbreak":
-                self._line_end = self.place
-                line_end = self._match(_LINE_END)
-                last = self.items[-1] if self.items else ""
-                if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
-                    self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
-                else:
-                    self.items.append("\n")
-            case "hardbreak":
-                self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
-            case "code_inline":
-                self.items.append(FoundTag("code", "", self._match(_CODE)))
-            case "html_inline":
-                self._html(self._literal(token.content))
-            case "image":
-                start = self.place
-                self._match(_IMAGE_LABEL)
-                self._match(_LINK_END)
-                self.items.append(FoundTag("code", "", self._raw(start)))
-            case "link_open":
-                opening = self._literal("<" if token.markup == "autolink" else "[")
-                self._link = self.place, len(self.items)
-                self.items.append(FoundTag("open", "link", opening))
-            case "link_close":
-                self._end_link(is_autolink=token.markup == "autolink")
-            case _ if token.markup:
-                name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
-                self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
-            case _:
-                raise UnreadableInlineError
 
     def _end_link(self, *, is_autolink: bool) -> None:
         """Adds the end of a link; an address between angle brackets and a footnote are one code."""
