@@ -111,7 +111,7 @@ def run_table4(
     say: Say,
 ) -> ParserComparison:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
-    budget = Budget("time" if treebank.is_small else "steps", treebank.steps, minutes or treebank.minutes)
+    budget = Budget("steps" if treebank.minutes is None else "time", treebank.steps, minutes or treebank.minutes)
     for seed in range(1, seeds + 1):
         for row in ROWS:
             trial = _trial(treebank, row, seed, work)
