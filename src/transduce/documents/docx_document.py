@@ -226,7 +226,10 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
 
 def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
     """Yields the texts of a run, and each other part of it as a code that is a run by itself."""
-    formatting = _run_format(run)
+    element = run.find(f"{W}rPr")
+    key, size = ((), 0) if element is None else _key_and_size(element)
+    size += ELEMENT_SIZE + sum(map(len, [*run.keys(), *run.values()]))
+    formatting = RunFormat(element, key, size)
     for part in run:
         if part.tag == f"{W}t":
             yield FormattedText(part.text or "", formatting)
@@ -236,16 +239,6 @@ def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
             kind: Literal["code", "break", "point"]
             kind = "break" if part.tag in _BREAKS else "point" if part.tag in _POINTS else "code"
             yield FoundTag(kind, str(part.tag), [RunPart(run, part, formatting)])
-
-
-def _run_format(run: "_Element") -> RunFormat:
-    """Returns the formatting of a run."""
-    element = run.find(f"{W}rPr")
-    attributes = sum(map(len, [*run.keys(), *run.values()]))
-    if element is None:
-        return RunFormat(size=ELEMENT_SIZE + attributes)
-    key, size = _key_and_size(element)
-    return RunFormat(element, key, size + ELEMENT_SIZE + attributes)
 
 
 def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
@@ -313,8 +306,17 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
         if isinstance(item, str):
             parents[-1].append(_text_run(item, formats[-1], parents[-1]))
         elif isinstance(item, InlineCode):
-            for element in payloads[item]:
-                _append(parents[-1], element)
+            for element in payloads[item]:  # moved to the end of the parent
+                if isinstance(element, FormattedText):
+                    element = _text_run(element.text, element.format.element)
+                elif isinstance(element, RunPart):
+                    single = element.run.makeelement(element.run.tag, dict(element.run.attrib))
+                    if element.format.element is not None:
+                        single.append(copy.deepcopy(element.format.element))
+                    single.append(element.part)
+                    element = single
+                element.tail = None
+                parents[-1].append(element)
         elif isinstance(item, ClosingTag):
             parents.pop()
             formats.pop()
@@ -330,20 +332,6 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
                 parents[-1].append(new)
                 parents.append(new)
                 formats.append(formats[-1])
-
-
-def _append(parent: "_Element", element: "FormattedText | RunPart | _Element") -> None:
-    """Moves an element of a code to the end of a parent."""
-    if isinstance(element, FormattedText):
-        element = _text_run(element.text, element.format.element)
-    elif isinstance(element, RunPart):
-        single = element.run.makeelement(element.run.tag, dict(element.run.attrib))
-        if element.format.element is not None:
-            single.append(copy.deepcopy(element.format.element))
-        single.append(element.part)
-        element = single
-    element.tail = None
-    parent.append(element)
 
 
 def _text_run(text: str, formatting: "_Element | None", parent: "_Element | None" = None) -> "_Element":

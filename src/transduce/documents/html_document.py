@@ -198,12 +198,17 @@ class _UnitCollector(HTMLParser):
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
-        if self._ends_without_tag(kind, name):
+        element = self.protected[0]
+        ends_without_tag = False
+        if element == "p":
+            ends_without_tag = name in _ENDS_OF_PARAGRAPHS and (kind, name) != ("close", "p")
+        elif self.protected == ["li"]:
+            ends_without_tag = name in _LISTS if kind == "close" else name == "li"
+        if ends_without_tag:
             self._end_protected()
             self._add(raw, kind, name)
             return
         self.protected_raw.append(raw)
-        element = self.protected[0]
         if element == "li" and name in _LISTS:
             name = "ul"
         if name != element and (element, name) != ("li", "ul"):
@@ -215,12 +220,6 @@ class _UnitCollector(HTMLParser):
                 pass
             if not self.protected:
                 self._end_protected()
-
-    def _ends_without_tag(self, kind: str, name: str) -> bool:
-        """Returns whether a tag ends the paragraph or the item of a list that is not translated before the tag."""
-        if self.protected[0] == "p":
-            return name in _ENDS_OF_PARAGRAPHS and (kind, name) != ("close", "p")
-        return self.protected == ["li"] and (name in _LISTS if kind == "close" else name == "li")
 
     def _end_protected(self) -> None:
         """Adds the element that is not translated: as a code within text, else as it is."""

@@ -76,7 +76,21 @@ class PairedContent(NamedTuple, Generic[T]):
 
 def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
     """Returns content whose tags are pairs where an opening and a closing tag match and are nested."""
-    partners = _partners(items)
+    # The places of the two tags of each pair, mapped to each other.
+    partners: dict[int, int] = {}
+    path: list[tuple[FoundTag[T], int]] = []
+    for place, item in enumerate(items):
+        if isinstance(item, str) or item.kind not in ("open", "close"):
+            continue
+        if item.kind == "open":
+            if item.is_element or len(path) < MAX_DEPTH:
+                path.append((item, place))
+            continue
+        ends = (n for n in reversed(range(len(path))) if path[n][0].name == item.name or path[n][0].is_element)
+        depth = next(ends, None)
+        if depth is not None and path[depth][0].name == item.name:
+            partners[place], partners[path[depth][1]] = path[depth][1], place
+            del path[depth:]
     content: list[InlineItem] = []
     payloads: dict[InlineItem, T] = {}
     for place, item in enumerate(items):
@@ -92,25 +106,6 @@ def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
         content.append(tag)
         payloads[tag] = item.payload
     return PairedContent(tuple(content), payloads)
-
-
-def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
-    """Maps the places of the two tags of each pair to each other."""
-    partners: dict[int, int] = {}
-    path: list[tuple[FoundTag[T], int]] = []
-    for place, item in enumerate(items):
-        if isinstance(item, str) or item.kind not in ("open", "close"):
-            continue
-        if item.kind == "open" and (item.is_element or len(path) < MAX_DEPTH):
-            path.append((item, place))
-        if item.kind == "open":
-            continue
-        ends = (n for n in reversed(range(len(path))) if path[n][0].name == item.name or path[n][0].is_element)
-        depth = next(ends, None)
-        if depth is not None and path[depth][0].name == item.name:
-            partners[place], partners[path[depth][1]] = path[depth][1], place
-            del path[depth:]
-    return partners
 
 
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empty>/)?>")

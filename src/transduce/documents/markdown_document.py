@@ -38,9 +38,35 @@ class MarkdownDocument:
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         self.text, self._encode = text, encode
         self.units: list[Unit] = []
+        self.notes: list[str] = []
         self._slots: list[tuple[InlinePlace, PairedContent[str]]] = []
-        unreadable = self._read()
-        self.notes = [f"line {line} is kept: its Markdown is not understood" for line in unreadable]
+        markdown_it = import_library("markdown_it", "Markdown")
+        front = _FRONT_MATTER.match(text)
+        skipped = front.end() if front else 0
+        body = text[skipped:]
+        tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
+        lines, starts, place = body.split("\n"), [], skipped
+        for line in lines:
+            starts.append(place)
+            place += len(line) + 1
+        column, last_line = 0, -1
+        first_line = 1 + text.count("\n", 0, skipped)
+        for token in tokens:
+            if token.type != "inline" or not token.content or token.map is None:
+                continue
+            first = token.map[0]
+            column = column if first == last_line else 0
+            try:
+                inline = _find(token.content, lines, starts, first, column)
+                paired = pair_tags(InlineReader(token.content, inline.between).read(token.children or []))
+            except UnreadableInlineError:
+                self.notes.append(f"line {first + first_line} is kept: its Markdown is not understood")
+                continue
+            if has_letters(plain(paired.content)):
+                self.units.append(Unit(paired.content, wraps=True))
+                self._slots.append((inline, paired))
+            last_line = first
+            column = inline.starts[0] + inline.lengths[0] - starts[first]
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the file with the translations."""
@@ -59,51 +85,17 @@ class MarkdownDocument:
             end = place.starts[-1] + place.lengths[-1]
         return self._encode("".join([*output, self.text[end:]]))
 
-    def _read(self) -> list[int]:
-        """Collects the units; returns the lines that are not understood."""
-        markdown_it = import_library("markdown_it", "Markdown")
-        front = _FRONT_MATTER.match(self.text)
-        skipped = front.end() if front else 0
-        body = self.text[skipped:]
-        tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
-        lines, starts, place = body.split("\n"), [], skipped
-        for line in lines:
-            starts.append(place)
-            place += len(line) + 1
-        unreadable, column, last_line = [], 0, -1
-        first_line = 1 + self.text.count("\n", 0, skipped)
-        for token in tokens:
-            if token.type != "inline" or not token.content or token.map is None:
-                continue
-            first = token.map[0]
-            column = column if first == last_line else 0
-            inline = _find(token.content, lines, starts, first, column)
-            if inline is None or not self._add(token, inline):
-                unreadable.append(first + first_line)
-                continue
-            last_line = first
-            column = inline.starts[0] + inline.lengths[0] - starts[first]
-        return unreadable
 
-    def _add(self, token: "Token", place: InlinePlace) -> bool:
-        """Adds a unit for an inline token, if it has letters; returns whether its Markdown is understood."""
-        try:
-            paired = pair_tags(InlineReader(token.content, place.between).read(token.children or []))
-        except UnreadableInlineError:
-            return False
-        if has_letters(plain(paired.content)):
-            self.units.append(Unit(paired.content, wraps=True))
-            self._slots.append((place, paired))
-        return True
+def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace:
+    """Returns where the lines of `content` stand in the lines of a file from `first` on.
 
-
-def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace | None:
-    """Returns where the lines of `content` stand in the lines of a file from `first` on; None where they do not."""
+    Raises UnreadableInlineError where they do not stand there.
+    """
     places, lengths, between = list[int](), list[int](), list[str]()
     for number, part in enumerate(content.split("\n"), start=first):
         start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
         if start < 0:
-            return None
+            raise UnreadableInlineError
         if number > first:
             end = places[-1] + lengths[-1] - starts[number - 1]
             between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
@@ -147,45 +139,42 @@ class InlineReader:
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
         """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
         for token in tokens:
-            self._read_token(token)
+            match token.type:
+                case "text" | "text_special":
+                    self._text(token.content)
+                case "softbreak":
+                    self._line_end = self.place
+                    line_end = self._match(_LINE_END)
+                    last = self.items[-1] if self.items else ""
+                    if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
+                        self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
+                    else:
+                        self.items.append("\n")
+                case "hardbreak":
+                    self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
+                case "code_inline":
+                    self.items.append(FoundTag("code", "", self._match(_CODE)))
+                case "html_inline":
+                    self._html(self._literal(token.content))
+                case "image":
+                    start = self.place
+                    self._match(_IMAGE_LABEL)
+                    self._match(_LINK_END)
+                    self.items.append(FoundTag("code", "", self._raw(start)))
+                case "link_open":
+                    opening = self._literal("<" if token.markup == "autolink" else "[")
+                    self._link = self.place, len(self.items)
+                    self.items.append(FoundTag("open", "link", opening))
+                case "link_close":
+                    self._end_link(is_autolink=token.markup == "autolink")
+                case _ if token.markup:
+                    name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
+                    self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
+                case _:
+                    raise UnreadableInlineError
         if self.text[self.place :].strip(" "):
             raise UnreadableInlineError
         return self.items
-
-    def _read_token(self, token: "Token") -> None:
-        match token.type:
-            case "text" | "text_special":
-                self._text(token.content)
-            case "softbreak":
-                self._line_end = self.place
-                line_end = self._match(_LINE_END)
-                last = self.items[-1] if self.items else ""
-                if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
-                    self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
-                else:
-                    self.items.append("\n")
-            case "hardbreak":
-                self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
-            case "code_inline":
-                self.items.append(FoundTag("code", "", self._match(_CODE)))
-            case "html_inline":
-                self._html(self._literal(token.content))
-            case "image":
-                start = self.place
-                self._match(_IMAGE_LABEL)
-                self._match(_LINK_END)
-                self.items.append(FoundTag("code", "", self._raw(start)))
-            case "link_open":
-                opening = self._literal("<" if token.markup == "autolink" else "[")
-                self._link = self.place, len(self.items)
-                self.items.append(FoundTag("open", "link", opening))
-            case "link_close":
-                self._end_link(is_autolink=token.markup == "autolink")
-            case _ if token.markup:
-                name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
-                self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
-            case _:
-                raise UnreadableInlineError
 
     def _end_link(self, *, is_autolink: bool) -> None:
         """Adds the end of a link; an address between angle brackets and a footnote are one code."""

@@ -34,9 +34,22 @@ class PoDocument:
         if languages.target is not None:
             languages.target_of(None, self._file.metadata.get("Language"))  # raises ValueError for another language
         self.units: list[Unit] = []
-        self._slots: list[tuple[Any, PairedContent[str]]] = []
+        self._slots: list[PairedContent[str]] = []
         self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
-        kept = self._read(replace)
+        kept = 0
+        for entry in self._file:
+            if entry.obsolete or not entry.msgid:
+                continue
+            if entry.translated() and not replace:
+                kept += 1
+                continue
+            messages = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
+            contents = [string_content(message) for message in messages]
+            if not all(has_letters(plain(paired.content)) for paired in contents):
+                continue
+            self._entries.append((entry, [len(self.units) + number for number in range(len(contents))]))
+            self.units += [Unit(paired.content) for paired in contents]
+            self._slots += contents
         self.notes = [f"{kept:,} messages are translated and stay (--retranslate replaces them)"] if kept else []
         plurals = sum(len(numbers) > 1 for _, numbers in self._entries)
         if plurals and self._forms() not in (1, 2):
@@ -45,8 +58,7 @@ class PoDocument:
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the catalogue with the translations."""
         texts = [
-            "".join(paired.with_payloads(content))
-            for (_, paired), content in zip(self._slots, translations, strict=True)
+            "".join(paired.with_payloads(content)) for paired, content in zip(self._slots, translations, strict=True)
         ]
         for entry, numbers in self._entries:
             entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
@@ -65,27 +77,6 @@ class PoDocument:
         if not self._original.startswith("#"):
             text = text.removeprefix("#\n")  # the comment that the library adds
         return (text.rstrip("\n") + "\n").encode()
-
-    def _read(self, replace: bool) -> int:
-        """Collects the messages to translate; returns how many stay."""
-        kept = 0
-        for entry in self._file:
-            if entry.obsolete or not entry.msgid:
-                continue
-            if entry.translated() and not replace:
-                kept += 1
-                continue
-            messages = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
-            if not all(has_letters(plain(string_content(message).content)) for message in messages):
-                continue
-            numbers = []
-            for message in messages:
-                paired = string_content(message)
-                numbers.append(len(self.units))
-                self.units.append(Unit(paired.content))
-                self._slots.append((entry, paired))
-            self._entries.append((entry, numbers))
-        return kept
 
     def _forms(self) -> int | None:
         """Returns the number of plural forms of the target language; None where the header has no usual one."""

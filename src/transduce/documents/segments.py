@@ -234,7 +234,23 @@ class DividedUnit(NamedTuple):
         items: list[str | Marker] = []
         for part in self.arranged(spaceless=spaceless):
             items += translate(part) if isinstance(part, UnitSentence) else [part]
-        return _content(items)
+        content: list[InlineItem] = []
+        text, space = "", ""
+        for item in items:
+            if isinstance(item, str):
+                needs_space = space and item and not item[0].isspace()
+                text += (space if needs_space else "") + item
+                space = "" if item else space
+                continue
+            if item.is_code and item.before and not (text or _last_text(content))[-1:].isspace():
+                text += item.before if (text or content) else ""
+            space = item.after if item.is_code else space
+            if isinstance(item.item, Placeholder):
+                text += item.item.text
+            else:
+                content += [text, item.item] if text else [item.item]
+                text = ""
+        return tuple(part for part in [*content, text] if part != "")
 
 
 def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTag]) -> bool:
@@ -323,30 +339,6 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
         open_tags += isinstance(markers[last].item, OpeningTag) - isinstance(markers[last].item, ClosingTag)
         last += 1
     return first, last
-
-
-def _content(items: Sequence[str | Marker]) -> Content:
-    """Returns text and markers as the content of a unit, with the spaces that codes need.
-
-    This matters for codes between sentences. Those within a sentence have got their spaces in `tag_placement`.
-    """
-    content: list[InlineItem] = []
-    text, space = "", ""
-    for item in items:
-        if isinstance(item, str):
-            needs_space = space and item and not item[0].isspace()
-            text += (space if needs_space else "") + item
-            space = "" if item else space
-            continue
-        if item.is_code and item.before and not (text or _last_text(content))[-1:].isspace():
-            text += item.before if (text or content) else ""
-        space = item.after if item.is_code else space
-        if isinstance(item.item, Placeholder):
-            text += item.item.text
-        else:
-            content += [text, item.item] if text else [item.item]
-            text = ""
-    return tuple(part for part in [*content, text] if part != "")
 
 
 def _last_text(content: Sequence[InlineItem]) -> str:

@@ -1,10 +1,11 @@
 """Translates the units of a document: sentence by sentence, all sentences of the document in one call."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from typing import NamedTuple
 
 from transduce.documents.document import Content, Unit
-from transduce.documents.segments import DividedUnit, Marker, UnitSentence, divide
+from transduce.documents.segments import Marker, UnitSentence, divide
 from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
 from transduce.documents.tag_placement import place_markers
 from transduce.text.repetition import is_loop
@@ -62,40 +63,30 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     sentences = ((code, sentence.source) for code, unit in divided for sentence in unit.sentences())
     sources = list(dict.fromkeys(add_code(code, sentence, codes) for code, sentence in sentences))
     translations = dict(zip(sources, translator.translate(sources), strict=True))
-    joined = _UnitJoiner(translator, translations)
-    contents = [joined.join(code, unit) for code, unit in divided]
-    return TranslatedUnits(contents, joined.placed_by_position, translations)
+    alignments: dict[str, list[tuple[int, int]]] = {}
+    placed_by_position = 0
 
-
-class _UnitJoiner:
-    """Puts translated sentences and their markers into units."""
-
-    def __init__(self, translator: SentenceTranslator, translations: dict[str, Translation]) -> None:
-        self.translator, self.translations = translator, translations
-        self.spaceless = is_spaceless(translator.target_language)
-        self.placed_by_position = 0
-        self._alignments: dict[str, list[tuple[int, int]]] = {}
-
-    def join(self, code: str, unit: DividedUnit) -> Content:
-        """Returns the translated content of a unit whose sentences were translated with `code` before them."""
-        return unit.join(lambda sentence: self._sentence(code, sentence), spaceless=self.spaceless)
-
-    def _sentence(self, code: str, sentence: UnitSentence) -> list[str | Marker]:
+    def translated(code: str, sentence: UnitSentence) -> list[str | Marker]:
         """Returns the translation of a sentence with its markers."""
-        source = add_code(code, sentence.source, self.translator.codes)
-        translation = self.translations[source]
+        nonlocal placed_by_position
+        source = add_code(code, sentence.source, codes)
+        translation = translations[source]
         if not sentence.markers:
             return [sentence.text if translation.text == sentence.source else translation.text]
         alignment = None
-        if self.translator.align is None or not translation.text:
-            self.placed_by_position += 1
+        if translator.align is None or not translation.text:
+            placed_by_position += 1
         else:
-            if source not in self._alignments:
-                self._alignments[source] = self.translator.align(source, translation)
-            alignment = self._alignments[source]
+            if source not in alignments:
+                alignments[source] = translator.align(source, translation)
+            alignment = alignments[source]
             if source != sentence.source:  # the first word is the code
                 alignment = [(word - 1, target) for word, target in alignment if word > 0]
         return place_markers(sentence.source, sentence.markers, translation.text, alignment)
+
+    spaceless = is_spaceless(translator.target_language)
+    contents = [unit.join(partial(translated, code), spaceless=spaceless) for code, unit in divided]
+    return TranslatedUnits(contents, placed_by_position, translations)
 
 
 def sentence_translator(

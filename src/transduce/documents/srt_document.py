@@ -38,24 +38,22 @@ class SrtDocument:
                 "not SRT: no line has times such as 00:00:01,000 --> 00:00:02,500; choose another --format"
             )
         for number, following in itertools.pairwise([*times, len(self._lines)]):
-            self._read_cue(number + 1, following)
-
-    def _read_cue(self, first: int, following: int) -> None:
-        """Collects the units of a cue, whose text begins at line `first` and ends at an empty line.
-
-        Without an empty line it ends before the times of the next cue, at line `following`, and their number.
-        """
-        last = first
-        while last < following and self._lines[last].strip():
-            last += 1
-        if first < last == following < len(self._lines) and self._lines[last - 1].strip().isdecimal():
-            last -= 1
-        starts = [number for number in range(first, last) if number == first or _is_speech(self._lines[number])]
-        for start, end in itertools.pairwise([*starts, last]):
-            paired = string_content(" ".join(line.strip() for line in self._lines[start:end]), _CODES)
-            if has_letters(plain(paired.content)):
-                self.units.append(Unit(paired.content, wraps=True))
-                self._texts.append(CueText(start, end, paired))
+            first = number + 1
+            last = first
+            while last < following and self._lines[last].strip():
+                last += 1
+            if first < last == following < len(self._lines) and self._lines[last - 1].strip().isdecimal():
+                last -= 1
+            starts = [
+                number
+                for number in range(first, last)
+                if number == first or _TAG.sub("", self._lines[number]).lstrip().startswith(("-", "–", "—"))
+            ]
+            for start, end in itertools.pairwise([*starts, last]):
+                paired = string_content(" ".join(line.strip() for line in self._lines[start:end]), _CODES)
+                if has_letters(plain(paired.content)):
+                    self.units.append(Unit(paired.content, wraps=True))
+                    self._texts.append(CueText(start, end, paired))
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the subtitles with the translations, each in at most as many lines as before."""
@@ -69,11 +67,6 @@ class SrtDocument:
             lines += [new + ("\r" if old.endswith("\r") else "") for new, old in zip(wrapped, replaced, strict=True)]
             end = text.last
         return self._encode("\n".join([*lines, *self._lines[end:]]))
-
-
-def _is_speech(line: str) -> bool:
-    """Returns whether a line begins with a dash."""
-    return _TAG.sub("", line).lstrip().startswith(("-", "–", "—"))
 
 
 def wrap(text: str, lines: int) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.documents.document import Content, Unit, has_letters, plain
@@ -72,15 +73,10 @@ class JsonDocument(StringTable):
             raise ValueError("damaged JSON: it is nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"damaged JSON: {error}") from None
-        super().__init__(text, list(_json_strings(text)), encode)
-
-
-def _json_strings(text: str) -> Iterator[StringPlace]:
-    """Yields the strings that are values."""
-    for match in _JSON_STRING.finditer(text):
-        if not match["colon"]:
-            value = json.loads(match.group())
-            yield StringPlace(match.start(), match.end(), value, lambda new: json.dumps(new, ensure_ascii=False))
+        write = partial(json.dumps, ensure_ascii=False)
+        values = [match for match in _JSON_STRING.finditer(text) if not match["colon"]]  # a key has a colon after it
+        places = [StringPlace(match.start(), match.end(), json.loads(match.group()), write) for match in values]
+        super().__init__(text, places, encode)
 
 
 class _TooManyValuesError(Exception):

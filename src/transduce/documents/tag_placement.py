@@ -111,19 +111,15 @@ def link_pieces(
         if word is None:
             links.append(-1)
         elif key in punctuation:  # the same comma or quote, of the nearest word that has it
-            links.append(numbers[key, _nearest(punctuation[key], word)])
+            words_with_it, after = punctuation[key], bisect_left(punctuation[key], word)
+            nearest = min(words_with_it[max(0, after - 1) : after + 1], key=lambda other: abs(other - word))
+            links.append(numbers[key, nearest])
         else:  # the same part of the linked word, or another part of it
             parts = (piece.part, "core", "suffix", "prefix")
             links.append(next((places[word, part] for part in parts if (word, part) in places), -1))
     if pieces and target_pieces and pieces[-1].part == target_pieces[-1].part == "suffix":
         links[-1] = len(pieces) - 1
     return pieces, target_pieces, links
-
-
-def _nearest(words: Sequence[int], word: int) -> int:
-    """Returns the nearest of sorted words; the first of two that are equally near."""
-    place = bisect_left(words, word)
-    return min(words[max(0, place - 1) : place + 1], key=lambda other: abs(other - word))
 
 
 @dataclass
@@ -203,7 +199,10 @@ class _Placement:
 
     def _run(self, node: TagNode, taken: Set[int], low: int, high: int) -> tuple[int, int]:
         """Returns the run of free pieces with the most words of the node, less those that are not of it."""
-        first, last = self._source_range(node)
+        first = bisect_right(self._ends, node.marker.place)  # the source pieces that the node encloses
+        last = bisect_left(self._starts, node.source_end)
+        if first >= last:
+            first = last = self._piece_at(node.marker.place)
         best, run = (0.0, low, low), (0.0, low)
         linked = [place for number in range(first, last) for place in self._linked(number, low, high)]
         # Kadane's algorithm: a run goes on while its score is above 0, else the next piece begins another one.
@@ -216,13 +215,15 @@ class _Placement:
             run = (score, start)
             if score > best[0]:
                 best = (score, start, place + 1)
-        return best[1:] if best[0] > 0 else self._proportional_run(first, last, taken, low, high)
-
-    def _source_range(self, node: TagNode) -> tuple[int, int]:
-        """Returns the source pieces that a node encloses."""
-        first = bisect_right(self._ends, node.marker.place)
-        last = bisect_left(self._starts, node.source_end)
-        return (first, last) if first < last else (self._piece_at(node.marker.place),) * 2
+        if best[0] > 0:
+            return best[1:]
+        # The free piece at the relative position of the source pieces; an empty run where there is none.
+        middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
+        places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
+        nearest = next((place for place in places if place not in taken), None)
+        if nearest is None:
+            return (self._free_boundary(first, taken, low, high),) * 2
+        return nearest, nearest + 1
 
     def _piece_at(self, place: int) -> int:
         """Returns the first source piece at or after an offset."""
@@ -233,15 +234,6 @@ class _Placement:
         places = self._places.get(number, [])
         begin, end = bisect_left(places, low), bisect_left(places, high)
         return [places[begin], places[end - 1]] if begin < end else []
-
-    def _proportional_run(self, first: int, last: int, taken: Set[int], low: int, high: int) -> tuple[int, int]:
-        """Returns the free piece at the relative position of the source pieces; an empty run where there is none."""
-        middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
-        places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
-        nearest = next((place for place in places if place not in taken), None)
-        if nearest is None:
-            return (self._free_boundary(first, taken, low, high),) * 2
-        return nearest, nearest + 1
 
     def _free_boundary(self, piece: int, taken: Set[int], low: int, high: int) -> int:
         """Returns the boundary at the relative position of a source piece that is in no run of a sibling."""

@@ -28,18 +28,11 @@ class TmxDocument(XmlDocument):
         super().__init__(content, "TMX")
         header = next(children(self.root, "header"), None)
         declared = header.get("srclang") if header is not None else None
-        source = languages.source or (declared if declared != "*all*" else None)
-        if source is None:
+        source_language = languages.source or (declared if declared != "*all*" else None)
+        if source_language is None:
             raise ValueError("neither the header of the TMX nor the model names the source language")
-        kept, foreign = self._read(source, languages.target_of(None, None), replace)
-        if kept:
-            self.notes.append(f"{kept:,} units have a translation, which stays (--retranslate replaces it)")
-        if foreign:
-            self.notes.append(f"{foreign:,} units have no variant in {source} and stay as they are")
-
-    def _read(self, source_language: str, target_language: str, replace: bool) -> tuple[int, int]:
-        """Collects the units; returns how many have a translation, and how many have no source."""
-        kept = foreign = 0
+        target_language = languages.target_of(None, None)
+        kept = foreign = 0  # units that have a translation, and units without a source
         for unit in outermost(self.root, lambda element: local_name(element) == "tu"):
             source = next(_variants(unit, source_language), None)
             if source is None:
@@ -53,7 +46,7 @@ class TmxDocument(XmlDocument):
             original = next(children(source, "seg"), None)
             if original is None:
                 continue
-            content = read_element(original, _inline)
+            paired = read_element(original, _inline)
             if target is None:
                 target = source.makeelement(source.tag, {LANGUAGE: target_language})
                 target.text = source.text
@@ -62,8 +55,11 @@ class TmxDocument(XmlDocument):
                 segment = target.makeelement(original.tag)
                 target.append(segment)
                 segment.tail = original.tail
-            self.add(content, segment, wraps=False)
-        return kept, foreign
+            self.add(paired, segment, wraps=False)
+        if kept:
+            self.notes.append(f"{kept:,} units have a translation, which stays (--retranslate replaces it)")
+        if foreign:
+            self.notes.append(f"{foreign:,} units have no variant in {source_language} and stay as they are")
 
 
 def _inline(element: "etree._Element") -> InlineTag:

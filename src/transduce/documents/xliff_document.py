@@ -38,7 +38,6 @@ class XliffDocument(XmlDocument):
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "XLIFF")
-        self._replace = replace
         is_2 = self.root.get("version", "").startswith("2")
         source_name, target_name = ("srcLang", "trgLang") if is_2 else ("source-language", "target-language")
         for element in [self.root] if is_2 else children(self.root, "file"):
@@ -50,12 +49,25 @@ class XliffDocument(XmlDocument):
             source, target = next(children(unit, "source"), None), next(children(unit, "target"), None)
             if source is None or _nearest(unit, "translate") == "no":
                 continue
-            if target is not None and self._keeps(unit, target, source):
+            if target is not None and not replace and _is_translated(unit, target, source):
                 kept += 1
-            elif is_2:
-                self._add_segment(unit, source, target)
+                continue
+            segmented = None if is_2 else next(children(unit, "seg-source"), None)
+            target = _new_target(source if segmented is None else segmented, target)
+            if is_2:
+                if space := source.get(f"{XML}space"):
+                    target.set(f"{XML}space", space)
+                unit.set("state", "translated")
+                unit.attrib.pop("subState", None)
             else:
-                self._add_trans_unit(unit, source, target)
+                target.set("state", "translated")
+            if segmented is None:
+                self._add(source, target)
+                continue
+            whole = read_element(segmented, _inline)
+            fill_element(target, whole, whole.content)  # what is between segments is copied
+            for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
+                self._add(source_segment, target_segment)
         if kept:
             self.notes.append(f"{kept:,} segments that are translated already stay (--retranslate replaces them)")
 
@@ -63,42 +75,15 @@ class XliffDocument(XmlDocument):
         """Adds the content of `source` as a unit whose translation goes into `target`."""
         self.add(read_element(source, _inline), target, wraps=_nearest(source, f"{XML}space") != "preserve")
 
-    def _add_trans_unit(
-        self, unit: "etree._Element", source: "etree._Element", target: "etree._Element | None"
-    ) -> None:
-        """Adds a unit of version 1.2, or each segment of its `seg-source`; what is between segments is copied."""
-        segmented = next(children(unit, "seg-source"), None)
-        target = _new_target(source if segmented is None else segmented, target)
-        target.set("state", "translated")
-        if segmented is None:
-            self._add(source, target)
-            return
-        whole = read_element(segmented, _inline)
-        fill_element(target, whole, whole.content)
-        for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
-            self._add(source_segment, target_segment)
 
-    def _add_segment(
-        self, segment: "etree._Element", source: "etree._Element", target: "etree._Element | None"
-    ) -> None:
-        """Adds a segment of version 2."""
-        target = _new_target(source, target)
-        if space := source.get(f"{XML}space"):
-            target.set(f"{XML}space", space)
-        segment.set("state", "translated")
-        segment.attrib.pop("subState", None)
-        self._add(source, target)
-
-    def _keeps(self, unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
-        """Returns whether a target stays: it is approved, or has text that is no copy of the source."""
-        if self._replace:
-            return False
-        state = target.get("state") or unit.get("state")
-        if unit.get("approved") == "yes" or state in ("final", "signed-off", "reviewed"):
-            return True
-        text = "".join(target.itertext()).strip()
-        is_copy = state != "translated" and text == "".join(source.itertext()).strip()
-        return bool(text or len(target)) and state not in _REPLACED_STATES and not is_copy
+def _is_translated(unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
+    """Returns whether a target is approved, or has text that is no copy of the source."""
+    state = target.get("state") or unit.get("state")
+    if unit.get("approved") == "yes" or state in ("final", "signed-off", "reviewed"):
+        return True
+    text = "".join(target.itertext()).strip()
+    is_copy = state != "translated" and text == "".join(source.itertext()).strip()
+    return bool(text or len(target)) and state not in _REPLACED_STATES and not is_copy
 
 
 def _inline(element: "etree._Element") -> InlineTag:

@@ -39,15 +39,28 @@ def realise_english(sentence: Sentence) -> EnglishSentence:
 
 def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
     """Returns a sentence in both languages; `source` is its English by `realise_english`."""
-    words = _merge_commas(german.sentence(sentence))
+    words: list[Word] = []
+    for word in german.sentence(sentence):  # no comma before other punctuation, or at the start of the sentence
+        if words and words[-1].text == "," and word.text in ",.?":
+            words[-1] = word._replace(keys=words[-1].keys + word.keys)
+        elif words or word.text != ",":
+            words.append(word)
     first = words[0].text
     words[0] = words[0]._replace(text=first[0].upper() + first[1:])
+    positions: dict[Key, list[int]] = {}
+    for position, leaf in enumerate(source.leaves):
+        for key in leaf.keys:
+            positions.setdefault(key, []).append(position)
+    alignment: set[tuple[int, int]] = set()  # positions whose words have a common key
+    for target_position, word in enumerate(words):
+        for key in word.keys:
+            alignment |= {(position, target_position) for position in positions.get(key, ())}
     target_tokens = tuple([word.text for word in words])
     return Example(
         source=source.line,
         target=detokenise(target_tokens),
         tree=bracketed(source.tree),
-        alignment=_align(source.leaves, words),
+        alignment=tuple(sorted(alignment)),
         source_tokens=tuple([leaf.text for leaf in source.leaves]),
         target_tokens=target_tokens,
     )
@@ -61,32 +74,9 @@ def _capitalise(tree: Branch) -> Branch:
     return Branch(tree.label, [first._replace(text=first.text[0].upper() + first.text[1:]), *rest])
 
 
-def _merge_commas(words: list[Word]) -> list[Word]:
-    """Merges a comma with punctuation that follows it, and drops commas at the start of the sentence."""
-    merged: list[Word] = []
-    for word in words:
-        if merged and merged[-1].text == "," and word.text in ",.?":
-            merged[-1] = word._replace(keys=merged[-1].keys + word.keys)
-        elif merged or word.text != ",":
-            merged.append(word)
-    return merged
-
-
 def detokenise(tokens: tuple[str, ...] | list[str]) -> str:
     """Joins tokens to a line; punctuation and the possessive mark have no space before, "can not" is one word."""
     text = " ".join(tokens)
     for mark in (",", ".", "?", "'s", "' "):
         text = text.replace(f" {mark}", mark)
     return text.replace("can not ", "cannot ")
-
-
-def _align(leaves: list[Leaf], words: list[Word]) -> tuple[tuple[int, int], ...]:
-    """Returns all pairs of positions whose words have a common key, sorted."""
-    positions: dict[Key, list[int]] = {}
-    for position, leaf in enumerate(leaves):
-        for key in leaf.keys:
-            positions.setdefault(key, []).append(position)
-    pairs = {
-        (source, target) for target, word in enumerate(words) for key in word.keys for source in positions.get(key, ())
-    }
-    return tuple(sorted(pairs))

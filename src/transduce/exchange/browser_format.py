@@ -12,7 +12,6 @@ import tempfile
 import zlib
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
 
 from transduce.exchange import onnx_format
 from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
@@ -61,27 +60,25 @@ def write(model: Model, folder: Path, precision: str) -> None:
     with as_file(files("transduce.exchange") / "page") as page:
         for asset in page.iterdir():
             shutil.copyfile(asset, folder / asset.name)
-    write_json(folder / "page.json", _settings(model, folder, precision))
-    (folder / "README.md").write_text(READ_ME, "utf-8", newline="\n")
-
-
-def _settings(model: Model, folder: Path, precision: str) -> dict[str, Any]:
-    """Returns the content of `page.json`."""
     config, limit = model.config, model.module.max_positions
     graphs = [f"{onnx_format.GRAPHS}/{name}" for name in onnx_format.graph_files(precision)]
     assert isinstance(model.source, Subwords)
-    return {
-        "languages": {"source": config.source_language, "target": config.target_language},
-        "symbols": config.model.symbols.as_dictionary(),
-        "decoding": config.decoding.as_dictionary(),
-        "rules": SearchRules.of(config.model.symbols, model.target)._asdict(),
-        "max_tokens": MAX_LINE_TOKENS if limit is None else min(limit - 1, MAX_LINE_TOKENS),
-        "graphs": [{"file": name, "bytes": (folder / name).stat().st_size} for name in graphs],
-        "tokenizers": [
-            "tokenizer.json",
-            *([f"{TARGET_FOLDER}/tokenizer.json"] if model.source is not model.target else []),
-        ],
-    }
+    write_json(
+        folder / "page.json",
+        {
+            "languages": {"source": config.source_language, "target": config.target_language},
+            "symbols": config.model.symbols.as_dictionary(),
+            "decoding": config.decoding.as_dictionary(),
+            "rules": SearchRules.of(config.model.symbols, model.target)._asdict(),
+            "max_tokens": MAX_LINE_TOKENS if limit is None else min(limit - 1, MAX_LINE_TOKENS),
+            "graphs": [{"file": name, "bytes": (folder / name).stat().st_size} for name in graphs],
+            "tokenizers": [
+                "tokenizer.json",
+                *([f"{TARGET_FOLDER}/tokenizer.json"] if model.source is not model.target else []),
+            ],
+        },
+    )
+    (folder / "README.md").write_text(READ_ME, "utf-8", newline="\n")
 
 
 def runtime_folder() -> Path:
@@ -92,7 +89,8 @@ def runtime_folder() -> Path:
     folder = _cache()
     if not all((folder / name).is_file() and _checksum(folder / name) == value for name, value in CHECKSUMS.items()):
         with tempfile.TemporaryDirectory() as temporary:
-            add_runtime(_unpack(_npm_pack(Path(temporary)), Path(temporary)))
+            _npm_pack(Path(temporary))
+            add_runtime(Path(temporary))
     return folder
 
 
@@ -126,8 +124,8 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _npm_pack(folder: Path) -> Path:
-    """Returns the archive that npm downloads into `folder`."""
+def _npm_pack(folder: Path) -> None:
+    """Downloads the archive of the package into `folder`, and unpacks the files there that the page needs."""
     npm = shutil.which("npm")
     if npm is None:
         raise ValueError(f"the page needs {PACKAGE}, and npm, which fetches it, is not installed: {BY_HAND}")
@@ -139,17 +137,11 @@ def _npm_pack(folder: Path) -> Path:
     except subprocess.CalledProcessError as error:
         reason = (error.stderr.strip() or f"exit code {error.returncode}").splitlines()[-1]
         raise ValueError(f"npm cannot fetch {PACKAGE} ({reason}): {BY_HAND}") from None
-    return folder / f"{PACKAGE}-{VERSION}.tgz"
-
-
-def _unpack(archive: Path, folder: Path) -> Path:
-    """Returns `folder` with the files of the archive that the page needs; raises ValueError for a damaged archive."""
     try:
-        with tarfile.open(archive) as package:
+        with tarfile.open(folder / f"{PACKAGE}-{VERSION}.tgz") as package:
             for name in CHECKSUMS:
                 member = package.extractfile(f"package/dist/{name}")
                 assert member is not None
                 (folder / name).write_bytes(member.read())
     except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
         raise ValueError(f"the archive that npm fetched is damaged ({error}): {BY_HAND}") from None
-    return folder

@@ -1,5 +1,6 @@
 """Export of a model directory for another engine, with a proof of parity in the exported folder."""
 
+import contextlib
 import copy
 import importlib.metadata
 import json
@@ -138,7 +139,13 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
                 **parity.as_dictionary(),
             }
             atomic_write_text(staging / PARITY, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
-            _publish(staging, out)
+            for path in (*staging.rglob("*"), staging):
+                flush_to_disk(path)
+            check_new_or_empty(out)
+            if out.exists():
+                out.rmdir()
+            staging.rename(out)
+            flush_to_disk(out.parent)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -163,17 +170,6 @@ def with_banned_tokens(model: Model) -> Model:
     return model._replace(module=banning)
 
 
-def _publish(staging: Path, out: Path) -> None:
-    """Renames the written folder to `out`, once its files have reached the disk."""
-    for path in (*staging.rglob("*"), staging):
-        flush_to_disk(path)
-    check_new_or_empty(out)
-    if out.exists():
-        out.rmdir()
-    staging.rename(out)
-    flush_to_disk(out.parent)
-
-
 def _compare(
     run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int, say: Callable[[str], None]
 ) -> Parity:
@@ -190,17 +186,11 @@ def _compare(
             request = request._replace(to=direction.target, source_language=direction.source)
         tags = choose_tags(model.config, model.source, request).ids
         translator = translator.with_source_tags(tags)
-    samples = _validation_sentences(run, sentences)
+    corpora: list[Sequence[str]] = []
+    with contextlib.suppress(ValueError, OSError):  # the recipe names no validation corpora, or their files are gone
+        data = read_resolved_recipe(run / RECIPE).data
+        corpora = [read_parallel_text(corpus).source for corpus in data.validations]
+    samples = [line for corpus in corpora for line in corpus[: -(-sentences // len(corpora))]][:sentences]
     say(f"comparing both engines on {len(samples)} sentences of the validation corpora, and on odd lines")
     engine = form.open_engine(folder, model, tags)
     return compare(translator, engine, [*odd_sentences(translator), *samples], form.max_positions)
-
-
-def _validation_sentences(run: Path, sentences: int) -> list[str]:
-    """Returns sources of the validation corpora of `run`; none where its recipe names none, or their files are gone."""
-    try:
-        data = read_resolved_recipe(run / RECIPE).data
-        corpora = [read_parallel_text(corpus).source for corpus in data.validations]
-    except (ValueError, OSError):
-        return []
-    return [line for corpus in corpora for line in corpus[: -(-sentences // len(corpora))]][:sentences]

@@ -115,7 +115,18 @@ def write(model: Model, folder: Path, precision: str) -> None:
         )
     if spec.norm == "pre" and not has_one_matrix(spec):
         limits = "The model needs transformers 5 or newer; 4.57 fails.\n\n"
-    (folder / "README.md").write_text(_card(model, limits), "utf-8", newline="\n")
+    config = model.config
+    languages = [code for code in (config.source_language, config.target_language) if code]
+    card = CARD.format(
+        # Quoted, because YAML reads `no`, Norwegian, as False.
+        languages=f"language: {json.dumps(languages)}\n" if languages else "",
+        origin=ORIGINS[config.weights.kind == "imported"],
+        title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
+        d_model=config.model.d_model,
+        limits=limits,
+        target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
+    )
+    (folder / "README.md").write_text(card, "utf-8", newline="\n")
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -229,21 +240,6 @@ def _symbol_ids(symbols: Symbols) -> dict[str, int]:
     }
 
 
-def _card(model: Model, limits: str) -> str:
-    """Returns README.md: the hub's metadata, an example that runs with `transformers` alone, and the `limits` there."""
-    config = model.config
-    languages = [code for code in (config.source_language, config.target_language) if code]
-    return CARD.format(
-        # Quoted, because YAML reads `no`, Norwegian, as False.
-        languages=f"language: {json.dumps(languages)}\n" if languages else "",
-        origin=ORIGINS[config.weights.kind == "imported"],
-        title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
-        d_model=config.model.d_model,
-        limits=limits,
-        target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
-    )
-
-
 def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
     """Writes the tokenizer of the source into `folder`, and that of the target below where it is another one.
 
@@ -251,7 +247,26 @@ def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
     """
     if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
         languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
-        _write_marian_tokenizer(model.source, model.target, folder, {"model_max_length": max_length, **languages})
+        separate = model.source.vocabulary != model.target.vocabulary
+        for side, model_file, vocabulary_file in (
+            (model.source, "source.spm", "vocab.json"),
+            (model.target, "target.spm", "target_vocab.json" if separate else "vocab.json"),
+        ):
+            (folder / model_file).write_bytes(side.model_file)
+            pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]
+            ids = json.dumps({piece: token for token, piece in enumerate(pieces)}, ensure_ascii=False, indent=1)
+            (folder / vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")
+        config = {
+            "tokenizer_class": "MarianTokenizer",
+            "separate_vocabs": separate,
+            "model_max_length": max_length,
+            **{key: language for key, language in languages.items() if language is not None},
+            "unk_token": model.source.vocabulary[model.source.content.unknown],
+            "pad_token": MARIAN_SYMBOLS[0],
+            "eos_token": MARIAN_SYMBOLS[2],
+            "split_special_tokens": True,
+        }
+        write_json(folder / "tokenizer_config.json", config)
         return
     _write_tokenizer(model, model.source, folder, max_length)
     if model.target is not model.source:
@@ -298,33 +313,6 @@ def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_leng
     folder.mkdir(exist_ok=True)
     for name, values in (("tokenizer.json", tokenizer), ("tokenizer_config.json", config)):
         (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8", newline="\n")
-
-
-def _write_marian_tokenizer(
-    source: SentencePieces, target: SentencePieces, folder: Path, settings: dict[str, Any]
-) -> None:
-    """Writes the SentencePiece models and the ids of their pieces, which `MarianTokenizer` reads, and `settings`."""
-    separate = source.vocabulary != target.vocabulary
-    for side, model_file, vocabulary_file in (
-        (source, "source.spm", "vocab.json"),
-        (target, "target.spm", "target_vocab.json" if separate else "vocab.json"),
-    ):
-        (folder / model_file).write_bytes(side.model_file)
-        pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]
-        ids = {piece: token for token, piece in enumerate(pieces)}
-        (folder / vocabulary_file).write_text(
-            json.dumps(ids, ensure_ascii=False, indent=1) + "\n", "utf-8", newline="\n"
-        )
-    config = {
-        "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": separate,
-        **{key: value for key, value in settings.items() if value is not None},
-        "unk_token": source.vocabulary[source.content.unknown],
-        "pad_token": MARIAN_SYMBOLS[0],
-        "eos_token": MARIAN_SYMBOLS[2],
-        "split_special_tokens": True,
-    }
-    write_json(folder / "tokenizer_config.json", config)
 
 
 class HuggingFaceEngine:

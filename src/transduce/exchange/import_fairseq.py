@@ -71,12 +71,25 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
     Raises ValueError for what it cannot represent, and for missing or damaged files.
     """
-    path = _checkpoint(directory)
+    names = sorted(path.name for path in directory.glob("*.pt"))
+    chosen = next((name for name in PREFERRED if name in names), None)
+    if chosen is None and len(names) > 1:
+        raise ValueError(f"{directory} has several checkpoints, {', '.join(names)}: leave one, or name it model.pt")
+    path = directory / (chosen or names[0])
     value, loaded = read_checkpoint(path, _weights)
     settings, place = plain_values(value.get("args")), str(path)
     for section in ("task", "model"):  # of `cfg`, which later versions have in the place of `args`
         settings |= plain_values(part_of(value.get("cfg"), section))
-    _check(settings, place)
+    architecture = settings.get("arch", settings.get("_name", "transformer"))
+    if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
+        raise ValueError(f"{place}: `arch` is {architecture!r}; only a `transformer` can be imported")
+    refuse_settings(settings, ALLOWED, place)
+    for first, second in PAIRS:
+        if bool(settings.get(first)) != bool(settings.get(second)):
+            raise ValueError(
+                f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
+                "model of transduce has one value for both"
+            )
     source_language, target_language = _languages(directory, settings, languages)
     dictionaries = [f"dict.{language}.txt" for language in (source_language, target_language)]
     source, target = (_vocabulary(directory / name) for name in dictionaries)
@@ -90,11 +103,23 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     model = build_spec(settings, sizes, parts, place)
     weights |= take_layers(tensors, model, FAIRSEQ)
     tensors.finish()
-    sides, subword_file = _subwords(directory, source, target, (source_language, target_language))
+    if subword_file := _first_file(directory, PIECES):
+        pieces = read_regular_file(directory / subword_file)
+        sides: tuple[TokenVocabulary, TokenVocabulary]
+        sides = source.sentence_pieces(pieces), target.sentence_pieces(pieces)
+    elif subword_file := _first_file(directory, CODES):
+        merges = _read_merges(directory / subword_file)
+        sides = source.moses_bpe(merges, source_language), target.moses_bpe(merges, target_language)
+    else:
+        raise ValueError(
+            f"{directory} has no subwords: put the merges there as `{CODES[0]}`, or the SentencePiece model as "
+            f"`{PIECES[0]}`"
+        )
     return ImportedModel(
         model,
         weights,
-        *sides,
+        sides[0],
+        sides[1],
         nearest_decoding(BEAM, EXPONENT, place),
         (source_language, target_language),
         "a `transformer` checkpoint of fairseq",
@@ -102,34 +127,11 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     )
 
 
-def _checkpoint(directory: Path) -> Path:
-    """Returns the checkpoint of a folder; raises ValueError where it has several and none is preferred."""
-    names = sorted(path.name for path in directory.glob("*.pt"))
-    chosen = next((name for name in PREFERRED if name in names), None)
-    if chosen is None and len(names) > 1:
-        raise ValueError(f"{directory} has several checkpoints, {', '.join(names)}: leave one, or name it model.pt")
-    return directory / (chosen or names[0])
-
-
 def _weights(value: Any) -> Any:
     """Returns the weights in the value of a checkpoint."""
     if not isinstance(value, dict) or "model" not in value:
         raise ValueError("it holds no `model`, as checkpoints of fairseq do")
     return value["model"]
-
-
-def _check(settings: Mapping[str, Any], place: str) -> None:
-    """Raises ValueError with the first setting that this program cannot represent."""
-    architecture = settings.get("arch", settings.get("_name", "transformer"))
-    if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
-        raise ValueError(f"{place}: `arch` is {architecture!r}; only a `transformer` can be imported")
-    refuse_settings(settings, ALLOWED, place)
-    for first, second in PAIRS:
-        if bool(settings.get(first)) != bool(settings.get(second)):
-            raise ValueError(
-                f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
-                "model of transduce has one value for both"
-            )
 
 
 def _languages(
@@ -184,10 +186,13 @@ def _take_tables(
         weights["readout.weight"] = target.matrix(matrix)
     weights["readout.bias"] = target.bias(None)
     positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
-    if settings.get("encoder_learned_pos"):
-        tables = _learned_positions(tensors, d_model)
-        positions = {"kind": "learned", "max_positions": len(next(iter(tables.values())))}
-        weights |= tables
+    if settings.get("encoder_learned_pos"):  # without the rows of pad and before, as many rows as both sides have
+        tables = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
+        rows = {side: tensors.shape(name)[0] for side, name in tables.items()}
+        for side, name in tables.items():
+            table = tensors.take(name, rows[side], d_model)[FIRST_POSITION : min(rows.values())].clone()
+            weights[f"{side}_embedding.positions.weight"] = table
+        positions = {"kind": "learned", "max_positions": len(table)}
     return weights, {
         "activation": settings.get("activation_fn", "relu"),
         "embeddings": "shared" if shared else "separate",
@@ -197,39 +202,7 @@ def _take_tables(
     }
 
 
-def _learned_positions(tensors: ForeignTensors, d_model: int) -> dict[str, Tensor]:
-    """Returns the tables of learned positions without the rows of pad and before, as many rows as both sides have."""
-    names = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
-    rows = {side: tensors.shape(name)[0] for side, name in names.items()}
-    count = min(rows.values())
-    return {
-        f"{side}_embedding.positions.weight": tensors.take(name, rows[side], d_model)[FIRST_POSITION:count].clone()
-        for side, name in names.items()
-    }
-
-
-def _subwords(
-    directory: Path, source: ForeignVocabulary, target: ForeignVocabulary, languages: tuple[str, str]
-) -> tuple[tuple[TokenVocabulary, TokenVocabulary], str]:
-    """Returns the subwords of both sides, and the name of the file with merges or pieces."""
-    if name := _first_file(directory, PIECES):
-        model = read_regular_file(directory / name)
-        return (source.sentence_pieces(model), target.sentence_pieces(model)), name
-    if name := _first_file(directory, CODES):
-        merges = _merges(directory / name)
-        return (source.moses_bpe(merges, languages[0]), target.moses_bpe(merges, languages[1])), name
-    raise ValueError(
-        f"{directory} has no subwords: put the merges there as `{CODES[0]}`, or the SentencePiece model as "
-        f"`{PIECES[0]}`"
-    )
-
-
-def _first_file(directory: Path, names: Iterable[str]) -> str | None:
-    """Returns the first of the names that a file of the folder has."""
-    return next((name for name in names if (directory / name).is_file()), None)
-
-
-def _merges(path: Path) -> tuple[tuple[str, str], ...]:
+def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
     """Returns the merges of a file of subword-nmt, version 0.2, or of fastBPE, which adds a count to each line."""
     lines = _lines(path)
     if lines and lines[0].startswith("#version:"):
@@ -243,3 +216,8 @@ def _merges(path: Path) -> tuple[tuple[str, str], ...]:
     if any("</w>" in merge for merge in merges):
         raise ValueError(f"{path} has merges of version 0.1 of subword-nmt; only version 0.2 can be imported")
     return merges
+
+
+def _first_file(directory: Path, names: Iterable[str]) -> str | None:
+    """Returns the first of the names that a file of the folder has."""
+    return next((name for name in names if (directory / name).is_file()), None)

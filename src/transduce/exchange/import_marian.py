@@ -91,9 +91,24 @@ def read_marian(directory: Path) -> ImportedModel:
     refuse_settings(settings, ALLOWED, place)
     further = ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
     sizes = shared_numbers(settings, SIZES | {"d_ff": [*SIZES["d_ff"], *further]}, place)
-    files = _vocabulary_files(directory, decoder.get("vocabs"))
-    source_size, target_size = _vocabulary_sizes(settings, place)
-    source, target = read_vocabulary(files[0], source_size), read_vocabulary(files[1], target_size)
+    # The vocabularies of source and target are those that decoder.yml names, or the only one of the folder.
+    vocabularies = decoder.get("vocabs")
+    file_names = [Path(str(name)).name for name in vocabularies] if isinstance(vocabularies, list) else []
+    if not file_names:
+        paths = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
+        file_names = [path.name for path in paths] * 2
+    if len(file_names) != 2:
+        raise ValueError(
+            f"{directory} does not name the vocabularies of source and target: write decoder.yml with "
+            "`vocabs: [SOURCE, TARGET]`"
+        )
+    files = [directory / name for name in file_names]
+    vocabulary_sizes = settings.get("dim-vocabs")
+    if not isinstance(vocabulary_sizes, list) or len(vocabulary_sizes) != 2:
+        raise ValueError(f"{place}: `dim-vocabs` is {vocabulary_sizes!r}, and must be two sizes")
+    named = {f"dim-vocabs.{number}": size for number, size in enumerate(vocabulary_sizes)}
+    rows = [shared_number(named, [name], place) for name in named]
+    source, target = (read_vocabulary(file, size) for file, size in zip(files, rows, strict=True))
     tensors = ForeignTensors({name: torch.tensor(array) for name, array in arrays.items()}, str(path))
     weights, parts = _take_tables(tensors, settings, sizes["d_model"], (source, target))
     model = build_spec(settings, sizes, parts, place)
@@ -129,16 +144,6 @@ def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
     return values
 
 
-def _vocabulary_sizes(settings: Mapping[str, Any], place: str) -> tuple[int, int]:
-    """Returns the rows of the vocabularies of source and target."""
-    sizes = settings.get("dim-vocabs")
-    if not isinstance(sizes, list) or len(sizes) != 2:
-        raise ValueError(f"{place}: `dim-vocabs` is {sizes!r}, and must be two sizes")
-    named = {f"dim-vocabs.{number}": size for number, size in enumerate(sizes)}
-    first, second = (shared_number(named, [name], place) for name in named)
-    return first, second
-
-
 def _take_tables(
     tensors: ForeignTensors,
     settings: Mapping[str, Any],
@@ -166,20 +171,6 @@ def _take_tables(
         "norm_epsilon": NORM_EPSILON,
         "first_input": "zeros",
     }
-
-
-def _vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
-    """Returns the vocabularies of source and target: those that decoder.yml names, or the only one of the folder."""
-    names = [Path(str(name)).name for name in named] if isinstance(named, list) else []
-    if not names:
-        vocabularies = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
-        names = [path.name for path in vocabularies] * 2
-    if len(names) != 2:
-        raise ValueError(
-            f"{directory} does not name the vocabularies of source and target: write decoder.yml with "
-            "`vocabs: [SOURCE, TARGET]`"
-        )
-    return directory / names[0], directory / names[1]
 
 
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:

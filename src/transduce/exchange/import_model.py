@@ -6,7 +6,6 @@ from pathlib import Path
 from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
 from transduce.exchange.import_marian import is_marian, read_marian
 from transduce.exchange.import_opus_mt import is_hugging_face, read_opus_mt
-from transduce.exchange.imported_model import ImportedModel
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, Weights
 from transduce.model_directory.manifest import CARD
@@ -31,7 +30,18 @@ def import_model(
     check_new_or_empty(out)
     if not directory.is_dir():
         raise ValueError(f"{directory} is no folder; name one with a model of OPUS-MT, fairseq or Marian")
-    imported = _read(directory, source_language, target_language)
+    if is_hugging_face(directory):
+        imported = read_opus_mt(directory)
+    elif is_fairseq(directory):
+        imported = read_fairseq(directory, (source_language, target_language))
+    elif is_marian(directory):
+        imported = read_marian(directory)
+    else:
+        raise ValueError(
+            f"{directory} holds no model that can be imported: a folder of OPUS-MT has config.json with "
+            "model.safetensors or pytorch_model.bin, one of fairseq a checkpoint .pt with dict.LANGUAGE.txt, one of "
+            "Marian a .npz"
+        )
     vocabulary = Vocabulary(source=imported.source.size, target=imported.target.size)
     say(f"{directory} holds {imported.origin}")
     built = build_without_weights(imported.model, vocabulary)
@@ -51,31 +61,11 @@ def import_model(
     )
     is_shared = imported.source.as_json() == imported.target.as_json()  # which is one file then
     sides = imported.source, imported.source if is_shared else imported.target
-    write_new_model(out, config, imported.weights, sides, {CARD: _card(directory, imported, config)})
-    Model.read(out)  # raises where the model is not as it was written
-    return config
-
-
-def _read(directory: Path, source_language: str | None, target_language: str | None) -> ImportedModel:
-    """Reads the model in a folder by the reader of its format."""
-    if is_hugging_face(directory):
-        return read_opus_mt(directory)
-    if is_fairseq(directory):
-        return read_fairseq(directory, (source_language, target_language))
-    if is_marian(directory):
-        return read_marian(directory)
-    raise ValueError(
-        f"{directory} holds no model that can be imported: a folder of OPUS-MT has config.json with model.safetensors "
-        "or pytorch_model.bin, one of fairseq a checkpoint .pt with dict.LANGUAGE.txt, one of Marian a .npz"
-    )
-
-
-def _card(directory: Path, imported: ImportedModel, config: Config) -> str:
-    """Returns the model card, which states the files that the model was read from."""
+    # The card states the files that the model was read from.
     source, target = config.source_language or "source", config.target_language or "target"
     checksums = checksums_of_files(directory / name for name in imported.files)
     rows = "\n".join(f"| `{name}` | {entry['bytes']:,} | `{entry['sha256']}` |" for name, entry in checksums.items())
-    return f"""# {source} → {target}
+    card = f"""# {source} → {target}
 
 A Transformer, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
 {config.vocabulary.target:,} target subwords, imported by `transduce import` from {imported.origin}.
@@ -91,3 +81,6 @@ them there before you use or pass on this model, and say them here.
     transduce translate DIRECTORY input.txt
     transduce evaluate DIRECTORY --source input.txt --reference translated.txt
 """
+    write_new_model(out, config, imported.weights, sides, {CARD: card})
+    Model.read(out)  # raises where the model is not as it was written
+    return config

@@ -24,7 +24,6 @@ from transduce.exchange.imported_model import (
 from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import read_checkpoint
 from transduce.model.positions import sinusoids
-from transduce.search.beam import Decoding
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
 
@@ -90,8 +89,26 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     refuse_settings(settings, ALLOWED, place)
     sizes = shared_numbers(settings, SIZES, place)
     weights_name = next(name for name in WEIGHTS if (directory / name).is_file())
-    tensors = ForeignTensors(_read_tensors(directory / weights_name), str(directory / weights_name))
-    source, target = _vocabularies(directory, settings, place)
+    weights_file = directory / weights_name
+    if weights_file.suffix == ".bin":
+        loaded = read_checkpoint(weights_file, lambda value: value)[1]
+    else:
+        try:
+            loaded = load_file(weights_file)
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"{weights_file} holds no weights, or is damaged: {error}") from None
+    tensors = ForeignTensors(loaded, str(weights_file))
+    # The vocabularies of both sides are one file, or there is a second one for the target.
+    size = shared_number(settings, ["vocab_size"], place)
+    target_file = directory / "target_vocab.json"
+    if settings["share_encoder_decoder_embeddings"] or not target_file.is_file():
+        source = target = _vocabulary(directory / "vocab.json", size, settings)
+    else:
+        target_size = size
+        if settings.get("decoder_vocab_size") is not None:
+            target_size = shared_number(settings, ["decoder_vocab_size"], place)
+        source = _vocabulary(directory / "vocab.json", size, {})
+        target = _vocabulary(target_file, target_size, settings)
     weights, parts = _take_tables(tensors, settings, (source, target))
     model = build_spec(settings, sizes, parts, place)
     weights |= take_layers(tensors, model, FAIRSEQ, "model.")
@@ -99,31 +116,23 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
     target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
     files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
+    # The decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT.
+    path, chosen = directory / "generation_config.json", dict(settings)
+    if path.is_file():
+        chosen |= _read_json(path)
+    else:
+        path = directory / "config.json"
+    beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
     return ImportedModel(
         model,
         weights,
         source_side,
         target_side,
-        _decoding(directory, settings),
+        nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path)),
         _languages(directory, settings),
         "a model in Hugging Face's Marian format",
         tuple(name for name in files if (directory / name).is_file()),
     )
-
-
-def _vocabularies(
-    directory: Path, settings: Mapping[str, Any], place: str
-) -> tuple[ForeignVocabulary, ForeignVocabulary]:
-    """Returns the vocabularies of source and target: of one file, or of a second one for the target."""
-    size = shared_number(settings, ["vocab_size"], place)
-    target_size = size if settings.get("decoder_vocab_size") is None else settings["decoder_vocab_size"]
-    target_file = directory / "target_vocab.json"
-    path = directory / "vocab.json"
-    if settings["share_encoder_decoder_embeddings"] or not target_file.is_file():
-        vocabulary = _vocabulary(path, size, settings)
-        return vocabulary, vocabulary
-    shared_number({"decoder_vocab_size": target_size}, ["decoder_vocab_size"], place)
-    return _vocabulary(path, size, {}), _vocabulary(target_file, target_size, settings)
 
 
 def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVocabulary:
@@ -156,41 +165,27 @@ def _take_tables(
         weights["readout.weight"] = sides[1].matrix(tensors.take("lm_head.weight", size, d_model))
     bias = tensors.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in tensors else None
     weights["readout.bias"] = sides[1].bias(bias)
-    positions, tables = _positions(tensors, d_model)
+    # The tables of positions are those of the sinusoids, in one of two layouts, or learned.
+    tables = {}
+    for side, part in (("source", "encoder"), ("target", "decoder")):
+        if (name := f"model.{part}.embed_positions.weight") in tensors:
+            tables[side] = tensors.take(name, tensors.shape(name)[0], d_model)
+    for layout in ("paper-halves", "halves"):
+        if all(torch.allclose(table, sinusoids(len(table), d_model, layout), atol=1e-4) for table in tables.values()):
+            positions: dict[str, Any] = {"kind": "sinusoidal", "layout": layout}
+            break
+    else:
+        max_positions = min(map(len, tables.values()))
+        positions = {"kind": "learned", "max_positions": max_positions}
+        for side, table in tables.items():
+            weights[f"{side}_embedding.positions.weight"] = table[:max_positions].clone()
     activation = settings["activation_function"]
-    return weights | tables, {
+    return weights, {
         "activation": "swish" if activation == "silu" else activation,
         "embeddings": "shared" if shared else "separate",
         "readout": {"kind": "tied" if tied else "separate", "bias": True},
         "positions": positions,
     }
-
-
-def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Returns the spec of the positions, and their weights where a file has tables that are no sinusoids."""
-    names = {
-        side: f"model.{part}.embed_positions.weight" for side, part in (("source", "encoder"), ("target", "decoder"))
-    }
-    tables = {
-        side: tensors.take(name, tensors.shape(name)[0], d_model) for side, name in names.items() if name in tensors
-    }
-    for layout in ("paper-halves", "halves"):
-        if all(torch.allclose(table, sinusoids(len(table), d_model, layout), atol=1e-4) for table in tables.values()):
-            return {"kind": "sinusoidal", "layout": layout}, {}
-    max_positions = min(map(len, tables.values()))
-    weights = {f"{side}_embedding.positions.weight": table[:max_positions].clone() for side, table in tables.items()}
-    return {"kind": "learned", "max_positions": max_positions}, weights
-
-
-def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
-    """Returns the decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT."""
-    path, chosen = directory / "generation_config.json", dict(settings)
-    if path.is_file():
-        chosen |= _read_json(path)
-    else:
-        path = directory / "config.json"
-    beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
-    return nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path))
 
 
 def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -212,14 +207,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no settings")
     return values
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors of either kind of file."""
-    if path.suffix == ".bin":
-        return read_checkpoint(path, lambda value: value)[1]
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, ValueError) as error:
-        raise ValueError(f"{path} holds no weights, or is damaged: {error}") from None
-    return tensors

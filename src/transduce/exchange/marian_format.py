@@ -1,7 +1,7 @@
 """Models in the format of Marian, an engine in C++, whose architecture is that of the preset `released-2017`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from transduce.exchange.layer_names import MARIAN, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.representable import check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
-    Array,
     TransformerWeights,
     attentions_of,
     transformer_weights,
@@ -58,7 +57,15 @@ def check(model: Model) -> None:
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords."""
     weights = transformer_weights(model)
-    arrays: dict[str, Any] = dict(_arrays(weights))
+    arrays: dict[str, Any] = {}
+    if weights.spec.embeddings == "shared":
+        arrays["Wemb"] = weights.source_embedding
+    else:
+        arrays |= {"encoder_Wemb": weights.source_embedding, "decoder_Wemb": weights.target_embedding}
+    if not isinstance(weights.spec.readout, Tied):  # Marian multiplies rows by matrices
+        arrays["decoder_ff_logit_out_W"] = np.ascontiguousarray(weights.readout.weight.T)
+    arrays["decoder_ff_logit_out_b"] = weights.readout.bias_or_zeros()[None]
+    arrays |= named_layers(weights, MARIAN)
     arrays[SETTINGS] = np.frombuffer(json.dumps(_settings(weights)).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
     sides, files = (model.source, model.target), vocabulary_files(model)
@@ -134,19 +141,6 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
         "input-types": [],
         "ulr": False,
     }
-
-
-def _arrays(weights: TransformerWeights) -> Iterator[tuple[str, Array]]:
-    """Yields the weights under the names of Marian, which multiplies rows by matrices."""
-    if weights.spec.embeddings == "shared":
-        yield "Wemb", weights.source_embedding
-    else:
-        yield "encoder_Wemb", weights.source_embedding
-        yield "decoder_Wemb", weights.target_embedding
-    if not isinstance(weights.spec.readout, Tied):
-        yield "decoder_ff_logit_out_W", np.ascontiguousarray(weights.readout.weight.T)
-    yield "decoder_ff_logit_out_b", weights.readout.bias_or_zeros()[None]
-    yield from named_layers(weights, MARIAN)
 
 
 class MarianEngine:

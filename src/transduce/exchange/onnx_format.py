@@ -76,33 +76,23 @@ def write(model: Model, folder: Path, precision: str) -> None:
     # transformers.js knows banned tokens by another name.
     generation = generation_config(model)
     generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
-    write_json(folder / CONFIG, _config(model))
-    write_json(folder / GENERATION_CONFIG, generation)
-    write_tokenizers(model, folder, _positions(model))
-
-
-def _positions(model: Model) -> int:
-    """Returns the most positions of a sentence."""
-    return model.module.max_positions or UNBOUNDED
-
-
-def _config(model: Model) -> dict[str, Any]:
-    """Returns the content of `config.json`: what other engines ask before they run the graphs.
-
-    They need a name of a model that has such graphs, which is Marian, pre-norm or not.
-    """
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
-    return hugging_face_config(model) | {
+    max_positions = model.module.max_positions or UNBOUNDED
+    # Other engines ask this before they run the graphs. They need a name of a model that has such graphs: Marian.
+    config = hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
         "decoder_vocab_size": vocabulary.target,
         "encoder_attention_heads": spec.cross.heads,  # of the cache of the source
         "decoder_attention_heads": spec.mixer.heads,
-        "max_position_embeddings": _positions(model),
+        "max_position_embeddings": max_positions,
     }
+    write_json(folder / CONFIG, config)
+    write_json(folder / GENERATION_CONFIG, generation)
+    write_tokenizers(model, folder, max_positions)
 
 
 class OnnxEngine:
@@ -138,7 +128,9 @@ class OnnxEngine:
             source, target = (self._padded([side[place] for place in places]) for side in rows)
             shifted = np.concatenate([np.full_like(target[:, :1], self._begin), target[:, :-1]], axis=1)
             logits, _ = self._decode(shifted, self._start(source))
-            chosen = np.take_along_axis(_log_softmax(logits), target[:, :, None], 2)[:, :, 0]
+            scaled = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+            log_softmax = scaled - np.log(np.exp(scaled).sum(-1, keepdims=True))
+            chosen = np.take_along_axis(log_softmax, target[:, :, None], 2)[:, :, 0]
             for place, row in zip(places, chosen, strict=True):
                 scores[place] = row[: len(rows[1][place])]
         return scores
@@ -217,9 +209,3 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
 def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Returns the tokens of each text, the end symbol included."""
     return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
-
-
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns log-probabilities over the last axis."""
-    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

@@ -153,43 +153,29 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     if not kept:
         raise ParityError("no sentence fits into the model and the engine, so that they cannot be compared")
     compared, texts = [lines[place] for place in kept], [each.text for each in ours]
-    gaps = _gaps(translator.token_scores(compared, texts), engine.score(compared, texts), texts)
+    scores = list(zip(translator.token_scores(compared, texts), engine.score(compared, texts), strict=True))
+    for text, (left, right) in zip(texts, scores, strict=True):
+        if len(left) - len(right) not in (0, 1):  # the engine may leave out the end symbol
+            raise ParityError(f"the engine splits {text!r} into {len(right)} tokens, transduce into {len(left) - 1}")
+    gaps = np.concatenate([abs(left[: len(right)] - right) for left, right in scores])
     bounds = [min(len(sources[place]) + 1 + method.decoding.extra_length, limit) for place in kept]
     translated = engine.translate(compared, bounds)
-    _check_tokens(translator, compared, ours, translated)
-    differences = [
-        _difference(translator, line, each, theirs)
-        for line, each, theirs in zip(compared, ours, translated, strict=True)
-        if each.text != theirs.text
-    ]
-    left_out = len(lines) - len(kept)
-    return Parity(len(kept), left_out, len(gaps), float(gaps.max()), float(gaps.mean()), differences)
-
-
-def _gaps(
-    ours: Sequence[NDArray[np.float64]], theirs: Sequence[NDArray[np.float64]], texts: Sequence[str]
-) -> NDArray[np.float64]:
-    """Returns the difference of each token's log-probability; the engine may leave out the end symbol."""
-    for left, right, text in zip(ours, theirs, texts, strict=True):
-        if len(left) - len(right) not in (0, 1):
-            raise ParityError(f"the engine splits {text!r} into {len(right)} tokens, transduce into {len(left) - 1}")
-    return np.concatenate([abs(left[: len(right)] - right) for left, right in zip(ours, theirs, strict=True)])
-
-
-def _check_tokens(
-    translator: Translator, lines: Sequence[str], ours: Sequence[Translation], theirs: Sequence[EngineTranslation]
-) -> None:
-    """Raises ParityError for a token that no search of ours chooses, and for equal tokens that became another text."""
     banned = SearchRules.of(translator.torch_engine.symbols, translator.target).banned
-    for line, left, right in zip(lines, ours, theirs, strict=True):
-        if chosen := [token for token in right.tokens if token in banned]:
+    differences = []
+    for line, each, theirs in zip(compared, ours, translated, strict=True):
+        if chosen := [token for token in theirs.tokens if token in banned]:
             (subword,) = translator.target.readable_subwords(chosen[:1])
             raise ParityError(f"the engine writes {subword} in its translation of {line!r}, which transduce never does")
-        if list(left.tokens) == right.tokens and left.text != right.text:
+        if each.text == theirs.text:
+            continue
+        if list(each.tokens) == theirs.tokens:
             raise ParityError(
-                f"the engine makes another text of the same tokens: transduce writes {left.text!r}, the engine "
-                f"{right.text!r}"
+                f"the engine makes another text of the same tokens: transduce writes {each.text!r}, the engine "
+                f"{theirs.text!r}"
             )
+        differences.append(_difference(translator, line, each, theirs))
+    left_out = len(lines) - len(kept)
+    return Parity(len(kept), left_out, len(gaps), float(gaps.max()), float(gaps.mean()), differences)
 
 
 def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:

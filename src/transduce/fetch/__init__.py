@@ -28,17 +28,34 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
     """
     catalogue = catalogue or read_catalogue()
     corpus = catalogue.find(name)
-    source = _source(origin, out, catalogue, say)
+    source: TextSource
+    if origin is None:
+        source = ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
+    elif origin == HUB:
+        source = HubSource()
+    elif Path(origin).is_dir():
+        source = ArchiveSource(LocalFolder(catalogue.archives, Path(origin)), say)
+    else:
+        raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
     with exclusive_lock(out / name, "fetch"):
         folder = CorpusFolder(out / name)
         if folder.parts:
             say(f"checking the files in {out / name}")
         missing = [part for part in corpus.parts if folder.lacks(part.name, _files(part, source))]
-        _require_disk_space(missing, source, out)
+        needed = source.required_bytes(missing) + sum(part.text_bytes for part in missing)
+        free = shutil.disk_usage(out).free
+        if free < needed:
+            raise ValueError(
+                f"{out} has {format_bytes(free)} free, and about {format_bytes(needed)} are needed; "
+                "free disk space, or choose another --out"
+            )
         for part in missing:  # all downloads first, so that a missing archive is reported before any long reading
             source.download(part)
         for part in missing:
-            _fetch_part(part, source, folder, say)
+            counts = CleaningCounts()
+            rows = _with_progress(clean(source.rows(part, folder.work), part, counts), say)
+            folder.write_part(part.name, _files(part, source), rows, source.name, counts)
+            say(f"{folder.path / part.name}: {counts}")
         if not missing:
             say("nothing to do: every file is complete")
         files = [file for part in corpus.parts for file in part.files.values()]
@@ -47,28 +64,9 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
         return folder.parts
 
 
-def _source(origin: str | None, out: Path, catalogue: Catalogue, say: Say) -> TextSource:
-    """Returns the source that `--from` names."""
-    if origin is None:
-        return ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
-    if origin == HUB:
-        return HubSource()
-    if not Path(origin).is_dir():
-        raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
-    return ArchiveSource(LocalFolder(catalogue.archives, Path(origin)), say)
-
-
 def _files(part: Part, source: TextSource) -> list[str]:
     """Returns the files of a part for which the source has the text."""
     return [part.files[language] for language in source.languages(part)]
-
-
-def _fetch_part(part: Part, source: TextSource, folder: CorpusFolder, say: Say) -> None:
-    """Reads, cleans and writes one part."""
-    counts = CleaningCounts()
-    rows = _with_progress(clean(source.rows(part, folder.work), part, counts), say)
-    folder.write_part(part.name, _files(part, source), rows, lambda: {"from": source.name, **counts.as_dictionary()})
-    say(f"{folder.path / part.name}: {counts}")
 
 
 def _with_progress(rows: Iterable[Sequence[str]], say: Say) -> Iterator[Sequence[str]]:
@@ -77,14 +75,3 @@ def _with_progress(rows: Iterable[Sequence[str]], say: Say) -> Iterator[Sequence
         yield row
         if number % PROGRESS_INTERVAL == 0:
             say(f"  {number:,} pairs")
-
-
-def _require_disk_space(parts: Sequence[Part], source: TextSource, out: Path) -> None:
-    """Raises ValueError where the disk is too small for the texts and their archives, as far as sizes are recorded."""
-    needed = source.required_bytes(parts) + sum(part.text_bytes for part in parts)
-    free = shutil.disk_usage(out).free
-    if free < needed:
-        raise ValueError(
-            f"{out} has {format_bytes(free)} free, and about {format_bytes(needed)} are needed; free disk space, or "
-            "choose another --out"
-        )

@@ -39,25 +39,20 @@ def clean(rows: Iterable[Row], part: Part, counts: CleaningCounts) -> Iterator[l
     """
     for row in rows:
         counts.read += 1
-        texts = _decode(row)
-        reason = NOT_UTF8 if texts is None else EMPTY if not all(map(str.strip, texts)) else None
-        if texts is not None and (reason is None or part.pairs is not None):
-            counts.kept += 1
-            counts.mended += any(map(BREAKS.search, texts))
-            yield [BREAKS.sub(" ", text) for text in texts]
-        elif part.pairs is not None:
-            raise ValueError(f"{part.name}: line {counts.read:,} is not UTF-8; the text is damaged")
-        else:
-            counts.dropped[str(reason)] += 1
+        try:
+            texts = [side.decode() for side in row]
+        except UnicodeDecodeError:
+            if part.pairs is not None:
+                raise ValueError(f"{part.name}: line {counts.read:,} is not UTF-8; the text is damaged") from None
+            counts.dropped[NOT_UTF8] += 1
+            continue
+        if part.pairs is None and not all(map(str.strip, texts)):
+            counts.dropped[EMPTY] += 1
+            continue
+        counts.kept += 1
+        counts.mended += any(map(BREAKS.search, texts))
+        yield [BREAKS.sub(" ", text) for text in texts]
     if part.pairs is not None and counts.read != part.pairs:
         raise ValueError(
             f"{part.name} has {counts.read:,} pairs where {part.pairs:,} are expected; it is not the published text"
         )
-
-
-def _decode(row: Row) -> list[str] | None:
-    """Returns the sides as text; None where a side is not UTF-8."""
-    try:
-        return [side.decode() for side in row]
-    except UnicodeDecodeError:
-        return None

@@ -2,11 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from transduce.fetch.clean import CleaningCounts
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 
@@ -24,7 +25,19 @@ class CorpusFolder:
         self._unfinished = path / WORK
         self.parts: dict[str, dict[str, Any]] = {}
         if (path / MANIFEST).exists():
-            self.parts = _read_parts(path / MANIFEST)
+            manifest = path / MANIFEST
+            try:
+                values = json.loads(manifest.read_text("utf-8"))
+                version, parts = values["version"], dict(values["parts"])
+                if version == VERSION:
+                    parts = {name: {**part, "files": dict(part["files"])} for name, part in parts.items()}
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(
+                    f"{manifest} is no manifest of `fetch`; move the folder away, or choose another --out"
+                ) from None
+            if version != VERSION:
+                raise ValueError(f"{manifest} has version {version}; this program reads version {VERSION}")
+            self.parts = parts
         self._recover()
 
     def _recover(self) -> None:
@@ -48,11 +61,11 @@ class CorpusFolder:
         return any(not (self.path / file).exists() for file in files)
 
     def write_part(
-        self, name: str, files: Sequence[str], rows: Iterable[Sequence[str]], describe: Callable[[], dict[str, Any]]
+        self, name: str, files: Sequence[str], rows: Iterable[Sequence[str]], origin: str, counts: CleaningCounts
     ) -> None:
         """Writes the columns of `rows` to `files`, a line a row, and records the part in the manifest.
 
-        The manifest also gets the entries that `describe` returns after the last row.
+        The manifest also gets the origin of the rows, and their `counts` after the last one.
         """
         self.work.mkdir(parents=True, exist_ok=True)
         paths = [self._unfinished / file for file in files]
@@ -64,7 +77,8 @@ class CorpusFolder:
         for path in paths:
             flush_to_disk(path)
         earlier = self.parts.get(name, {}).get("files", {})
-        self.parts[name] = {"files": {**earlier, **checksums_of_files(paths)}, **describe()}
+        checksums = checksums_of_files(paths)
+        self.parts[name] = {"files": {**earlier, **checksums}, "from": origin, **counts.as_dictionary()}
         # The manifest is written before the files move: after a crash, `_recover` moves them.
         text = json.dumps({"version": VERSION, "parts": self.parts}, indent=2) + "\n"
         atomic_write_text(self.path / MANIFEST, text)
@@ -72,19 +86,3 @@ class CorpusFolder:
             path.replace(self.path / path.name)
         flush_to_disk(self.path)
         shutil.rmtree(self._unfinished)
-
-
-def _read_parts(manifest: Path) -> dict[str, dict[str, Any]]:
-    """Reads the parts of a manifest; raises ValueError where it is no manifest of this version."""
-    try:
-        values = json.loads(manifest.read_text("utf-8"))
-        version, parts = values["version"], dict(values["parts"])
-        if version == VERSION:
-            parts = {name: {**part, "files": dict(part["files"])} for name, part in parts.items()}
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"{manifest} is no manifest of `fetch`; move the folder away, or choose another --out"
-        ) from None
-    if version != VERSION:
-        raise ValueError(f"{manifest} has version {version}; this program reads version {VERSION}")
-    return parts

@@ -127,7 +127,10 @@ class ArchiveSource:
         for section in part.sections:
             texts = self._try_choices(section, lambda choice: self._unpack(choice, work))
             self._say(f"reading {section.name}")
-            yield from _aligned_lines([texts[language] for language in part.files])
+            first, *rest = map(str, [texts[language] for language in part.files])
+            pairs_with_first = [read_byte_pairs(Files(source=first, target=text)) for text in rest]
+            for pairs in zip(*pairs_with_first, strict=True):
+                yield [pairs[0][0], *(line for _, line in pairs)]
             for path in work.iterdir():  # the next section may need as much disk space
                 path.unlink()
 
@@ -195,14 +198,6 @@ def _load_table(table: Table) -> Any:
         return hub.load_table(table.dataset, table.config, table.split, needed_by="--from hub")
     except ConnectionError as error:
         raise Unavailable(str(error)) from None
-
-
-def _aligned_lines(texts: Sequence[Path]) -> Iterator[Row]:
-    """Yields a line of each text; raises ValueError where the texts have different numbers of lines."""
-    first, *rest = map(str, texts)
-    pairs_with_first = [read_byte_pairs(Files(source=first, target=text)) for text in rest]
-    for pairs in zip(*pairs_with_first, strict=True):
-        yield [pairs[0][0], *(line for _, line in pairs)]
 
 
 TextSource = ArchiveSource | HubSource

@@ -118,13 +118,7 @@ def head_colours(heads: int) -> tuple[str, ...]:
     # Neighbours differ in lightness too, so that sixteen heads can be told apart.
     lightness = np.where(number % 2 == 0, 0.60, 0.69)
     hue = 2 * np.pi * (number / heads + 0.07)
-    rgb = _oklch_to_rgb(lightness, 0.155, hue)
-    return tuple("#" + bytes(row).hex() for row in np.round(255 * rgb).astype(np.uint8))
-
-
-def _oklch_to_rgb(lightness: np.ndarray, chroma: float, hue: np.ndarray) -> np.ndarray:
-    """Converts OKLCH to sRGB in [0, 1], shape [colours 3] (Björn Ottosson, "A perceptual color space", 2020)."""
-    oklab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
+    oklab = np.stack([lightness, 0.155 * np.cos(hue), 0.155 * np.sin(hue)], axis=-1)
     to_cones = np.array(
         [
             [1.0, 0.3963377774, 0.2158037573],
@@ -140,4 +134,5 @@ def _oklch_to_rgb(lightness: np.ndarray, chroma: float, hue: np.ndarray) -> np.n
         ]
     )
     linear = np.clip((oklab @ to_cones.T) ** 3 @ to_linear.T, 0.0, 1.0)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return tuple("#" + bytes(row).hex() for row in np.round(255 * rgb).astype(np.uint8))

@@ -44,7 +44,9 @@ def write_attention_figure(
 def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
     """Returns the figure: heading, lines as in the paper's figures 3 to 5, all heat maps, scale."""
     encoder, decoder, cross = attentions
-    cell = _cell_size(attentions)
+    # Cells are small enough for all heads in a row, and large enough for a subword beside a cell.
+    unit_panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
+    cell = min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in unit_panels)))
     # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
     panels: list[LinePanel | HeatMapPanel] = [
         LinePanel(encoder, max(0, len(encoder.layers) - 2)),
@@ -56,19 +58,23 @@ def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) ->
     figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
     axes.set_axis_off()
-    _write_heading(axes, texts, width)
+    for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
+        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
+        heading = MARGIN + 10 + 22 * place
+        _write(axes, MARGIN, heading, name, size=11, color=MUTED, va="center_baseline")
+        _write(axes, MARGIN + 56, heading, text, size=size, va="center_baseline")
     top = MARGIN + HEADING_HEIGHT
     for panel in panels:
         panel.draw(axes, top, width)
         top += panel.height + PANEL_GAP
-    _draw_scale(axes, top)
+    _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
+    for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
+        left = MARGIN + 130 + 40 * place
+        colour = (*to_rgb(MUTED), np.sqrt(weight))
+        axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+        ink = "white" if weight > 0.4 else INK
+        _write(axes, left + 20, top + 11, f"{weight:g}", size=9, color=ink, va="center_baseline", ha="center")
     return figure
-
-
-def _cell_size(attentions: Sequence[AttentionMap]) -> float:
-    """Returns the side of a cell: small enough for all heads in a row, large enough for a subword beside it."""
-    panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
-    return min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in panels)))
 
 
 class LinePanel(NamedTuple):
@@ -99,15 +105,6 @@ class LinePanel(NamedTuple):
         _write(axes, heads[-1] + 20, top + 41, legend, size=9, color=MUTED, va="center_baseline")
         span = min(44.0 * max(weights.shape[1:]), width - 2 * MARGIN)
         upper = top + TITLE_HEIGHT + _text_length(attention.queries, FONT_SIZE) + 6
-        self._draw_lines(axes, span, upper)
-        for subwords, edge, side in (
-            (attention.queries, upper - 4, "bottom"),
-            (attention.keys, upper + LINE_LENGTH + 4, "top"),
-        ):
-            _write_upright(axes, subwords, _centres(subwords, span), edge, size=FONT_SIZE, va=side)
-
-    def _draw_lines(self, axes: Axes, span: float, upper: float) -> None:
-        attention, weights = self.attention, self.attention.layers[self.layer]
         head, query, key = np.nonzero(weights >= MIN_WEIGHT)
         opacity = weights[head, query, key]
         # The lines of the heads lie side by side, so that lines between the same subwords are all visible.
@@ -119,6 +116,11 @@ class LinePanel(NamedTuple):
         order = np.argsort(opacity, kind="stable")
         segments = np.stack([starts, ends], axis=1)[order]
         axes.add_collection(LineCollection(list(segments), colors=list(rgba[order]), linewidths=1.4), autolim=False)
+        for subwords, edge, side in (
+            (attention.queries, upper - 4, "bottom"),
+            (attention.keys, upper + LINE_LENGTH + 4, "top"),
+        ):
+            _write_upright(axes, subwords, _centres(subwords, span), edge, size=FONT_SIZE, va=side)
 
 
 class HeatMapPanel(NamedTuple):
@@ -197,29 +199,12 @@ class HeatMapPanel(NamedTuple):
             layer = f"layer {number + 1}"
             _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
             for place, subword in enumerate(self.attention.queries):
-                height = start + (place + 0.5) * self.cell
-                _write(
-                    axes,
-                    left - 3,
-                    height,
-                    shorten(subword, MAX_CHARACTERS),
-                    size=self.font_size,
-                    va="center_baseline",
-                    ha="right",
-                )
+                height, label = start + (place + 0.5) * self.cell, shorten(subword, MAX_CHARACTERS)
+                _write(axes, left - 3, height, label, size=self.font_size, va="center_baseline", ha="right")
         foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
         for head in range(self.heads):
             centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
             _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
-
-
-def _write_heading(axes: Axes, texts: tuple[str, str], width: float) -> None:
-    """Writes both sentences at the top of the figure."""
-    for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
-        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
-        height = MARGIN + 10 + 22 * place
-        _write(axes, MARGIN, height, name, size=11, color=MUTED, va="center_baseline")
-        _write(axes, MARGIN + 56, height, text, size=size, va="center_baseline")
 
 
 def _write_title(axes: Axes, top: float, title: str, description: str) -> None:
@@ -233,17 +218,6 @@ def _draw_heads(axes: Axes, colours: Sequence[str], height: float, centres: np.n
     for number, (colour, centre) in enumerate(zip(colours, centres, strict=False), start=1):
         axes.add_patch(Rectangle((centre - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
         _write(axes, centre, height, str(number), size=8, va="center_baseline", ha="center")
-
-
-def _draw_scale(axes: Axes, top: float) -> None:
-    """Draws the scale of the heat maps."""
-    _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
-    for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
-        left = MARGIN + 130 + 40 * place
-        colour = (*to_rgb(MUTED), np.sqrt(weight))
-        axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
-        ink = "white" if weight > 0.4 else INK
-        _write(axes, left + 20, top + 11, f"{weight:g}", size=9, color=ink, va="center_baseline", ha="center")
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:

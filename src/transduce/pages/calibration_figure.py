@@ -28,32 +28,24 @@ def write_calibration_figure(
         figure = Figure(figsize=SIZE, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.12))
         diagrams, histograms = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 1))
         for column, (curve, title) in enumerate(zip(curves, titles, strict=True)):
-            _draw_diagram(diagrams[column], curve, title, COLOURS[column])
-            _draw_histogram(histograms[column], curve, COLOURS[column])
+            axes, colour = diagrams[column], COLOURS[column]
+            # The bins are points; without an error they would be on the dashed line.
+            axes.set_title(f"{title}\ncalibration error {curve.error:.3f}", fontsize=11, color=INK, loc="left")
+            axes.plot((0, 1), (0, 1), color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+            points = np.array([(one.prediction, one.quality) for one in curve.bins])
+            axes.plot(points[:, 0], points[:, 1], color=colour, linewidth=1.5, marker="o", markersize=6, clip_on=False)
+            axes.set(xlim=(0, 1), ylim=(0, 1))
+            _style(axes)
+            axes, edges = histograms[column], np.linspace(0, 1, len(curve.histogram) + 1)
+            axes.bar(edges[:-1], curve.histogram, width=1 / len(curve.histogram) - 0.006, align="edge", color=colour)
+            axes.set_xlabel("confidence", color=INK)
+            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+            _style(axes)
         diagrams[0].set_ylabel("mean chrF / 100", color=INK)
         histograms[0].set_ylabel("translations", color=INK)
         return figure
 
     save_figure(build, "".join(titles), path, kind, DPI)
-
-
-def _draw_diagram(axes: Axes, curve: ReliabilityCurve, title: str, colour: str) -> None:
-    """Draws the bins as points, and the line on which they would be without an error."""
-    axes.set_title(f"{title}\ncalibration error {curve.error:.3f}", fontsize=11, color=INK, loc="left")
-    axes.plot((0, 1), (0, 1), color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    points = np.array([(one.prediction, one.quality) for one in curve.bins])
-    axes.plot(points[:, 0], points[:, 1], color=colour, linewidth=1.5, marker="o", markersize=6, clip_on=False)
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    _style(axes)
-
-
-def _draw_histogram(axes: Axes, curve: ReliabilityCurve, colour: str) -> None:
-    """Draws how many translations have each confidence."""
-    edges = np.linspace(0, 1, len(curve.histogram) + 1)
-    axes.bar(edges[:-1], curve.histogram, width=1 / len(curve.histogram) - 0.006, align="edge", color=colour)
-    axes.set_xlabel("confidence", color=INK)
-    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-    _style(axes)
 
 
 def _style(axes: Axes) -> None:

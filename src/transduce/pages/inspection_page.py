@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from transduce.corpus.corpus_inspection import CorpusInspection
-from transduce.inspection.inspector import Inspection, first_numbers
+from transduce.inspection.inspector import first_numbers
 from transduce.pages.charts import Histogram
 from transduce.pages.rendering import render
 
@@ -20,7 +20,22 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
     for result in results:
         faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
         clean = [check for check in result.inspection.faults if check not in faults]
-        shown.append((result, faults, clean, _histograms(result.inspection)))
+        highest = max([1.0, *(float(np.percentile(side, 99)) for side in result.inspection.lengths if len(side))])
+        edges = np.linspace(0, highest, BINS + 1)
+        counts = [np.histogram(np.minimum(side, highest), edges)[0].tolist() for side in result.inspection.lengths]
+        lengths = Histogram(
+            title="Characters of a line",
+            unit="pairs",
+            counts=dict(zip(("source", "target"), counts, strict=True)),
+            ticks=("0", "", f"{highest:,.0f} and more"),
+            names_colours=True,
+        )
+        source, target = (side.astype(np.float64) for side in result.inspection.lengths)
+        has_both = (source > 0) & (target > 0)
+        logarithms = np.clip(np.log2(target[has_both] / source[has_both]), -2, 2)
+        ratios = np.histogram(logarithms, np.linspace(-2, 2, BINS + 1))[0].tolist()
+        title = "Characters of the target for one of the source"
+        shown.append((result, faults, clean, (lengths, Histogram(title, "pairs", {"source": ratios}, ("¼", "1", "4")))))
     return render(
         "inspection.html.jinja",
         results=shown,
@@ -28,26 +43,6 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
         first_numbers=first_numbers,
         shown_line=_shown_line,
     )
-
-
-def _histograms(inspection: Inspection) -> tuple[Histogram, Histogram]:
-    """Returns the histograms of both lengths, with the longest 1 % in the last bar, and of their ratio, 1/4 to 4."""
-    highest = max([1.0, *(float(np.percentile(side, 99)) for side in inspection.lengths if len(side))])
-    edges = np.linspace(0, highest, BINS + 1)
-    counts = [np.histogram(np.minimum(side, highest), edges)[0].tolist() for side in inspection.lengths]
-    lengths = Histogram(
-        title="Characters of a line",
-        unit="pairs",
-        counts=dict(zip(("source", "target"), counts, strict=True)),
-        ticks=("0", "", f"{highest:,.0f} and more"),
-        names_colours=True,
-    )
-    source, target = (side.astype(np.float64) for side in inspection.lengths)
-    has_both = (source > 0) & (target > 0)
-    logarithms = np.clip(np.log2(target[has_both] / source[has_both]), -2, 2)
-    ratios = np.histogram(logarithms, np.linspace(-2, 2, BINS + 1))[0].tolist()
-    title = "Characters of the target for one of the source"
-    return lengths, Histogram(title, "pairs", {"source": ratios}, ("¼", "1", "4"))
 
 
 def _shown_line(line: str) -> Markup:

@@ -3,8 +3,6 @@
 The page is one file without scripts that needs no network and prints well; the Markdown is for a model card.
 """
 
-from collections.abc import Sequence
-
 from transduce.measure.system_comparison import sentence_differences
 from transduce.pages.attention_drawing import subword_labels
 from transduce.pages.calibration_drawing import calibration_charts
@@ -30,11 +28,20 @@ def report_page(report: ModelReport) -> str:
         (subword_labels(each.source), zip(subword_labels(each.target), each.cross[-1].mean(0).tolist(), strict=True))
         for each in report.explanations
     ]
+    charts = []
+    for name, title in CURVES.items():
+        lines = [
+            ChartLine(f"run{number % COLOURS}", run.curves[name].steps, run.curves[name].values)
+            for number, run in enumerate(report.runs)
+            if name in run.curves
+        ]
+        if lines:
+            charts.append(LineChart(title, "steps", lines))
     return render(
         "report.html.jinja",
         runs=report.runs,
         facts=[_facts_of(run) for run in report.runs],
-        charts_of_training=_training_charts(report.runs),
+        charts_of_training=charts,
         tests=[(test, _worst_and_best(test), _differences(test)) for test in report.tests],
         calibrations=calibrations,
         attentions=attentions,
@@ -65,20 +72,6 @@ def _facts_of(run: RunReport) -> dict[str, str]:
         "target tokens of training": f"{run.tokens:,}" if run.tokens else "",
         "target tokens a second": speed,
     }
-
-
-def _training_charts(runs: Sequence[RunReport]) -> list[LineChart]:
-    """Returns the curves of the trainings; none where no run has a metrics log."""
-    charts = []
-    for name, title in CURVES.items():
-        lines = [
-            ChartLine(f"run{number % COLOURS}", run.curves[name].steps, run.curves[name].values)
-            for number, run in enumerate(runs)
-            if name in run.curves
-        ]
-        if lines:
-            charts.append(LineChart(title, "steps", lines))
-    return charts
 
 
 def _worst_and_best(test: TestSetReport) -> list[list[tuple[str, list[SentenceOutputs]]]]:

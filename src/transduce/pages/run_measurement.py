@@ -86,7 +86,14 @@ def measure_runs(
     """
     reports = [_read_run(run) for run in runs]
     for report in reports:
-        _check_directions(report, tests)
+        own = Direction(report.config.source_language, report.config.target_language)
+        for name, spec in tests.items() if not report.config.directions else ():
+            wanted = spec.languages_or(Direction(None, None)) if isinstance(spec, ParallelCorpus) else own
+            if not own.is_same(wanted):
+                raise ValueError(
+                    f"{report.name} translates {own}, and the test set {name} {wanted}: choose test sets with --test, "
+                    "or leave the run out"
+                )
     corpora = {name: read_parallel_text(spec) for name, spec in tests.items()}
     translated: dict[str, list[TranslatedTest]] = {name: [] for name in tests}
     explanations: list[Explanation] = []
@@ -109,19 +116,6 @@ def measure_runs(
         systems = score_systems(outputs, corpus.target, language=language, bootstrap=bootstrap)
         measured.append(TestSetReport(name, corpus, outputs, [one.seconds for one in translated[name]], systems))
     return ModelReport(reports, measured, explanations)
-
-
-def _check_directions(report: RunReport, tests: Mapping[str, CorpusSpec]) -> None:
-    """Raises ValueError where a run of one direction does not translate that of a test set."""
-    config = report.config
-    own = Direction(config.source_language, config.target_language)
-    for name, spec in tests.items():
-        wanted = spec.languages_or(Direction(None, None)) if isinstance(spec, ParallelCorpus) else own
-        if not config.directions and not own.is_same(wanted):
-            raise ValueError(
-                f"{report.name} translates {own}, and the test set {name} {wanted}: choose test sets with --test, or "
-                "leave the run out"
-            )
 
 
 def _read_run(run: Path) -> RunReport:

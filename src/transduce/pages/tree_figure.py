@@ -41,9 +41,21 @@ def write_tree_figure(layout: TreeLayout, notes: TreeNotes | None, path: Path) -
         sides = (0.0, 0.0, 1.0, 1.0)
         axes = figure.add_axes(sides, xlim=(0.0, 72 * width), ylim=(72 * height, 0.0), autoscale_on=False)
         axes.set_axis_off()
-        _draw_tree(axes, layout, notes.extra if notes else frozenset())
-        if notes:
-            _write_notes(axes, notes, layout.height)
+        extra = notes.extra if notes else frozenset()
+        lines = [np.array(node.line) for node in layout.nodes if node.line]
+        axes.add_collection(LineCollection(lines, colors=LINE, linewidths=0.9, capstyle="round"), autolim=False)
+        for number, node in enumerate(layout.nodes):
+            colour = MARK if number in extra else INK if node.is_phrase else MUTED
+            _write(axes, node.label, (node.x, node.y), LABEL_SIZE, color=colour, ha="center")
+            if number in extra:
+                _draw_box(axes, node.x, node.y, node.width + 2 * BOX_PADDING, ROW_HEIGHT - 2)
+        for word in layout.words:
+            _write(axes, word.drawn, (word.x, word.y), WORD_SIZE, color=INK, ha="center")
+        if notes and notes.extra:  # the legend has a box as the marked labels have
+            _draw_box(axes, NOTE_LEFT + SWATCH / 2, layout.height + NOTE_HEIGHT / 2, SWATCH, 14)
+        for number, line in enumerate(notes.lines if notes else ()):
+            left = NOTE_LEFT + (SWATCH + 8 if extra and number == 0 else 0)
+            _write(axes, line, (left, layout.height + NOTE_HEIGHT * (number + 0.5)), LABEL_SIZE, color=INK)
         return figure
 
     drawn = [
@@ -52,28 +64,6 @@ def write_tree_figure(layout: TreeLayout, notes: TreeNotes | None, path: Path) -
         *(notes.lines if notes else ()),
     ]
     save_figure(build, "".join(drawn), path, "png", DPI)
-
-
-def _draw_tree(axes: Axes, layout: TreeLayout, extra: frozenset[int]) -> None:
-    """Draws lines, labels and words."""
-    lines = [np.array(node.line) for node in layout.nodes if node.line]
-    axes.add_collection(LineCollection(lines, colors=LINE, linewidths=0.9, capstyle="round"), autolim=False)
-    for number, node in enumerate(layout.nodes):
-        colour = MARK if number in extra else INK if node.is_phrase else MUTED
-        _write(axes, node.label, (node.x, node.y), LABEL_SIZE, color=colour, ha="center")
-        if number in extra:
-            _draw_box(axes, node.x, node.y, node.width + 2 * BOX_PADDING, ROW_HEIGHT - 2)
-    for word in layout.words:
-        _write(axes, word.drawn, (word.x, word.y), WORD_SIZE, color=INK, ha="center")
-
-
-def _write_notes(axes: Axes, notes: TreeNotes, top: float) -> None:
-    """Writes the legend with a box as the marked labels have, and the missing phrases."""
-    if notes.extra:
-        _draw_box(axes, NOTE_LEFT + SWATCH / 2, top + NOTE_HEIGHT / 2, SWATCH, 14)
-    for number, line in enumerate(notes.lines):
-        left = NOTE_LEFT + (SWATCH + 8 if notes.extra and number == 0 else 0)
-        _write(axes, line, (left, top + NOTE_HEIGHT * (number + 0.5)), LABEL_SIZE, color=INK)
 
 
 def _write(axes: Axes, text: str, place: tuple[float, float], size: float, **style: Any) -> None:

@@ -53,25 +53,17 @@ def mark_differences(output: str, other: str, reference: str) -> tuple[MarkedTex
     marks: list[Mark | None] = [
         None if place in in_other else "right" if place in in_reference else "wrong" for place in range(len(words))
     ]
-    return _merge(words, _without_spaces(words, marks))
+    # White space has the mark of the words on both sides where they have one mark.
+    neighbours = [None, *marks, None]
+    marks = [
+        mark if not word.isspace() else before if before == after else None
+        for word, mark, before, after in zip(words, marks, neighbours, neighbours[2:], strict=False)
+    ]
+    groups = groupby(zip(words, marks, strict=True), key=lambda pair: pair[1])
+    return tuple(MarkedText("".join(word for word, _ in group), mark) for mark, group in groups)
 
 
 def _aligned(words: Sequence[str], others: Sequence[str]) -> set[int]:
     """Returns the places of the words that an alignment in order finds in `others`."""
     blocks = SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
     return {place for start, _, size in blocks for place in range(start, start + size)}
-
-
-def _without_spaces(words: Sequence[str], marks: Sequence[Mark | None]) -> list[Mark | None]:
-    """Returns the marks where white space is marked exactly where both neighbours have the same mark."""
-    neighbours = [None, *marks, None]
-    return [
-        mark if not word.isspace() else before if before == after else None
-        for word, mark, before, after in zip(words, marks, neighbours, neighbours[2:], strict=False)
-    ]
-
-
-def _merge(words: Sequence[str], marks: Sequence[Mark | None]) -> tuple[MarkedText, ...]:
-    """Returns one piece for neighbours with the same mark."""
-    groups = groupby(zip(words, marks, strict=True), key=lambda pair: pair[1])
-    return tuple(MarkedText("".join(word for word, _ in group), mark) for mark, group in groups)

@@ -20,42 +20,34 @@ svg { max-width: 100%; height: auto; } h1 { margin-top: 3rem; } nav a { margin-r
 
 def write_page(out: Path) -> Path:
     """Joins the tables of `out`, their plots and their sections of the README to `all.html`; returns its path."""
-    texts = {name: (out / f"{name}.md").read_text("utf-8") for name in TABLES if (out / f"{name}.md").exists()}
-    introduction, comments = _read_readme(out)
-    sections = [
-        f'<section id="{name}">{_as_html(_insert(comments.get(name), text), out)}</section>'
-        for name, text in texts.items()
-    ]
-    links = "".join(f'<a href="#{name}">{name}</a>' for name in texts)
+    # A README without a section on a table, one whose heading links to it, belongs to something else.
+    readme = out / "README.md"
+    introduction, *readme_sections = readme.read_text("utf-8").split("\n## ") if readme.exists() else [""]
+    comments = {}
+    for section in readme_sections:
+        heading, _, text = section.partition("\n")
+        if link := re.search(rf"\]\(({'|'.join(TABLES)})\.md\)", heading):
+            comments[link[1]] = text.strip()
+    if not comments:
+        introduction = ""
+    links, sections = "", ""
+    for name in TABLES:
+        if not (out / f"{name}.md").exists():
+            continue
+        text = (out / f"{name}.md").read_text("utf-8")
+        if comments.get(name):
+            heading, _, rest = text.partition("\n\n")
+            text = f"{heading}\n\n{comments[name]}\n\n{rest}"
+        links += f'<a href="#{name}">{name}</a>'
+        sections += f'<section id="{name}">{_as_html(text, out)}</section>'
     page = out / "all.html"
     atomic_write_text(
         page,
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Attention Is All You Need, reproduced</title><style>{STYLE}</style>"
-        f"<nav>{links}</nav>{_as_html(introduction, out)}{''.join(sections)}</html>\n",
+        f"<nav>{links}</nav>{_as_html(introduction, out)}{sections}</html>\n",
     )
     return page
-
-
-def _read_readme(out: Path) -> tuple[str, dict[str, str]]:
-    """Returns the README's introduction, and its sections by the table that their heading links to.
-
-    Both are empty for a README without a section on a table: it belongs to something else.
-    """
-    path = out / "README.md"
-    introduction, *sections = path.read_text("utf-8").split("\n## ") if path.exists() else [""]
-    comments = {}
-    for section in sections:
-        heading, _, text = section.partition("\n")
-        if link := re.search(rf"\]\(({'|'.join(TABLES)})\.md\)", heading):
-            comments[link[1]] = text.strip()
-    return (introduction if comments else ""), comments
-
-
-def _insert(comment: str | None, text: str) -> str:
-    """Returns the text of a table with a comment under its heading."""
-    heading, _, rest = text.partition("\n\n")
-    return "\n\n".join([heading, comment, rest]) if comment else text
 
 
 def _as_html(text: str, out: Path) -> str:

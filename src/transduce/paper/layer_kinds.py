@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from transduce.model.attention import FusedCore
@@ -200,22 +200,20 @@ def longest_path(kind: LayerKind, shape: Shape) -> int | None:
     connected = torch.eye(shape.n, dtype=torch.bool)
     layers = 0
     while True:
-        extended = (_relation(operation, shape, layers).float() @ connected.float()) > 0
+        # The positions that the operation of this layer connects each position to have a gradient.
+        states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
+        mixed: Tensor
+        if isinstance(operation, Recurrence | DilatedConvolution):
+            mixed = operation.apply_layer(states, layers)
+        else:  # the same in every layer
+            mixed = operation(states)
+        sizes = mixed.square().sum((0, 2))
+        gradients = [torch.autograd.grad(size, states, retain_graph=True)[0][0] for size in sizes]
+        relation = torch.stack(gradients).abs().sum(-1) > 0
+        extended = (relation.float() @ connected.float()) > 0
         layers += 1
         if bool((extended | ~wanted).all()):
             return layers
         if bool((extended == connected).all()):
             return None
         connected = extended
-
-
-def _relation(operation: nn.Module, shape: Shape, below: int) -> Bool[Tensor, "n n"]:
-    """Returns for each position the positions below it that the operation of a layer connects it to."""
-    states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
-    mixed: Tensor
-    if isinstance(operation, Recurrence | DilatedConvolution):
-        mixed = operation.apply_layer(states, below)
-    else:  # the same in every layer
-        mixed = operation(states)
-    sizes = mixed.square().sum((0, 2))
-    return torch.stack([torch.autograd.grad(size, states, retain_graph=True)[0][0].abs().sum(-1) > 0 for size in sizes])

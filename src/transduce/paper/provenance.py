@@ -58,16 +58,11 @@ def describe_machine(environment: Mapping[str, Any]) -> str:
 @cache
 def program_version() -> str:
     """Returns the version of this package and its commit, as they were at the first call of this process."""
-    return f"{transduce.__version__}{_commit()}"
-
-
-def _commit() -> str:
-    """Returns the commit of the working copy, `-dirty` where the package differs from it; empty outside of git."""
     try:
         commit, changes = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f" at {commit}{'-dirty' if changes else ''}"
+    except (OSError, subprocess.CalledProcessError):  # outside of git
+        return transduce.__version__
+    return f"{transduce.__version__} at {commit}{'-dirty' if changes else ''}"
 
 
 def _git(*arguments: str) -> str:

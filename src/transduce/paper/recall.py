@@ -66,7 +66,10 @@ class Recaller(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(SYMBOLS, D_MODEL)
         self.positions = Sinusoidal().build(D_MODEL)
-        self.layers = nn.ModuleList(_layer(mixer) for _ in range(LAYERS))
+        self.layers = nn.ModuleList(
+            _RecurrentLayer(mixer) if isinstance(mixer, Plain | Lstm | Gru | FactorisedLstm) else _AttentionLayer(mixer)
+            for _ in range(LAYERS)
+        )
         self.readout = nn.Linear(D_MODEL, SYMBOLS)
 
     def embed(self, symbols: Tensor) -> Tensor:
@@ -117,10 +120,6 @@ class _RecurrentLayer(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
-
-
-def _layer(mixer: MixerSpec | Cell) -> nn.Module:
-    return _RecurrentLayer(mixer) if isinstance(mixer, Plain | Lstm | Gru | FactorisedLstm) else _AttentionLayer(mixer)
 
 
 def run_recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[RecallResult]:

@@ -116,18 +116,15 @@ def _read_lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         return
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
-            yield _parse_line(line, keys, f"{path}, line {number}")
-
-
-def _parse_line(line: bytes, keys: tuple[str, ...], place: str) -> dict[str, Any]:
-    remedy = "correct it, or delete the line"
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place} is damaged ({error}): {remedy}") from None
-    check_plain(values, place=place)
-    if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
-        raise ValueError(f"{place} does not have the keys {', '.join(keys)}: {remedy}")
-    if not all(isinstance(values[key], str) for key in ("folder", "trial") if key in keys):
-        raise ValueError(f"{place}: folder and trial must be strings: {remedy}")
-    return values
+            place = f"{path}, line {number}"
+            remedy = "correct it, or delete the line"
+            try:
+                values = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{place} is damaged ({error}): {remedy}") from None
+            check_plain(values, place=place)
+            if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
+                raise ValueError(f"{place} does not have the keys {', '.join(keys)}: {remedy}")
+            if not all(isinstance(values[key], str) for key in ("folder", "trial") if key in keys):
+                raise ValueError(f"{place}: folder and trial must be strings: {remedy}")
+            yield values

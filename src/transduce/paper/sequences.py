@@ -85,7 +85,17 @@ def run_sequences(
     """
     work.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(work):
-        _write_corpora(work)
+        for name, count, seed in ((_train_name(), PAIRS, 1), ("test", 200, 2)):
+            random = Random(seed)
+            pairs = [
+                pair
+                for task in TASKS
+                for pair in draw_pairs(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
+            ]
+            for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
+                path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
+                if not path.exists() or path.read_text("utf-8") != text:  # another process may be training on it
+                    atomic_write_text(path, text)
     shared_store(_recipe(SYSTEMS[0], work), work, say)
     measures = {_measure_name(*key): partial(_accuracy, *key) for key in product(TASKS, BINS)}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
@@ -109,21 +119,6 @@ def accuracy_of(result: TrialResult, task: Task, bounds: tuple[int, int]) -> flo
 def _measure_name(task: Task, bounds: tuple[int, int]) -> str:
     """Returns the key of an accuracy in records."""
     return f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length"
-
-
-def _write_corpora(work: Path) -> None:
-    """Writes the training pairs and a small test set."""
-    for name, count, seed in ((_train_name(), PAIRS, 1), ("test", 200, 2)):
-        random = Random(seed)
-        pairs = [
-            pair
-            for task in TASKS
-            for pair in draw_pairs(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
-        ]
-        for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
-            path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
-            if not path.exists() or path.read_text("utf-8") != text:  # another process may be training on it
-                atomic_write_text(path, text)
 
 
 def _train_name() -> str:

@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -104,7 +104,13 @@ def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None
         say(kind.name)
         exponents = [_fit_exponent(kind, variable, device, repeats) for variable in kind.powers]
         sequential = [(n, _sequential_products(kind, n)) for n in (8, 16, 32)]
-        rows.append(LayerCosts(kind.name, exponents, sequential, list(_paths(kind)) if kind.path else []))
+        middle = Shape(n=65, d=4, k=3, r=2)
+        shapes = [middle._replace(n=n) for n in PATHS["n"]] if kind.path else []
+        for variable in ("k", "r"):
+            if kind.path and variable in kind.powers:
+                shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
+        paths = [(shape, longest_path(kind, shape)) for shape in shapes]
+        rows.append(LayerCosts(kind.name, exponents, sequential, paths))
     return rows
 
 
@@ -118,19 +124,15 @@ def measure_claims(device: torch.device, repeats: int) -> Claims:
         separable_operations = sum(operations(kind.build(shape), shape) for kind in both)
         attention = operations(SELF_ATTENTION.build(shape), shape)
         separable.append((n, d, separable_operations / (attention + feed_forward)))
+    crossover = {}
+    for d in WIDTHS:
+        shape = Shape(n=d, d=d)  # attention grows by n², a recurrence by n
+        counted = d * operations(RECURRENT.build(shape), shape) / operations(SELF_ATTENTION.build(shape), shape)
+        crossover[d] = Crossover(counted, _timed_crossover(d, device, repeats))
     shape = MIDDLE["k"]
     recurrence = operations(RECURRENT.build(shape), shape)
-    return Claims(
-        crossover={
-            d: Crossover(
-                _counted_crossover(SELF_ATTENTION, RECURRENT, d),
-                _timed_crossover(SELF_ATTENTION, RECURRENT, d, device, repeats),
-            )
-            for d in WIDTHS
-        },
-        separable=separable,
-        recurrences={k: operations(CONVOLUTION.build(shape._replace(k=k)), shape) / recurrence for k in GRID["k"]},
-    )
+    recurrences = {k: operations(CONVOLUTION.build(shape._replace(k=k)), shape) / recurrence for k in GRID["k"]}
+    return Claims(crossover, separable, recurrences)
 
 
 def operations(module: nn.Module, shape: Shape) -> int:
@@ -187,31 +189,12 @@ def _sequential_products(kind: LayerKind, n: int) -> int:
     return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
 
-def _paths(kind: LayerKind) -> Iterator[tuple[Shape, int | None]]:
-    """Yields the longest path at several lengths, kernels and numbers of neighbours."""
-    middle = Shape(n=65, d=4, k=3, r=2)
-    shapes = [middle._replace(n=n) for n in PATHS["n"]]
-    for variable in ("k", "r"):
-        if variable in kind.powers:
-            shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
-    for shape in shapes:
-        yield shape, longest_path(kind, shape)
-
-
-def _counted_crossover(quadratic: LayerKind, linear: LayerKind, d: int) -> float:
-    """Returns the length at which a layer that grows by n² has as many operations as a layer that grows by n."""
-    shape = Shape(n=d, d=d)
-    return d * operations(linear.build(shape), shape) / operations(quadratic.build(shape), shape)
-
-
-def _timed_crossover(
-    quadratic: LayerKind, linear: LayerKind, d: int, device: torch.device, repeats: int
-) -> float | None:
-    """Returns the length from which `quadratic` takes longer than `linear`, interpolated between measured lengths."""
+def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None:
+    """Returns the length from which self-attention takes longer than recurrence, interpolated between lengths."""
     before: tuple[int, float] | None = None
     for n in GRID["n"]:
         shape = Shape(n=n, d=d)
-        times = [milliseconds(kind.build(shape), shape, device, repeats) for kind in (quadratic, linear)]
+        times = [milliseconds(kind.build(shape), shape, device, repeats) for kind in (SELF_ATTENTION, RECURRENT)]
         log_ratio = math.log(times[0] / times[1])
         if log_ratio > 0:
             if before is None:
@@ -228,6 +211,25 @@ HEAD = ["layer", "operations, stated", "exponents counted", "exponents of time",
 def as_text(measurements: LayerMeasurements) -> str:
     """Returns the tables of exponents and paths, and those of the claims of section 4."""
     rows, claims = measurements
+    cells = []
+    paths = []
+    ranges = {}
+    over_usual_widths = []
+    for row in rows:
+        counted = ", ".join(f"{fit.variable}^{fit.counted:.2f}" for fit in row.exponents)
+        timed = ", ".join(f"{fit.variable}^{fit.timed:.2f}" for fit in row.exponents)
+        lengths, products = zip(*row.sequential, strict=True)
+        sequential = f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
+        cells.append([row.kind.name, row.kind.complexity, counted, timed, row.kind.sequential, sequential])
+        for shape, length in row.paths:  # k and r only where the layer depends on them
+            sizes = [str(getattr(shape, name)) if name in row.kind.powers else "" for name in ("k", "r")]
+            path = "none" if length is None else str(length)
+            paths.append([row.kind.name, row.kind.path, str(shape.n), *sizes, path])
+        for fit in row.exponents:
+            values = [value for value, _, _ in fit.points][-OCTAVES - 1 :]
+            ranges[fit.variable] = f"{fit.variable} {values[0]:,} to {values[-1]:,}"
+            if fit.variable == "d":
+                over_usual_widths.append(f"{row.kind.name} {exponent_below(fit, WIDTHS[-1]):.2f}")
     crossovers = [
         [str(d), f"{at.counted:,.0f}", f"not before {GRID['n'][-1]:,}" if at.timed is None else f"{at.timed:,.0f}"]
         for d, at in claims.crossover.items()
@@ -236,10 +238,12 @@ def as_text(measurements: LayerMeasurements) -> str:
     separable = [[str(n), str(d), f"{ratio:.2f}"] for n, d, ratio in claims.separable]
     return "\n\n".join(
         [
-            markdown_table(HEAD, [_cells(row) for row in rows]),
-            _describe_fits(rows),
+            markdown_table(HEAD, cells),
+            f"Time's exponents are fitted over the largest octaves: {', '.join(ranges.values())}; of one sentence, for "
+            f"d of {SENTENCES['d']} sentences of {MIDDLE['d'].n} tokens. Over the last octaves up to d "
+            f"{WIDTHS[-1]:,}: {', '.join(over_usual_widths)}.",
             "Longest path between two positions, in mixing operations:",
-            markdown_table(["layer", "stated", "n", "k", "r", "measured"], [*_path_rows(rows)]),
+            markdown_table(["layer", "stated", "n", "k", "r", "measured"], paths),
             "Length n from which self-attention costs more than recurrence, one sentence:",
             markdown_table(["d", "by operations", "by time"], crossovers),
             "Operations of one convolution, in recurrences:",
@@ -248,39 +252,6 @@ def as_text(measurements: LayerMeasurements) -> str:
             "network of d_ff = d (the ratio does not depend on n and d):",
             markdown_table(["n", "d", "ratio"], separable),
         ]
-    )
-
-
-def _cells(row: LayerCosts) -> list[str]:
-    """Returns the cells of a row, in the order of `HEAD`."""
-    counted = ", ".join(f"{fit.variable}^{fit.counted:.2f}" for fit in row.exponents)
-    timed = ", ".join(f"{fit.variable}^{fit.timed:.2f}" for fit in row.exponents)
-    lengths, products = zip(*row.sequential, strict=True)
-    sequential = f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
-    return [row.kind.name, row.kind.complexity, counted, timed, row.kind.sequential, sequential]
-
-
-def _path_rows(rows: Sequence[LayerCosts]) -> Iterable[list[str]]:
-    """Yields a row for each measured path; k and r only where the layer depends on them."""
-    for row in rows:
-        for shape, length in row.paths:
-            sizes = [str(getattr(shape, name)) if name in row.kind.powers else "" for name in ("k", "r")]
-            yield [row.kind.name, row.kind.path, str(shape.n), *sizes, "none" if length is None else str(length)]
-
-
-def _describe_fits(rows: Sequence[LayerCosts]) -> str:
-    """Returns the values over which the exponents of time are fitted, and the exponents over widths of usual models."""
-    ranges, usual = {}, []
-    for row in rows:
-        for fit in row.exponents:
-            values = [value for value, _, _ in fit.points][-OCTAVES - 1 :]
-            ranges[fit.variable] = f"{fit.variable} {values[0]:,} to {values[-1]:,}"
-            if fit.variable == "d":
-                usual.append(f"{row.kind.name} {exponent_below(fit, WIDTHS[-1]):.2f}")
-    return (
-        f"Time's exponents are fitted over the largest octaves: {', '.join(ranges.values())}; of one sentence, "
-        f"for d of {SENTENCES['d']} sentences of {MIDDLE['d'].n} tokens. Over the last octaves up to d {WIDTHS[-1]:,}: "
-        f"{', '.join(usual)}."
     )
 
 

@@ -9,13 +9,12 @@ from typing import Annotated, NamedTuple
 import torch
 
 from transduce.corpus.parallel_text import read_parallel_text
-from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.measure.scores import Score, scores
 from transduce.model.spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
-from transduce.paper.published_systems import PUBLISHED, SYSTEMS, Published, System
+from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.record import Record, add_record, one_of, read_records
 from transduce.paper.scales import LanguagePair, Scale, ScaleName
 from transduce.paper.system_presets import PRESETS
@@ -88,7 +87,11 @@ def run_table2(
     prepared = shared_store(_recipe(scale, SYSTEMS[0]), work, say)
     trials = {}
     for system in SYSTEMS:
-        steps = _steps(scale, system, prepared)
+        if scale.operations is None:
+            steps = int(PRESETS[system.preset]["training"]["steps"])
+        else:  # by the arithmetic of a CPU's steps, so that every device finds the results of the others
+            per_step = operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))
+            steps = max(1, round(scale.operations / per_step))
         trial = Trial(system.name, _recipe(scale, system, steps), scale.corpus_named("test"))
         budgets = [Budget(ARITHMETIC, steps, minutes)]
         if scale.operations is not None:
@@ -105,16 +108,6 @@ def run_table2(
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     ensemble = _ensemble(scale, rows, work, options)
     return SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
-
-
-def _steps(scale: Scale, system: System, prepared: PreparedCorpus) -> int:
-    """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none.
-
-    The arithmetic is that of a CPU's steps, so that every device finds the results of the others.
-    """
-    if scale.operations is None:
-        return int(PRESETS[system.preset]["training"]["steps"])
-    return max(1, round(scale.operations / operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))))
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
@@ -186,8 +179,14 @@ def as_text(comparison: SystemComparison) -> str:
         "sequential products",
         "beside it in the paper",
     ]
-    rates = _machine_rates(comparison)
-    signatures = sorted({comparison.copying.signature, *(result.signature for result in _results(comparison))})
+    results = [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
+    rates_of_machine: dict[str, list[float]] = {}
+    for result in results:
+        if result.rate:
+            rates_of_machine.setdefault(describe_device(result.environment), []).append(result.rate)
+    # The median over the trainings of a machine: a single one may have shared the machine.
+    rates = {machine: statistics.median(values) for machine, values in rates_of_machine.items()}
+    signatures = sorted({comparison.copying.signature, *(result.signature for result in results)})
     parts = [markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows])]
     if comparison.operations is not None:
         parts.append(f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count.")
@@ -207,20 +206,17 @@ def as_text(comparison: SystemComparison) -> str:
     parts += [
         "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
         "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
-        *describe_trainings(_results(comparison)),
+        *describe_trainings(results),
         *_describe_best(comparison),
         "The paper's rows (newstest2014):",
-        markdown_table(
-            ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"],
-            [_published_cells(published) for published in PUBLISHED],
-        ),
     ]
-    return "\n\n".join(parts)
-
-
-def _results(comparison: SystemComparison) -> list[TrialResult]:
-    """Returns the results of all rows at both budgets."""
-    return [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
+    published_rows = []
+    for published in PUBLISHED:
+        bleu = (format_optional(value, "{}") for value in (published.bleu_de, published.bleu_fr))
+        operations = (format_optional(value, "{:.1e}") for value in (published.operations_de, published.operations_fr))
+        published_rows.append([published.name, *bleu, *operations])
+    head = ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"]
+    return "\n\n".join([*parts, markdown_table(head, published_rows)])
 
 
 def _first_budget(comparison: SystemComparison) -> str:
@@ -228,19 +224,18 @@ def _first_budget(comparison: SystemComparison) -> str:
     return "the steps of its preset" if comparison.operations is None else "equal arithmetic"
 
 
-def _machine_rates(comparison: SystemComparison) -> dict[str, float]:
-    """Returns for each machine the median rate over its trainings: a single one may have shared the machine."""
-    rates: dict[str, list[float]] = {}
-    for result in _results(comparison):
-        if result.rate:
-            rates.setdefault(describe_device(result.environment), []).append(result.rate)
-    return {machine: statistics.median(values) for machine, values in rates.items()}
-
-
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
     """Returns the cells of a system, with those of equal time where there is such a budget."""
-    last, name, chain = row.time or row.arithmetic, row.system.name, _chain_formula(*row.chains)
-    beside = _published_bleu(row.system.published, pair) if row.system.published else row.system.remark
+    last, name = row.time or row.arithmetic, row.system.name
+    # The longest chain as a linear function of n, from its values at `CHAIN_LENGTHS`.
+    (shorter, longer), (at_shorter, at_longer) = CHAIN_LENGTHS, row.chains
+    slope = (at_longer - at_shorter) / (longer - shorter)
+    chain = f"{at_shorter - shorter * slope:.0f}" + (f" + {slope:g} n" if slope else "")
+    beside = row.system.remark
+    if row.system.published:
+        (published,) = (each for each in PUBLISHED if each.name == row.system.published)
+        bleu = published.bleu_de if pair == "en-de" else published.bleu_fr
+        beside = published.name + format_optional(bleu, ": {}")
     if last is None:
         return [name, *[""] * (5 if has_time else 4), chain, beside]
     at_arithmetic = row.arithmetic if row.arithmetic and row.arithmetic.is_complete else None
@@ -255,26 +250,6 @@ def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool
         chain,
         beside,
     ]
-
-
-def _published_bleu(name: str, pair: str) -> str:
-    """Returns the name of a row of the paper, with its BLEU of a pair of languages if it has one."""
-    (published,) = (row for row in PUBLISHED if row.name == name)
-    return name + format_optional(published.bleu_de if pair == "en-de" else published.bleu_fr, ": {}")
-
-
-def _published_cells(published: Published) -> list[str]:
-    bleu = (format_optional(value, "{}") for value in (published.bleu_de, published.bleu_fr))
-    operations = (format_optional(value, "{:.1e}") for value in (published.operations_de, published.operations_fr))
-    return [published.name, *bleu, *operations]
-
-
-def _chain_formula(at_shorter: int, at_longer: int) -> str:
-    """Returns the length of a chain as a linear function of n, from its values at `CHAIN_LENGTHS`."""
-    shorter, longer = CHAIN_LENGTHS
-    slope = (at_longer - at_shorter) / (longer - shorter)
-    constant = at_shorter - shorter * slope
-    return f"{constant:.0f}" if not slope else f"{constant:.0f} + {slope:g} n"
 
 
 def _describe_best(comparison: SystemComparison) -> Iterator[str]:

@@ -106,14 +106,11 @@ def run_table3(
             if name in names:
                 run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options, say)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-    return [
-        VariationResult(
-            name,
-            _read_seeds(scale, name, minutes, work),
-            sum(flops(recipe_of(scale, name, seed=1).model, vocabulary)),
-        )
-        for name in ROWS
-    ]
+    rows = []
+    for name in ROWS:
+        operations = sum(flops(recipe_of(scale, name, seed=1).model, vocabulary))
+        rows.append(VariationResult(name, _read_seeds(scale, name, minutes, work), operations))
+    return rows
 
 
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
@@ -200,16 +197,11 @@ HEAD = ["row", "seeds", "perplexity", "accuracy", "BLEU", "parameters", "operati
 
 def as_text(rows: Sequence[VariationResult]) -> str:
     """Returns Table 3 with the paper's columns beside ours, and which of its orderings hold."""
-    differences = [
-        [
-            ordering.row,
-            ordering.metric,
-            f"{ordering.published:+.2f}",
-            format_interval(ordering.measured, ordering.half_width, signed=True),
-            ordering.verdict,
-        ]
-        for ordering in compare_with_base(rows)
-    ]
+    differences = []
+    for ordering in compare_with_base(rows):
+        measured = format_interval(ordering.measured, ordering.half_width, signed=True)
+        published = f"{ordering.published:+.2f}"
+        differences.append([ordering.row, ordering.metric, published, measured, ordering.verdict])
     trainings = [result for row in rows for result in row.seeds]
     signatures = sorted({result.signature for result in trainings})
     return "\n\n".join(
@@ -230,7 +222,11 @@ def as_text(rows: Sequence[VariationResult]) -> str:
 
 def _cells(row: VariationResult) -> list[str]:
     """Returns the cells of a row, in the order of `HEAD`; a row without a result has no figures but its operations."""
-    paper = "" if row.published is None else _published_figures(*row.published)
+    paper = ""
+    if row.published is not None:
+        perplexity, bleu, parameters = row.published
+        counted = "" if parameters is None else f", {parameters:g} million"
+        paper = f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"
     if not row.seeds:
         return [row.name, "0", "", "", "", "", f"{row.operations:,}", paper]
     return [
@@ -243,9 +239,3 @@ def _cells(row: VariationResult) -> list[str]:
         f"{row.operations:,}",
         paper,
     ]
-
-
-def _published_figures(perplexity: float, bleu: float, parameters: float | None) -> str:
-    """Returns the figures that the paper prints."""
-    counted = "" if parameters is None else f", {parameters:g} million"
-    return f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"

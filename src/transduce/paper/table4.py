@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -111,14 +111,18 @@ def run_table4(
     say: Say,
 ) -> ParserComparison:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
-    budget = Budget("time" if treebank.is_small else "steps", treebank.steps, minutes or treebank.minutes)
+    budget = Budget("steps" if treebank.minutes is None else "time", treebank.steps, minutes or treebank.minutes)
     for seed in range(1, seeds + 1):
         for row in ROWS:
             trial = _trial(treebank, row, seed, work)
             is_ready = not row.is_self_trained or read_trial(trial, work, budget) is not None
             if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options, say)):
                 run_trial(trial, work, [budget], options, say)
-    parsers = [ParserResult(row.name, _read_seeds(treebank, row, budget, work)) for row in ROWS]
+    parsers = []
+    for row in ROWS:
+        trials = (_trial(treebank, row, seed, work) for seed in recorded_seeds(work, row.name))
+        results = (read_trial(trial, work, budget) for trial in trials)
+        parsers.append(ParserResult(row.name, [result for result in results if result is not None]))
     return ParserComparison(treebank.raw_text, parsers)
 
 
@@ -153,26 +157,9 @@ def _trial(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Trial:
     return Trial(f"{row.name}-{seed}", recipe, test, measures)
 
 
-def _read_seeds(treebank: Treebank, row: ParserRow, budget: Budget, work: Path) -> list[TrialResult]:
-    """Returns the recorded results of a row, in the order of their seeds."""
-    trials = (_trial(treebank, row, seed, work) for seed in recorded_seeds(work, row.name))
-    return [result for trial in trials if (result := read_trial(trial, work, budget)) is not None]
-
-
 def _self_trained(work: Path, seed: int) -> Path:
     """Returns the file of the trees that the parser `TEACHER` wrote."""
     return work / f"self-trained-{seed}.trees"
-
-
-def _teacher_record(trees: Path) -> Path:
-    """Returns the file with the fingerprint of the parser that wrote `trees`."""
-    return trees.with_suffix(".teacher")
-
-
-def _is_teacher_of(teacher: Path, trees: Path) -> bool:
-    """Returns whether a parser, as far as can be told, wrote `trees`."""
-    record = _teacher_record(trees)
-    return not record.exists() or not has_model(teacher) or record.read_text("utf-8") == fingerprint(teacher)
 
 
 def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions, say: Say) -> bool:
@@ -181,14 +168,16 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
     Where the teacher has been trained on since, they are parsed again, unless a student has begun with them.
     """
     path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
-    if path.exists() and _is_teacher_of(teacher, path):
-        return True
-    if path.exists() and (student := work / f"self-training-{seed}").exists():
-        say(
-            f"{student.name} goes on with the trees of an earlier {teacher.name}; for new ones delete {student} and "
-            f"{path}"
-        )
-        return True
+    parsed_by = path.with_suffix(".teacher")  # the fingerprint of the parser that wrote the trees
+    if path.exists():
+        if not parsed_by.exists() or not has_model(teacher) or parsed_by.read_text("utf-8") == fingerprint(teacher):
+            return True
+        if (student := work / f"self-training-{seed}").exists():
+            say(
+                f"{student.name} goes on with the trees of an earlier {teacher.name}; for new ones delete {student} "
+                f"and {path}"
+            )
+            return True
     if treebank.raw is None or not has_model(teacher):
         reason = (
             "there is no raw text" if treebank.raw is None else f"train the row {TEACHER} first: it parses the text"
@@ -199,9 +188,9 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
     method = search_method(parser.translator.decoding, greedy=True)
     say(f"{TEACHER}-{seed} parses {treebank.raw_text}")
     parses = parser.parse(list(treebank.raw()), method)
-    _teacher_record(path).unlink(missing_ok=True)
+    parsed_by.unlink(missing_ok=True)
     atomic_write_text(path, "".join(f"{best[0]}\n" for best in parses if best))
-    atomic_write_text(_teacher_record(path), fingerprint(teacher))
+    atomic_write_text(parsed_by, fingerprint(teacher))
     return True
 
 
@@ -283,6 +272,28 @@ def as_text(comparison: ParserComparison) -> str:
     results = comparison.parsers
     trainings = [seed for result in results for seed in result.seeds]
     signatures = sorted({training.signature for training in trainings})
+    # Searches, and F1 by sentence length, are of each parser's first seed.
+    searches, lengths, length_head = [], [], ["parser"]
+    for name, seeds in results:
+        if seeds and (score := searches_of(seeds[0])) is not None:
+            figures = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
+            searches.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in figures)])
+        if seeds and (bins := lengths_of(seeds[0])):
+            length_head = ["parser", *(f"{_range(one.shortest, one.longest)} ({one.sentences})" for one in bins)]
+            lengths.append([name, *(f"{one.f1:.1f}" for one in bins)])
+    tables = []
+    if searches:
+        head = ["parser", "sentences", "F1", "F1 without", "malformed without, %", "sentences a second"]
+        tables += [
+            "A search that continues only to trees over the words, and one without that constraint, whose outputs are "
+            "repaired:",
+            markdown_table(head, searches),
+        ]
+    if lengths:
+        tables += [
+            "F1 by the words of the sentence, with the number of sentences:",
+            markdown_table(length_head, lengths),
+        ]
     return "\n\n".join(
         [
             markdown_table(
@@ -296,8 +307,7 @@ def as_text(comparison: ParserComparison) -> str:
             f"The paper's F1 is of section 23 of the Wall Street Journal. `self-training` reads {comparison.raw_text} "
             f"beside the treebank.",
             *describe_trainings(trainings),
-            *_searches(results),
-            *_lengths(results),
+            *tables,
             "The paper's table, section 23 of the Wall Street Journal:",
             markdown_table(["parser", "training", "F1"], [[name, how, f"{f1:.1f}"] for name, how, f1 in PUBLISHED]),
         ]
@@ -313,35 +323,6 @@ def _cells(result: ParserResult) -> list[str]:
     interval = f"[{seeds[0].low:.2f}, {seeds[0].high:.2f}]"
     f1 = format_mean([seed.score for seed in seeds])
     return [row.name, row.what, str(len(seeds)), f1, interval, f"{seeds[0].parameters:,}", published]
-
-
-def _searches(results: Sequence[ParserResult]) -> Iterator[str]:
-    """Yields the table of the searches, of each parser's first seed."""
-    rows = []
-    for name, seeds in results:
-        if not seeds or (score := searches_of(seeds[0])) is None:
-            continue
-        figures = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
-        rows.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in figures)])
-    if rows:
-        yield (
-            "A search that continues only to trees over the words, and one without that constraint, whose outputs are "
-            "repaired:"
-        )
-        head = ["parser", "sentences", "F1", "F1 without", "malformed without, %", "sentences a second"]
-        yield markdown_table(head, rows)
-
-
-def _lengths(results: Sequence[ParserResult]) -> Iterator[str]:
-    """Yields the table of F1 by sentence length, of each parser's first seed."""
-    rows, head = [], ["parser"]
-    for name, seeds in results:
-        if seeds and (bins := lengths_of(seeds[0])):
-            head = ["parser", *(f"{_range(one.shortest, one.longest)} ({one.sentences})" for one in bins)]
-            rows.append([name, *(f"{one.f1:.1f}" for one in bins)])
-    if rows:
-        yield "F1 by the words of the sentence, with the number of sentences:"
-        yield markdown_table(head, rows)
 
 
 def _range(shortest: int, longest: int) -> str:

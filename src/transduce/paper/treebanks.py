@@ -33,12 +33,7 @@ class Treebank(NamedTuple):
     training: Values
     decoding: Values
     steps: int | None
-    minutes: float | None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the models are small, and trained for minutes."""
-        return self.minutes is not None
+    minutes: float | None  # None: the models are the paper's, and trained for steps
 
 
 def treebank_of_scale(scale: ScaleName) -> Treebank:

@@ -196,9 +196,25 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
         )
     bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
     recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
-    _link_shared_store(out)
+    store, shared = out / "training" / "store", work / "shared" / "training" / "store"
+    if shared.exists() and not store.exists():
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
+        with contextlib.suppress(OSError):  # Windows lets few users link; then the trial writes a store of its own
+            store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
     outcome = run_training(recipe, out, options, say)
-    _check_budget(out, budget, outcome)
+    # An earlier call may have trained beyond the budget.
+    remedy = "give a larger budget, or delete the directory"
+    if budget.steps is not None and outcome.step > budget.steps:
+        raise ValueError(
+            f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: {remedy}"
+        )
+    tolerance = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))  # a training ends after a whole step
+    if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + tolerance:
+        raise ValueError(
+            f"{out} was trained for {outcome.seconds / 60:.1f} minutes, and {budget.name} asks for "
+            f"{budget.minutes:g}: {remedy}"
+        )
     result = _measure(trial, recipe, out, budget, outcome, choose_device(options.device))
     _record(trial, work, result)
     return result
@@ -223,31 +239,6 @@ def _add_measures(trial: Trial, work: Path, result: TrialResult, say: Say) -> Tr
 
 def _record(trial: Trial, work: Path, result: TrialResult) -> None:
     add_record(work, Record(trial.name, recipe_identity(trial.recipe), result._asdict()))
-
-
-def _check_budget(out: Path, budget: Budget, outcome: TrainResult) -> None:
-    """Raises ValueError where an earlier call has trained beyond the budget."""
-    remedy = "give a larger budget, or delete the directory"
-    if budget.steps is not None and outcome.step > budget.steps:
-        raise ValueError(
-            f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: {remedy}"
-        )
-    tolerance = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))  # a training ends after a whole step
-    if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + tolerance:
-        raise ValueError(
-            f"{out} was trained for {outcome.seconds / 60:.1f} minutes, and {budget.name} asks for "
-            f"{budget.minutes:g}: {remedy}"
-        )
-
-
-def _link_shared_store(out: Path) -> None:
-    """Links the shared token store into a run directory."""
-    store, shared = out / "training" / "store", out.parent / "shared" / "training" / "store"
-    if shared.exists() and not store.exists():
-        store.parent.mkdir(parents=True, exist_ok=True)
-        store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
-        with contextlib.suppress(OSError):  # Windows lets few users link; then the trial writes a store of its own
-            store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
 
 
 def _measure(

@@ -71,32 +71,6 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
     for routes in (libretranslate_routes, document_routes, v1_routes):
         application.include_router(routes(service))
     application.include_router(page_routes())
-    _add_operations(application, service, metrics)
-
-    async def validation_error(request: Request, error: Exception) -> Response:
-        """Returns the answer to a request that is not as described, and counts it against the client."""
-        assert isinstance(error, RequestValidationError)
-        try:
-            service.rate.check(address_of(request))
-        except HTTPException as refusal:
-            return await _http_error(request, refusal)
-        return _failure(validation_message(error.errors()), 400)
-
-    application.add_exception_handler(AnyHTTPException, _http_error)
-    application.add_exception_handler(RequestValidationError, validation_error)
-    application.add_exception_handler(ClientDisconnect, _client_left)
-    application.add_exception_handler(Exception, _server_error)
-    documents = {"/translate_file": service.limits.document_bytes}
-    application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
-    application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
-    application.add_middleware(HeadRequests)
-    application.add_middleware(RequestLog, metrics=metrics, logs_texts=logs_texts)
-    metrics.watch(lambda: service.accepted, lambda: sum(queue.waiting_sentences for queue in service.models.queues))
-    return application
-
-
-def _add_operations(application: FastAPI, service: Service, metrics: Metrics) -> None:
-    """Adds the routes for people and programs that operate the server."""
 
     @application.get("/health", tags=["operation"])
     async def health() -> Status:
@@ -119,6 +93,27 @@ def _add_operations(application: FastAPI, service: Service, metrics: Metrics) ->
     async def spec() -> dict[str, Any]:
         """Returns the OpenAPI description, at the address where LibreTranslate has its own."""
         return application.openapi()
+
+    async def validation_error(request: Request, error: Exception) -> Response:
+        """Returns the answer to a request that is not as described, and counts it against the client."""
+        assert isinstance(error, RequestValidationError)
+        try:
+            service.rate.check(address_of(request))
+        except HTTPException as refusal:
+            return await _http_error(request, refusal)
+        return _failure(validation_message(error.errors()), 400)
+
+    application.add_exception_handler(AnyHTTPException, _http_error)
+    application.add_exception_handler(RequestValidationError, validation_error)
+    application.add_exception_handler(ClientDisconnect, _client_left)
+    application.add_exception_handler(Exception, _server_error)
+    documents = {"/translate_file": service.limits.document_bytes}
+    application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
+    application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+    application.add_middleware(HeadRequests)
+    application.add_middleware(RequestLog, metrics=metrics, logs_texts=logs_texts)
+    metrics.watch(lambda: service.accepted, lambda: sum(queue.waiting_sentences for queue in service.models.queues))
+    return application
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -86,11 +86,6 @@ class BoundedConnection(H11Protocol):
         """Whether every request that has arrived is answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    @property
-    def _waits_for_client(self) -> bool:
-        """Whether the next thing to happen is the client's: to send a head or the rest of a body."""
-        return self._is_complete or self.cycle.more_body
-
     def _check(self) -> None:
         """Ends the connection where its client has done nothing for too long; looks again later otherwise."""
         unsent, now = self.transport.get_write_buffer_size(), self.loop.time()
@@ -108,7 +103,8 @@ class BoundedConnection(H11Protocol):
         One with an answered request has shown that its client sends whole ones, and may be sending the next.
         """
         connections = (each for each in self.connections if isinstance(each, BoundedConnection))
-        waiting = [connection for connection in connections if connection._waits_for_client]
+        # The next thing to happen is the client's: to send a head or the rest of a body.
+        waiting = [connection for connection in connections if connection._is_complete or connection.cycle.more_body]
         if waiting and len(self.connections) > MAX_CONNECTIONS:
             longest = min(waiting, key=lambda connection: (connection._has_answered, connection._since))
             longest.transport.abort()

@@ -102,8 +102,13 @@ def document_routes(service: Service) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
     files, uploads = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE, UPLOADS_OF_CLIENT)
     documents = DocumentSlots(DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE)
+    schema = TranslateFileRequest.model_json_schema()
+    document_field = {"type": "string", "format": "binary", "description": "The document."}
+    schema["properties"] = {"file": document_field, **schema["properties"]}
+    schema["required"] = ["file", *schema["required"]]
+    form = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
-    @routes.post("/translate_file", openapi_extra=_form())
+    @routes.post("/translate_file", openapi_extra=form)
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
         client = address_of(request)
@@ -112,7 +117,22 @@ def document_routes(service: Service) -> APIRouter:
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
             with documents.take(client):
-                return _translated(service, body, path.name, content, ticket)
+                target = service.models.language(body.target)
+                document: Document | None = None
+                beginning = ""
+                if is_auto(body.source):
+                    document = _read(path.name, content, DocumentLanguages(None, target), ticket)
+                    beginning = " ".join(plain(unit.content) for unit in document.units)[:DETECTED_CHARACTERS]
+                (detected,) = languages_of_texts(service, [beginning], body.source, target)
+                source = detected.language
+                served = service.models.find(source, target)
+                if document is None or format_by_name(PurePosixPath(path.name)) in NAMING_SOURCE:
+                    document = _read(path.name, content, DocumentLanguages(source, target), ticket)
+                texts = [plain(unit.content) for unit in document.units]
+                if (characters := sum(map(len, texts))) > service.limits.document_characters:
+                    limit = service.limits.document_characters
+                    raise ValueError(f"Invalid request: document ({characters}) exceeds text limit ({limit})")
+                return translate_document(TextRequest(served, ticket), document), texts
 
         translated, texts = await service.answer(request, translate)
         note_texts(request, texts)
@@ -155,39 +175,6 @@ async def _parts(content: bytes) -> AsyncIterator[bytes]:
     """Yields the bytes of a document, some at once."""
     for start in range(0, len(content), SENT_BYTES):
         yield content[start : start + SENT_BYTES]
-
-
-def _form() -> dict[str, Any]:
-    """Returns the description of a form with a file."""
-    schema = TranslateFileRequest.model_json_schema()
-    file = {"type": "string", "format": "binary", "description": "The document."}
-    schema |= {"properties": {"file": file, **schema["properties"]}, "required": ["file", *schema["required"]]}
-    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
-
-
-def _translated(
-    service: Service, body: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
-) -> tuple[bytes, list[str]]:
-    """Returns a translated document, and the texts of its units.
-
-    Reading a document takes seconds and cannot be stopped, so that the ticket is checked before and after it.
-    """
-    target = service.models.language(body.target)
-    document: Document | None = None
-    beginning = ""
-    if is_auto(body.source):
-        document = _read(name, content, DocumentLanguages(None, target), ticket)
-        beginning = " ".join(plain(unit.content) for unit in document.units)[:DETECTED_CHARACTERS]
-    (source,) = (language.language for language in languages_of_texts(service, [beginning], body.source, target))
-    served = service.models.find(source, target)
-    if document is None or format_by_name(PurePosixPath(name)) in NAMING_SOURCE:
-        document = _read(name, content, DocumentLanguages(source, target), ticket)
-    texts = [plain(unit.content) for unit in document.units]
-    if (characters := sum(map(len, texts))) > service.limits.document_characters:
-        raise ValueError(
-            f"Invalid request: document ({characters}) exceeds text limit ({service.limits.document_characters})"
-        )
-    return translate_document(TextRequest(served, ticket), document), texts
 
 
 def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticket) -> Document:

@@ -117,17 +117,12 @@ def _translated(service: Service, body: TranslateRequest, texts: list[str], tick
     """Returns the answer to a request for translations."""
     detected = languages_of_texts(service, texts, body.source, body.target)
     target = service.models.language(body.target)
-    rows: list[list[str]] = [[] for _ in texts]
-    for source in dict.fromkeys(language.language for language in detected):
+    rows = [[text] for text in texts]  # a text in the target language is copied
+    for source in dict.fromkeys(language.language for language in detected if language.language != target):
         places = [place for place, language in enumerate(detected) if language.language == source]
+        text_request = TextRequest(service.models.find(source, target), ticket)
         some = [texts[place] for place in places]
-        translated = (
-            [[text] for text in some]
-            if source == target
-            else translate_texts(
-                TextRequest(service.models.find(source, target), ticket), some, body.format, body.alternatives
-            )
-        )
+        translated = translate_texts(text_request, some, body.format, body.alternatives)
         for place, row in zip(places, translated, strict=True):
             rows[place] = row
     is_list = isinstance(body.q, list)

@@ -133,33 +133,28 @@ class BodyLimit:
         elif length.isdigit() and int(length[:20]) > max_bytes:
             await _refuse(413, _too_large(max_bytes), scope, receive, send)
         else:
-            await self._application(scope, _bounded(receive, max_bytes), send)
+            received, is_whole, deadline = 0, False, time.monotonic() + BODY_SECONDS
+
+            async def receive_bounded() -> Message:
+                nonlocal received, is_whole
+                if is_whole:
+                    return await receive()
+                try:
+                    async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                        message = await receive()
+                except TimeoutError:
+                    raise HTTPException(408, "The body of the request did not arrive in time") from None
+                received += len(message.get("body", b""))
+                is_whole = not message.get("more_body", False)
+                if received > max_bytes:
+                    raise HTTPException(413, _too_large(max_bytes))
+                return message
+
+            await self._application(scope, receive_bounded, send)
 
 
 def _too_large(max_bytes: int) -> str:
     return f"Invalid request: a body has at most {max_bytes:,} bytes"
-
-
-def _bounded(receive: Receive, max_bytes: int) -> Receive:
-    """Returns `receive` with errors of status 413 and 408 while the body arrives."""
-    received, is_whole, deadline = 0, False, time.monotonic() + BODY_SECONDS
-
-    async def receive_bounded() -> Message:
-        nonlocal received, is_whole
-        if is_whole:
-            return await receive()
-        try:
-            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                message = await receive()
-        except TimeoutError:
-            raise HTTPException(408, "The body of the request did not arrive in time") from None
-        received += len(message.get("body", b""))
-        is_whole = not message.get("more_body", False)
-        if received > max_bytes:
-            raise HTTPException(413, _too_large(max_bytes))
-        return message
-
-    return receive_bounded
 
 
 async def _refuse(status: int, message: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -46,7 +46,15 @@ class PageFile(NamedTuple):
 def page_routes() -> APIRouter:
     """Returns the routes of the page; none is part of the described interface."""
     routes = APIRouter(include_in_schema=False)
-    files = _read_files()
+    files = {}
+    for file in (resources.files(__package__) / "page").iterdir():
+        content = file.read_bytes()
+        files[file.name] = PageFile(
+            content,
+            KINDS[PurePosixPath(file.name).suffix],
+            f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+            FRAME_POLICY if file.name == "frame.html" else PAGE_POLICY,
+        )
 
     @routes.get("/")
     async def page(request: Request) -> Response:
@@ -61,17 +69,3 @@ def page_routes() -> APIRouter:
         return files[name].answer(request)
 
     return routes
-
-
-def _read_files() -> dict[str, PageFile]:
-    """Reads the files of the page out of the package."""
-    files = {}
-    for file in (resources.files(__package__) / "page").iterdir():
-        content = file.read_bytes()
-        files[file.name] = PageFile(
-            content,
-            KINDS[PurePosixPath(file.name).suffix],
-            f'"{hashlib.sha256(content).hexdigest()[:32]}"',
-            FRAME_POLICY if file.name == "frame.html" else PAGE_POLICY,
-        )
-    return files

@@ -86,24 +86,22 @@ class RequestLog:
         try:
             await self._application(scope, receive, send_and_note)
         finally:
-            self._note(scope, state.get("texts", []), status, time.perf_counter() - start)
-
-    def _note(self, scope: Scope, texts: Sequence[str], status: int, seconds: float) -> None:
-        """Logs and counts an answered request."""
-        route = getattr(scope.get("route"), "path", NO_ROUTE)
-        characters = sum(map(len, texts))
-        record: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "method": scope["method"],
-            "route": route,
-            "status": status,
-            "milliseconds": round(1000 * seconds, 1),
-            "texts": len(texts),
-            "characters": characters,
-        }
-        if self._logs_texts:
-            record["content"] = list(texts)
-        _log.info("%s", json_text(record, ensure_ascii=False))
-        self._metrics.requests.labels(route, str(status)).inc()
-        self._metrics.seconds.labels(route).observe(seconds)
-        self._metrics.characters.inc(characters if status < 400 else 0)
+            texts = state.get("texts", [])
+            seconds = time.perf_counter() - start
+            route = getattr(scope.get("route"), "path", NO_ROUTE)
+            characters = sum(map(len, texts))
+            record: dict[str, Any] = {
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "milliseconds": round(1000 * seconds, 1),
+                "texts": len(texts),
+                "characters": characters,
+            }
+            if self._logs_texts:
+                record["content"] = list(texts)
+            _log.info("%s", json_text(record, ensure_ascii=False))
+            self._metrics.requests.labels(route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
+            self._metrics.characters.inc(characters if status < 400 else 0)

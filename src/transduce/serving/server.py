@@ -84,8 +84,19 @@ def serve_forever(
     """
     service = Service(models, LanguageDetector.load(), limits, keys)
     application = create_application(service, metrics, version=version, logs_texts=logs_texts)
-    listening = _listen(address)
-    _allow_open_files()
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listening = socket.create_server((address.host, address.port), family=family, backlog=MAX_CONNECTIONS)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while attempting")[0]
+        raise OSError(error.errno, reason, f"{address.host}:{address.port}") from None
+    with contextlib.suppress(ImportError, ValueError, OSError):  # an operating system without a limit of open files
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
@@ -120,24 +131,3 @@ def server_config(application: FastAPI, address: Address, seconds: float) -> uvi
         forwarded_allow_ips=list(address.trusted_proxies),
         timeout_graceful_shutdown=int(seconds) + 5,
     )
-
-
-def _allow_open_files() -> None:
-    """Raises the number of files that the process may open, where the operating system has such a limit."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _listen(address: Address) -> socket.socket:
-    """Returns a listening socket; raises OSError, which names the address, where it is not free."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        return socket.create_server((address.host, address.port), family=family, backlog=MAX_CONNECTIONS)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (while attempting")[0]
-        raise OSError(error.errno, reason, f"{address.host}:{address.port}") from None

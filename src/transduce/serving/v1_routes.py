@@ -13,7 +13,6 @@ from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
 from transduce.documents.sentence_splitter import is_spaceless
 from transduce.documents.sentence_translator import (
-    SentenceTranslator,
     add_code,
     has_alignments,
     sentence_translator,
@@ -256,23 +255,14 @@ def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
     for place, line in enumerate(LINE_END.split(text)):
         if place % 2:
             parts.append(TextPart(text=line, kind="copied"))
+        elif any(isinstance(item, Placeholder) for item in split_placeholders(line)):
+            parts.append(TextPart(text=line, kind="text"))  # one part: a placeholder may move within its line
         elif line:
-            parts += _line_parts(line, translator, spaceless=spaceless)
+            code, unit = split_code(Unit((line,)), translator.codes)  # the code of a line stands before each sentence
+            for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
+                if isinstance(part, UnitSentence):
+                    parts.append(TextPart(text=add_code(code, part.text, translator.codes), kind="sentence"))
+                else:
+                    assert isinstance(part, str), "a line without placeholders has no marker"
+                    parts.append(TextPart(text=part, kind="copied"))
     return parts
-
-
-def _line_parts(line: str, translator: SentenceTranslator, *, spaceless: bool) -> Iterator[TextPart]:
-    """Yields the parts of a line, with its language code before each sentence.
-
-    A placeholder may move within its line, so a line with placeholders is one part.
-    """
-    if any(isinstance(item, Placeholder) for item in split_placeholders(line)):
-        yield TextPart(text=line, kind="text")
-        return
-    code, unit = split_code(Unit((line,)), translator.codes)
-    for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
-        if isinstance(part, UnitSentence):
-            yield TextPart(text=add_code(code, part.text, translator.codes), kind="sentence")
-        else:
-            assert isinstance(part, str), "a line without placeholders has no marker"
-            yield TextPart(text=part, kind="copied")

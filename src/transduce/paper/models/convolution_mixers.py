@@ -3,12 +3,12 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.kv_cache import DecodingContext, VisibleSlots
+from transduce.model.kv_cache import DecodingContext
 from transduce.model.mixer import Mixer, MixerSpec, Visible
 
 
@@ -66,17 +66,13 @@ class ConvolutionMixer(Mixer):
     ) -> Float[Tensor, "rows new d_model"]:
         """Convolves each new token with the earlier tokens of its hypothesis; appends the new tokens to the cache."""
         (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
-        slots = _last_slots(context.visible, self.kernel)
+        # The last `kernel` visible slots of each token in order, counted from 1; 0 where there are fewer.
+        numbered = context.visible * torch.arange(1, context.visible.shape[2] + 1, device=context.visible.device)
+        last = numbered.topk(min(self.kernel, context.visible.shape[2])).values.flip(2)
+        slots = functional.pad(last, (self.kernel - last.shape[2], 0))
         inputs = functional.pad(cached.squeeze(1), (0, 0, 1, 0))  # slot 0 is before the sentence
         selected = inputs.gather(1, slots.flatten(1).unsqueeze(2).expand(-1, -1, inputs.shape[2]))
         windows = selected.unflatten(1, slots.shape[1:]).transpose(2, 3)
         batch, target = windows.shape[:2]
         mixed = self.convolution(windows.flatten(0, 1)).view(batch, target, -1)
         return self.point(context.rows.from_rectangle(mixed))
-
-
-def _last_slots(visible: VisibleSlots, count: int) -> Int[Tensor, "batch target count"]:
-    """Returns the last `count` visible slots of each token in order, counted from 1; 0 where there are fewer."""
-    numbered = visible * torch.arange(1, visible.shape[2] + 1, device=visible.device)
-    last = numbered.topk(min(count, visible.shape[2])).values.flip(2)
-    return functional.pad(last, (count - last.shape[2], 0))

@@ -131,34 +131,24 @@ class MemoryNetworkModel(TranslationModel):
         tables = list(self.tables)
         query = tables[0].target(tokens) + DEVIATION * self.positions(first, new)
         for hop in range(spec.hops):
-            inputs, outputs = (self._memory_vectors(table, source, windows) for table in self._pair(tables, hop))
+            first_table = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[spec.tying]  # of inputs; outputs: next
+            inputs, outputs = (
+                MemoryVectors(
+                    table.source(source) + DEVIATION * self.positions(0, source.shape[1]),
+                    table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
+                )
+                for table in tables[first_table : first_table + 2]
+            )
             scores = torch.cat(
                 [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
             )
             weights = masked_softmax(scores, visible_memory)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
             attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
-            query = self._half_relu(self.between(query) + self.dropout(attended))
+            # ReLU of one half of the features (section 5 of that paper).
+            linear, rectified = (self.between(query) + self.dropout(attended)).chunk(2, dim=-1)
+            query = torch.cat([linear, functional.relu(rectified)], dim=-1)
         return query
-
-    def _pair(self, tables: list[MemoryTable], hop: int) -> tuple[MemoryTable, MemoryTable]:
-        """Returns the tables of input and output vectors of a hop."""
-        first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
-        return tables[first], tables[first + 1]
-
-    def _memory_vectors(
-        self, table: MemoryTable, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
-    ) -> MemoryVectors:
-        """Returns the sums of token and position vectors; source positions count from the beginning of the sentence."""
-        return MemoryVectors(
-            table.source(source) + DEVIATION * self.positions(0, source.shape[1]),
-            table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
-        )
-
-    def _half_relu(self, states: Float[Tensor, "rows new d_model"]) -> Float[Tensor, "rows new d_model"]:
-        """Applies ReLU to one half of the features (section 5 of that paper)."""
-        linear, rectified = states.chunk(2, dim=-1)
-        return torch.cat([linear, functional.relu(rectified)], dim=-1)
 
     def _padding(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
         """Returns the earlier target tokens before the first one: padding."""

@@ -148,10 +148,12 @@ class NeuralGpuModel(TranslationModel):
     ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
         """Returns the state of each new token, and memory and tape after the last."""
         present, vectors, states = self._present(columns, memory), self.target_embedding(tokens), []
+        first_row = memory.new_zeros(memory.shape[3])  # of the memory: tokens are written there
+        first_row[0] = 1
         for number in range(tokens.shape[1]):
             column = (columns - 1).clamp(max=first + number)
-            place = _one_hot(column, memory.shape[2], memory.dtype)
-            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _first_row(memory)
+            place = nn.functional.one_hot(column, memory.shape[2]).to(memory.dtype)[:, None, :, None]
+            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * first_row
             for layer in self.decoder:
                 memory = layer(memory, present, tape)
             states.append((memory * place)[:, :, :, 0].sum(2))
@@ -161,15 +163,3 @@ class NeuralGpuModel(TranslationModel):
         """Returns 1 where a sentence has a column, else 0."""
         numbers = torch.arange(memory.shape[2], device=memory.device)
         return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)
-
-
-def _one_hot(places: Int[Tensor, " rows"], columns: int, dtype: torch.dtype) -> Tensor:
-    """Returns [rows 1 columns 1]: 1 in the column `places` of each row, 0 elsewhere."""
-    return nn.functional.one_hot(places, columns).to(dtype).view(len(places), 1, columns, 1)
-
-
-def _first_row(memory: Image) -> Tensor:
-    """Returns 1 for the first row of the memory, where tokens are written, and 0 for the other rows."""
-    mask = memory.new_zeros(memory.shape[3])
-    mask[0] = 1
-    return mask
