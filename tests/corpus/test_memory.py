@@ -17,7 +17,7 @@ from transduce.text.subwords import Bpe
 
 learning.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
 train = Tsv(tsv=sys.argv[1])
-made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1, say=lambda line: None)
+made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1)
 print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 """
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.console import aligned_table, say
+from transduce.commands.console import aligned_table
 from transduce.commands.options import (
     DeviceOption,
     FromOption,
@@ -81,7 +81,7 @@ def bench(
         from transduce.bench.training import bench_training
 
         recipe, name = _recipe(run, preset, data, change)
-        figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
+        figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
         options = {"device": str(chosen), "precision": (precision or PrecisionName.FLOAT32).value, **request}

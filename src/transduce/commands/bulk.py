@@ -4,7 +4,6 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.commands.console import say
 from transduce.commands.options import Engine, refuse_options
 from transduce.commands.output import check_name, lock_output
 
@@ -46,8 +45,8 @@ def translate_in_bulk(
             check_name(translated.out)
         if not text.is_dir():
             lock_output(out)
-        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
-        translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say, pairs)
+        on_ray = functools.partial(translate_on_ray, actors=actors)
+        translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, pairs)
 
 
 def make_pairs(

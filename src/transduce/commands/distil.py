@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from transduce.commands.bulk import SHARD_LINES, make_pairs
-from transduce.commands.console import say
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
@@ -77,4 +76,4 @@ def distil(
         request=SourceRequest(to, source_language),
     )
     make_pairs(job, source, pairs, engine, shard_lines=shard_lines, actors=actors)
-    print_result(out, run_training(recipe, out, TrainOptions(device, threads), say))
+    print_result(out, run_training(recipe, out, TrainOptions(device, threads)))

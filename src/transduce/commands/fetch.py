@@ -36,7 +36,7 @@ def fetch(
             "`export TRANSDUCE_DATA=DIR`"
         )
     folder = out or Path(str(data))
-    parts = fetch(name, folder, origin, say)
+    parts = fetch(name, folder, origin)
     if as_json:
         print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
         return

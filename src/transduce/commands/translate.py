@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
-from transduce.commands.console import say
 from transduce.commands.documents import choose_format, open_source, options_for_lines, translate_source
 from transduce.commands.line_windows import read_windows, runs_and_text, translate_windows
 from transduce.commands.options import (
@@ -192,7 +191,7 @@ def _converted(runs: list[Path]) -> Path:
 
     if len(runs) > 1:
         raise ValueError("--engine ctranslate2 has no ensembles: name one model")
-    return ctranslate2_folder(runs[0], say)
+    return ctranslate2_folder(runs[0])
 
 
 def _load_translator(

@@ -1,5 +1,6 @@
 """Table 4: parsers on the same trees, each measured on the same test set (section 6.3)."""
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from transduce.model_directory.model import Model
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
 from transduce.paper.record import one_of, recorded_seeds
 from transduce.paper.treebanks import Treebank
-from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
+from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device
@@ -25,6 +26,8 @@ from transduce.trainer.train import TrainOptions
 from transduce.translation.parser import Parser
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # words of a sentence
 SAMPLE = 500  # test sentences, at equal distances, that are parsed without the constraint and timed
@@ -108,7 +111,6 @@ def run_table4(
     minutes: float | None,
     work: Path,
     options: TrainOptions,
-    say: Say,
 ) -> ParserComparison:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
     budget = Budget("time" if treebank.is_small else "steps", treebank.steps, minutes or treebank.minutes)
@@ -116,8 +118,8 @@ def run_table4(
         for row in ROWS:
             trial = _trial(treebank, row, seed, work)
             is_ready = not row.is_self_trained or read_trial(trial, work, budget) is not None
-            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options, say)):
-                run_trial(trial, work, [budget], options, say)
+            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options)):
+                run_trial(trial, work, [budget], options)
     parsers = [ParserResult(row.name, _read_seeds(treebank, row, budget, work)) for row in ROWS]
     return ParserComparison(treebank.raw_text, parsers)
 
@@ -175,7 +177,7 @@ def _is_teacher_of(teacher: Path, trees: Path) -> bool:
     return not record.exists() or not has_model(teacher) or record.read_text("utf-8") == fingerprint(teacher)
 
 
-def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions, say: Say) -> bool:
+def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions) -> bool:
     """Writes the trees of the raw sentences, unless they are there; returns whether they are.
 
     Where the teacher has been trained on since, they are parsed again, unless a student has begun with them.
@@ -184,7 +186,7 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
     if path.exists() and _is_teacher_of(teacher, path):
         return True
     if path.exists() and (student := work / f"self-training-{seed}").exists():
-        say(
+        _log.info(
             f"{student.name} goes on with the trees of an earlier {teacher.name}; for new ones delete {student} and "
             f"{path}"
         )
@@ -193,11 +195,11 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
         reason = (
             "there is no raw text" if treebank.raw is None else f"train the row {TEACHER} first: it parses the text"
         )
-        say(f"self-training-{seed} has no result: {reason}")
+        _log.info(f"self-training-{seed} has no result: {reason}")
         return False
     parser = Parser.load(teacher, device=str(choose_device(options.device)))
     method = search_method(parser.translator.decoding, greedy=True)
-    say(f"{TEACHER}-{seed} parses {treebank.raw_text}")
+    _log.info(f"{TEACHER}-{seed} parses {treebank.raw_text}")
     parses = parser.parse(list(treebank.raw()), method)
     _teacher_record(path).unlink(missing_ok=True)
     atomic_write_text(path, "".join(f"{best[0]}\n" for best in parses if best))

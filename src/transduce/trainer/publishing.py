@@ -8,6 +8,7 @@ Weights are published at three moments, each time by `PublishedModel.publish`:
 """
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.training_state import TrainingState
 from transduce.training.averaging import average_weights
 from transduce.training.optimiser import Optimiser
+
+_log = logging.getLogger("transduce")
 
 SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen
 
@@ -147,7 +150,7 @@ class PublishedModel:
         `measure` validates the optimiser's weights; it is None where the recipe names no corpus for it.
         """
         if self.settings.average is not None:
-            self.group.on_rank_zero(lambda: self.checkpoints.set_damaged_aside(log.say))
+            self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
         selected = self._select(state)
         if selected.kind == "best" and not self._is_unmeasured(state):
             return self._read_published()  # published by their validation already
@@ -183,7 +186,7 @@ class PublishedModel:
             weights = optimiser.weights()
             if measure is None:
                 return Candidate(which, math.nan, None, weights)
-            log.say(title)
+            _log.info(title)
             result = measure(state)
             score = math.nan if result is None else score_of(result, self.settings.validate_by)
             return Candidate(which, score, result, weights)
