@@ -19,8 +19,8 @@ __version__ = "0.1.0"
 
 # The modules of the public names, imported at first use because importing torch takes a second.
 _MODULES = {
-    "Decoding": "transduce.search",
-    "Recipe": "transduce.recipe",
+    "Decoding": "transduce.search.beam",
+    "Recipe": "transduce.recipe.recipe",
     "Translation": "transduce.translation.results",
     "Translator": "transduce.translation.translator",
     "train": "transduce.trainer.train",
