@@ -10,8 +10,11 @@ import pytest
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, learning, prepare
+from transduce.corpus import learning
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import Tsv
 from transduce.corpus.store import encoding
+from transduce.corpus.store.preparation import prepare
 from transduce.text import subwords
 from transduce.text.subwords import Bpe
 
