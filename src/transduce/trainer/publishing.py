@@ -22,6 +22,7 @@ from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.corpus.token_store import CorpusPart
 from transduce.evaluation.validation import ValidationResult, ValidationScore
+from transduce.model.spec import CustomModel
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.model_directory.manifest import CARD, RECIPE
@@ -82,6 +83,7 @@ class PublishedModel:
         self.scored_by, self.group = scored_by, group
         self._subwords, self._report = (prepared.source, prepared.target), prepared.report
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        self._builder = recipe.model.builder if isinstance(recipe.model, CustomModel) else None
         self._languages = TrainedLanguages.of(recipe.data, prepared.train.parts)
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
             self.inherit_languages(Model.read_config(out))
@@ -228,14 +230,14 @@ class PublishedModel:
 
     def _read_published(self) -> Weights:
         """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
-        return self.group.on_rank_zero(lambda: Model.read(self.out).config.weights)
+        return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
         """Returns which weights the directory has; None where it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
-                return Model.read(self.out).config.weights
+                return Model.read(self.out, self._builder).config.weights
             except ValueError:
                 return None
 

@@ -12,6 +12,7 @@ from transduce.corpus.planner import micro_batches_per_step
 from transduce.corpus.readers import check_files
 from transduce.corpus.store.preparation import PreparedCorpus, open_store
 from transduce.corpus.store.preparation import prepare as prepare_corpus
+from transduce.model.spec import CustomModel, ModelBuilder
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
@@ -80,11 +81,17 @@ def prepare(
 
 
 def train(
-    recipe: Recipe, out: Path | str, options: TrainOptions = DEFAULTS, **changes: Any
+    recipe: Recipe,
+    out: Path | str,
+    options: TrainOptions = DEFAULTS,
+    *,
+    model: ModelBuilder | None = None,
+    **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
     `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
+    `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
 
     Progress is logged by the logger `transduce`, on rank 0 only.
 
@@ -96,6 +103,7 @@ def train(
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
     out, options = Path(out), options._replace(**changes)
+    recipe = _with_builder(recipe, model)
     options.trackers.check()
     group, own_device = join_process_group(choose_device(options.device))
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
@@ -141,6 +149,18 @@ def train(
         if options.report:
             group.on_rank_zero(lambda: tests.report(result.step), slow=True)
         return result
+
+
+def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
+    """Returns the recipe with the function that builds its custom model; raises ValueError if only one is there."""
+    spec = recipe.model
+    if not isinstance(spec, CustomModel):
+        if builder is not None:
+            raise ValueError("model= is for a recipe with `model: {kind: custom, name: NAME, d_model: WIDTH}`")
+        return recipe
+    if recipe.training.parallel == "sharded":
+        raise ValueError("a custom model cannot be sharded: leave `training.parallel` at its default")
+    return recipe.replaced(model=spec.with_builder(builder or spec.builder))
 
 
 def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
