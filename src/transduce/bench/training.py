@@ -110,7 +110,7 @@ def _time_steps(
     model = recipe.model.build(vocabulary).to(device)
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
     objective = TrainingObjective(model, smoothing, training.regulariser).train()
-    largest = training.model_copy(update={"batch_tokens": training.max_batch_tokens})
+    largest = training.replaced(batch_tokens=training.max_batch_tokens)
     planner = build_planner(prepared, largest, device, model)
     optimiser = flat_optimiser(model, training.optimiser)
     if model.is_compilable:

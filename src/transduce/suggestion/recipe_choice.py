@@ -48,9 +48,9 @@ class Probe:
         """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
         limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
         saving = {"save_every": MAX_STEPS, "keep": 1, "average": None}  # once, at the end
-        training = recipe.training.model_copy(update={**limits, **saving})
+        training = recipe.training.replaced(**limits, **saving)
         with tempfile.TemporaryDirectory() as folder, quiet():
-            probed = recipe.model_copy(update={"training": training})
+            probed = recipe.replaced(training=training)
             self._trainer = Trainer(probed, Path(folder), prepared, device)
             records = [(record.step, record.seconds) for record in self._trainer.train()]
         self.steps = records[-1][0]
