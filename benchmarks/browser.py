@@ -122,7 +122,7 @@ def main() -> None:
     translator = Translator.load(arguments.run)
     beam = SearchMethod(translator.decoding)
     with tempfile.TemporaryDirectory() as name:
-        export(arguments.run, "browser", Path(name) / "page", arguments.precision, 0, print)
+        export(arguments.run, "browser", Path(name) / "page", arguments.precision, 0)
         with served(Path(name) / "page") as (address, _), chromium() as page:
             print(f"ready after {open_page(page, address):.1f} s")
             for search, method in enumerate((beam._replace(greedy=True), beam)):

@@ -48,7 +48,7 @@ def engines(run: Path, folder: Path, threads: int) -> dict[str, Callable[[str], 
     from transduce.exchange.export_model import export
 
     torch.set_num_threads(threads)
-    export(run, "ctranslate2", folder, "float32", 0, lambda message: None)
+    export(run, "ctranslate2", folder, "float32", 0)
     beside = load_ctranslate2(folder)
     ids = {string: token for token, string in enumerate(beside.target.vocabulary)}
     ways: dict[str, Callable[[str], str]] = {}

@@ -8,8 +8,8 @@ draws it.
 
 import argparse
 import itertools
+import logging
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +43,8 @@ class Sample(NamedTuple):
 
 def main() -> None:
     """Measures, prints the table and draws it."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("transduce").setLevel(logging.INFO)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", choices=["train", "translate"])
     parser.add_argument("--recipe", type=Path, help="train: the recipe; a small one on the embedded corpus without it")
@@ -70,7 +72,7 @@ def train(arguments: argparse.Namespace) -> Iterator[Sample]:
         (folder / "recipe.yaml").write_text(RECIPE, "utf-8")
         changes = [*arguments.set, f"training.steps={arguments.steps}"]
         recipe = transduce.Recipe.load(arguments.recipe or folder / "recipe.yaml", changes)
-        for record in transduce.train(recipe, folder / "run", device="cpu", say=to_stderr):
+        for record in transduce.train(recipe, folder / "run", device="cpu"):
             if record.step % every == 0:
                 yield Sample(record.step, resident_megabytes())
 
@@ -112,11 +114,6 @@ def draw(samples: list[Sample], unit: str, out: Path) -> None:
     panel.set(xlabel=unit, ylabel="resident memory, MB", xlim=(0, None), ylim=(0, 1.2 * greatest))
     panel.grid(alpha=0.3)
     figure.savefig(out, metadata={"Date": None})
-
-
-def to_stderr(line: str) -> None:
-    """Writes a line of the training to standard error."""
-    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ writes artificial text with a long-tailed lexicon of more than two million words
 
 import argparse
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -97,17 +98,22 @@ def prepare_with_transduce(folder: Path) -> None:
 
     moments = [time.perf_counter()]
 
-    def say(line: str) -> None:
-        if line == "encoding the corpus":
+    def note_moment(record: logging.LogRecord) -> bool:
+        if record.getMessage() == "encoding the corpus":
             moments.append(time.perf_counter())
+        return True
+
+    log = logging.getLogger("transduce")
+    log.setLevel(logging.INFO)
+    log.addFilter(note_moment)
 
     train = Files(source=str(folder / "train.en"), target=str(folder / "train.de"))
     data, threads = DataSpec(train=(train,), longest=512), os.cpu_count() or 1
-    prepared = prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads, say=say)
+    prepared = prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads)
     moments.append(time.perf_counter())
     open_store(folder / "store")
     moments.append(time.perf_counter())
-    prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads, say=say)
+    prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads)
     moments.append(time.perf_counter())
     learning, encoding, opening, again = np.diff(moments)
     timed = {"learning": learning, "encoding": encoding, "opening": opening, "again": again}

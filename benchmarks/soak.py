@@ -85,7 +85,7 @@ def workers(folder: Path) -> list[Worker]:
 
     def train_once() -> tuple[int, str]:
         out = folder / f"run-{next(numbers)}"
-        steps = sum(1 for _ in transduce.train(recipe, out, device="cpu", threads=1, say=lambda line: None))
+        steps = sum(1 for _ in transduce.train(recipe, out, device="cpu", threads=1))
         weights = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
         if out.name != "run-0":  # the first model is the one that translates
             for path in sorted(out.rglob("*"), reverse=True):

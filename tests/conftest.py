@@ -63,7 +63,7 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-pytest_plugins = ["micro_run", "parsing_run"]
+pytest_plugins = ["log_records", "micro_run", "parsing_run"]
 pytest.register_assert_rewrite("toys")
 
 OF_SUBWORDS = {name: os.environ.get(name) for name in ("RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM")}

@@ -10,6 +10,7 @@ Scores are of the parsed sentences of all folds together.
 """
 
 import argparse
+import logging
 import shutil
 import time
 from collections.abc import Sequence
@@ -79,13 +80,15 @@ def parse_fold(number: int, training: Sequence[Path], test: Sequence[Path], opti
     train_options = TrainOptions(
         "auto", options.threads, start_from=options.start_from, grow_vocabulary=options.grow_vocabulary
     )
-    run_training(fold_recipe(options, trees), work / "run", train_options, print)
+    run_training(fold_recipe(options, trees), work / "run", train_options)
     parser = Parser.load(work / "run", device=str(set_up_device("auto", options.threads)))
     return [best[0].tree for best in parser.parse(list(map(words_of, read_cleaned(test))))]
 
 
 def main() -> None:
     """Trains, parses, and prints the scores of all folds pooled."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("transduce").setLevel(logging.INFO)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", type=Path, nargs="+", required=True, help="files of trees")
     parser.add_argument("--folds", type=int, default=5)

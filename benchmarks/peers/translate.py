@@ -187,7 +187,7 @@ def main() -> None:
     scratch.mkdir(parents=True)
     for peer, target in EXPORTS.items():
         if any(ENGINES[name][0] == peer for name in arguments.engines):
-            export(arguments.run, target, scratch / target, "float32", 0, print)
+            export(arguments.run, target, scratch / target, "float32", 0)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
     for name, stem in MULTI30K.items():
         if getattr(arguments, name) is None:

@@ -36,7 +36,7 @@ def prepare_workload(folder: Path, recipe_path: Path = RECIPE, changes: Sequence
     if "TRANSDUCE_DATA" not in os.environ:
         raise SystemExit("set TRANSDUCE_DATA to the folder that has the corpora, such as multi30k/")
     recipe = load(recipe_path, changes)
-    prepared = prepare(recipe, folder, print)
+    prepared = prepare(recipe, folder)
     size = prepared.source.size
     (folder / "vocabulary.txt").write_text("".join(f"{word(number)}\n" for number in range(3, size)), "utf-8")
     store = prepared.train

@@ -3,8 +3,9 @@
 Their test sets, `test` and `novel`, are unseen in training.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from transduce import pages
@@ -21,6 +22,8 @@ from transduce.recipe.recipe import from_values
 from transduce.runtime.device import choose_device
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 TRANSLATING: Values = {
     "data": {
@@ -64,58 +67,56 @@ PARSING: Values = {
     "decoding": {"beam": 2, "length_penalty": 0.0, "extra_length": 300},
 }
 
-Say = Callable[[str], None]
 
-
-def demo_translation(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
+def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[str, dict[str, Score]]:
     """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
 
     The systems are the model and two baselines without training.
     """
     began = time.monotonic()
-    _train(TRANSLATING, "sentence pairs", out, minutes, options, say)
+    _train(TRANSLATING, "sentence pairs", out, minutes, options)
     translator = Translator.load(out, device=str(choose_device(options.device)))
     training = list(split("train"))
     results = {name: _scores_on(name, translator, training) for name in ("test", "novel")}
-    say(f"\nsacreBLEU ({results['test']['model'].signature})")
-    _print_table(((system, [results[name][system].score for name in results]) for system in results["test"]), say)
+    _log.info(f"\nsacreBLEU ({results['test']['model'].signature})")
+    _print_table((system, [results[name][system].score for name in results]) for system in results["test"])
     for example in list(split("novel"))[:5]:
-        say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
+        _log.info(f"  {example.source}\n  {translator.translate(example.source).text}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
     pages.draw_attention(translator.explain(sentence), picture)
-    say(f"picture of the attention: {picture}")
-    _print_end(began, sentence, f"transduce translate {out}", say)
+    _log.info(f"picture of the attention: {picture}")
+    _print_end(began, sentence, f"transduce translate {out}")
     return results
 
 
-def demo_parsing(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, BracketScore]:
+def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, BracketScore]:
     """Trains a parser into `out`, then prints scores, trees and a picture's path; returns the score of each set."""
     began = time.monotonic()
-    _train(PARSING, "trees", out, minutes, options, say)
+    _train(PARSING, "trees", out, minutes, options)
     parser = Parser.load(out, device=str(choose_device(options.device)))
     gold = {name: _gold_trees(name) for name in ("test", "novel")}
     results = {
         name: bracket_scores(trees, [best[0].tree for best in parser.parse(list(map(words_of, trees)))])
         for name, trees in gold.items()
     }
-    say(f"\nbrackets ({results['test'].signature})")
+    _log.info(f"\nbrackets ({results['test'].signature})")
     f1, complete = ([getattr(results[name].totals, figure) for name in gold] for figure in ("f1", "complete_match"))
-    _print_table([("F1", f1), ("complete match", complete)], say)
+    _print_table([("F1", f1), ("complete match", complete)])
     for parses in parser.parse([words_of(tree) for tree in gold["novel"][:3]]):
-        say(f"  {parses[0]}\n")
+        _log.info(f"  {parses[0]}\n")
     tree, picture = gold["test"][0], out / "tree.html"
     ((parse, *_),) = parser.parse([words_of(tree)])
     pages.draw_tree(parse.tree, picture, other=tree)
-    say(f"picture of a tree: {picture}")
-    _print_end(began, " ".join(words_of(tree)), f"transduce parse --tokenised {out}", say)
+    _log.info(f"picture of a tree: {picture}")
+    _print_end(began, " ".join(words_of(tree)), f"transduce parse --tokenised {out}")
     return results
 
 
-def _train(recipe: Values, what: str, out: Path, minutes: float, options: TrainOptions, say: Say) -> None:
+def _train(recipe: Values, what: str, out: Path, minutes: float, options: TrainOptions) -> None:
     """Trains a demo's recipe for some minutes."""
-    say(f"training for {minutes:g} minutes on 40,000 embedded {what}, into {out}")
-    run_training(from_values(recipe, [f"training.minutes={minutes}"], place="the demo"), out, options, say)
+    _log.info(f"training for {minutes:g} minutes on 40,000 embedded {what}, into {out}")
+    run_training(from_values(recipe, [f"training.minutes={minutes}"], place="the demo"), out, options)
 
 
 def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -> dict[str, Score]:
@@ -135,15 +136,15 @@ def _gold_trees(name: str) -> list[Tree]:
     return list(read_treebank(EmbeddedTrees.model_validate({"embedded_trees": name})))
 
 
-def _print_table(rows: Iterable[tuple[str, Sequence[float]]], say: Say) -> None:
+def _print_table(rows: Iterable[tuple[str, Sequence[float]]]) -> None:
     """Prints a figure of each test set in each row."""
-    say(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
+    _log.info(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
     for name, figures in rows:
-        say(f"{name:24}{''.join(f'{figure:14.2f}' for figure in figures)}")
-    say("")
+        _log.info(f"{name:24}{''.join(f'{figure:14.2f}' for figure in figures)}")
+    _log.info("")
 
 
-def _print_end(began: float, sentence: str, command: str, say: Say) -> None:
+def _print_end(began: float, sentence: str, command: str) -> None:
     """Prints how long the demo took, and a command that uses its model."""
-    say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
-    say(f'\n    echo "{sentence}" | {command}\n')
+    _log.info(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
+    _log.info(f'\n    echo "{sentence}" | {command}\n')

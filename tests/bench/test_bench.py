@@ -51,7 +51,7 @@ def test_training_counts_the_tokens_of_the_steps_after_the_warm_up(tmp_path, mon
 
     monkeypatch.setattr(Planner, "steps", recorded_steps)
     monkeypatch.setattr(StepTimer, "seconds", lambda timer: [1.0] * (len(timer._marks) - 1))
-    report = bench_training(recipe, "tiny", CPU, 2, lambda line: None)
+    report = bench_training(recipe, "tiny", CPU, 2)
     assert report.keys() == KEYS
     assert report["tokens_per_second"] == sum(tokens[3:5]) / 2
     assert report["milliseconds"]["step"] == 1000
@@ -59,11 +59,11 @@ def test_training_counts_the_tokens_of_the_steps_after_the_warm_up(tmp_path, mon
     assert report["share_of_peak"] > 0
     assert report["settings"]["what"] == "tiny"
     assert report["settings"]["details"]["vocabulary"] < 300
-    larger = bench_training(recipe, "tiny", CPU, 2, lambda line: None, 300)
+    larger = bench_training(recipe, "tiny", CPU, 2, 300)
     assert larger["settings"]["details"]["vocabulary"] == 300
     assert larger["share_of_peak"] * larger["matrix_rate"] > report["share_of_peak"] * report["matrix_rate"]
     with pytest.raises(ValueError, match=r"--vocabulary 9: the text has \d+ subwords; ask for as many or more"):
-        bench_training(recipe, "tiny", CPU, 2, lambda line: None, 9)
+        bench_training(recipe, "tiny", CPU, 2, 9)
 
 
 def test_translating_counts_the_tokens_of_the_translations(trained):

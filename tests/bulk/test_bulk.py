@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from log_records import logged_lines
 from micro_run import WORDS, Moment, forked
 from transduce.bulk import translate_shards
 from transduce.bulk.job import ShardTranslator, TranslationJob, int8_bits, translate_locally
@@ -80,8 +81,8 @@ class RecordingEngine:
 
 def bulk(job, text, out, engine=translate_locally, shard_lines=5, prefix=None):
     """Translates in bulk and returns the messages."""
-    messages = []
-    translate_texts(job, cut_texts(text, out, prefix, shard_lines), out, engine, messages.append)
+    with logged_lines() as messages:
+        translate_texts(job, cut_texts(text, out, prefix, shard_lines), out, engine)
     return messages
 
 
@@ -413,8 +414,8 @@ def engine_of(translator):
     return lambda job, shards: ((shard, translator.translate(shard)) for shard in shards)
 
 
-def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):
-    worker, messages = ShardTranslator(job), []
+def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path, log_lines):
+    worker = ShardTranslator(job)
     translator, lines = worker.translator, read_lines(str(text))
     translator.max_line_tokens = 8
     long = [place for place, tokens in enumerate(translator.source.encode(lines)) if len(tokens) > 8]
@@ -423,16 +424,14 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
     expected = "".join(f"{best[0].text}\n" for best in translator.translate_lines(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
         with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
-            translate_texts(
-                job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker), messages.append
-            )
+            translate_texts(job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker))
         assert (tmp_path / "out").read_text() == expected
-        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in messages]
+        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in log_lines]
         assert [int(number) - 1 for [number] in filter(None, named)] == long
-        messages.clear()
+        log_lines.clear()
 
 
-def test_a_line_of_megabytes_is_named_and_no_shard_is_lost(job, text, translation, tmp_path, monkeypatch):
+def test_a_line_of_megabytes_is_named_and_no_shard_is_lost(job, text, translation, tmp_path, monkeypatch, log_lines):
     """The tokeniser aborted the process; of a line of more than MAX_LINE_BYTES only the beginning is in memory."""
     monkeypatch.setattr("transduce.bulk.shards.MAX_LINE_BYTES", 1_000_001)
     lines = text.read_bytes().split(b"\n")
@@ -444,15 +443,14 @@ def test_a_line_of_megabytes_is_named_and_no_shard_is_lost(job, text, translatio
     assert cut.checksums["text"] == hashlib.sha256(long.read_bytes()).hexdigest()
     assert sum(shard.source.size for shard in cut.shards) == long.stat().st_size
     assert max(map(len, cut.shards[1].source.read())) < 1_000_002
-    messages = []
     with pytest.raises(RuntimeError, match=r"^3 lines could not be translated and are empty in the output"):
-        translate_texts(job, [cut], out, translate_locally, messages.append)
+        translate_texts(job, [cut], out, translate_locally)
     expected = translation.split("\n")
     for place in (6, 8, 16):
         expected.insert(place, "")
     assert out.read_text().split("\n") == expected
     numbers = [
-        re.findall(r"long\.en: line (\d+) has over [\d,]+ characters, hence too many", line) for line in messages
+        re.findall(r"long\.en: line (\d+) has over [\d,]+ characters, hence too many", line) for line in log_lines
     ]
     assert [int(number) for [number] in filter(None, numbers)] == [7, 9, 17]
 
@@ -596,7 +594,7 @@ def test_time_left_is_reported_from_the_second_shard_on(job, text, tmp_path, mon
     ]
 
 
-def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, tmp_path, monkeypatch):
+def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, tmp_path, monkeypatch, log_lines):
     explain, longest = Translator.explain, max(map(len, read_lines(str(text))))
 
     def short(self, source, *rest):
@@ -605,12 +603,10 @@ def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, 
         return explain(self, source, *rest)
 
     monkeypatch.setattr(Translator, "explain", short)
-    messages, aligned = [], job._replace(output_format=OutputFormat(alignments=True))
+    aligned = job._replace(output_format=OutputFormat(alignments=True))
     with pytest.raises(RuntimeError, match="lines could not be translated"):
-        translate_texts(
-            aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally, messages.append
-        )
-    assert any("is too long to be aligned" in line for line in messages)
+        translate_texts(aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally)
+    assert any("is too long to be aligned" in line for line in log_lines)
     lines = (tmp_path / "out").read_text().split("\n")
     assert 0 < sum(line == "\t" for line in lines) < sum(line.count("\t") for line in lines)
 

@@ -53,11 +53,11 @@ def actors():
 
 
 @pytest.mark.filterwarnings("ignore")  # whatever Ray's own imports warn of
-def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, text, tmp_path):
-    messages, killed, out = [], [], tmp_path / "out"
+def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, text, tmp_path, log_lines):
+    killed, out = [], tmp_path / "out"
 
     def engine(job, shards):
-        for result in translate_on_ray(job, shards, actors=2, say=messages.append):
+        for result in translate_on_ray(job, shards, actors=2):
             if not killed:
                 assert reachable_addresses(os.getpid()) == []
                 killed.extend(actors())
@@ -67,10 +67,10 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        translate_texts(job, cut_texts(text, out, None, 50), out, engine, messages.append)
+        translate_texts(job, cut_texts(text, out, None, 50), out, engine)
     assert len(killed) == 2
-    assert any("done at attempt 2; before, the actor died" in line for line in messages), messages
-    assert "actors: 2, threads each: 1" in messages
+    assert any("done at attempt 2; before, the actor died" in line for line in log_lines), log_lines
+    assert "actors: 2, threads each: 1" in log_lines
     assert out.read_text() == forked("translate", fluent, text, "--beam=2").out
     assert printed.getvalue() == ""
     assert not sys.modules["ray"].is_initialized()
@@ -84,7 +84,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
     texts = cut_texts(changing, tmp_path / "out", None, 100)
     changing.write_bytes(text.read_bytes()[:-9] + b"changed.\n")
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
-        list(translate_on_ray(job, texts[0].shards[-1:], actors=None, say=lambda line: None))
+        list(translate_on_ray(job, texts[0].shards[-1:], actors=None))
     assert not sys.modules["ray"].is_initialized()
 
 
@@ -92,7 +92,7 @@ def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     [whole] = cut_texts(text, tmp_path / "out", None, 100)
     with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
-        next(translate_on_ray(job, whole.shards, actors=None, say=print))
+        next(translate_on_ray(job, whole.shards, actors=None))
 
 
 def test_a_cluster_that_would_listen_to_other_machines_is_refused(job, text, tmp_path, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_cluster_that_would_listen_to_other_machines_is_refused(job, text, tmp
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", raising=False)
     [whole] = cut_texts(text, tmp_path / "out", None, 100)
     with pytest.raises(ValueError, match="RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before the import, or RAY_ADDRESS"):
-        next(translate_on_ray(job, whole.shards, actors=None, say=print))
+        next(translate_on_ray(job, whole.shards, actors=None))
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ, "the next call would begin"
 
 
@@ -115,7 +115,7 @@ def test_the_cluster_of_the_program_is_left_alone(job, text, tmp_path, monkeypat
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     [whole] = cut_texts(text, tmp_path / "out", None, 100)
     with pytest.raises(ValueError, match=r"connected to Ray already: call ray.shutdown\(\) before"):
-        next(translate_on_ray(job, whole.shards, actors=None, say=print))
+        next(translate_on_ray(job, whole.shards, actors=None))
     assert shutdowns == []
 
 

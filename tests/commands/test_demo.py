@@ -1,11 +1,13 @@
 """The demo on two hundred pairs for half a second."""
 
 import itertools
+import logging
 import re
 import shlex
 
 import pytest
 
+from log_records import logged_lines
 from transduce.commands import main
 from transduce.demo import TRANSLATING, demo_translation
 from transduce.embedded import splits
@@ -32,8 +34,9 @@ def split(monkeypatch):
 
 
 def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, split, monkeypatch, capsys):
-    out, printed = tmp_path / "demo", []
-    results = demo_translation(out, 0.01, TrainOptions("cpu"), printed.append)
+    out = tmp_path / "demo"
+    with logged_lines() as printed:
+        results = demo_translation(out, 0.01, TrainOptions("cpu"))
     text = "\n".join(printed)
 
     translator, training = Translator.load(out), split("train")
@@ -77,22 +80,24 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
     assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
 
 
-def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch):
+def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch, log_lines):
     """The number is a constant, because it is printed before the corpus is made."""
     monkeypatch.setattr("transduce.demo.run_training", lambda *arguments: 1 / 0)
-    printed = []
     with pytest.raises(ZeroDivisionError):
-        demo_translation(tmp_path, 2.5, TrainOptions(), printed.append)
+        demo_translation(tmp_path, 2.5, TrainOptions())
     pairs = f"{splits.SPLITS['train']:,} embedded sentence pairs"
-    assert printed == [f"training for 2.5 minutes on {pairs}, into {tmp_path}"]
+    assert log_lines == [f"training for 2.5 minutes on {pairs}, into {tmp_path}"]
 
 
 def test_the_command_passes_its_options_on(tmp_path, monkeypatch, capsys):
     passed = []
-    monkeypatch.setattr("transduce.demo.demo_translation", lambda *arguments: passed.extend(arguments))
+
+    def demo(*arguments):
+        passed.extend(arguments)
+        logging.getLogger("transduce").info("a line")
+
+    monkeypatch.setattr("transduce.demo.demo_translation", demo)
     with pytest.raises(SystemExit) as leaving:
         main(["demo", "--minutes", "0.5", "--out", str(tmp_path), "--device", "cpu", "--threads", "1"])
-    *options, say = passed
-    assert (leaving.value.code, options) == (0, [tmp_path, 0.5, TrainOptions("cpu", 1)])
-    say("a line")
+    assert (leaving.value.code, passed) == (0, [tmp_path, 0.5, TrainOptions("cpu", 1)])
     assert capsys.readouterr().out == "a line\n"

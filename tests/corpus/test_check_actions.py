@@ -28,24 +28,21 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "train.tsv") 
     return Tsv(tsv=str(path))
 
 
-def prepared(folder: Path, data: DataSpec, lines: list[str] | None = None) -> PreparedCorpus:
-    return prepare(data, SUBWORDS, folder / "store", threads=1, say=(lines if lines is not None else []).append)
+def prepared(folder: Path, data: DataSpec) -> PreparedCorpus:
+    return prepare(data, SUBWORDS, folder / "store", threads=1)
 
 
 def sources(store: PreparedCorpus) -> list[str]:
     return [store.source.decode([store.train.sentence("source", n).tolist()])[0] for n in range(len(store.train))]
 
 
-def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path):
+def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path, log_lines):
     pairs = [*CLEAN[:50], CLEAN[3], ("Qqqq qqqq.", "Qqqq qqqq."), *CLEAN[50:], ("In 1984.", "In 1985.")]
-    lines: list[str] = []
     checks = {"duplicate": "drop", "copied": "drop", "numbers": "drop"}
-    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), checks=checks), lines)
+    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), checks=checks))
     assert sources(store) == [source for source, _ in CLEAN]
-    clean = prepared(tmp_path / "clean", DataSpec(train=(corpus(tmp_path, CLEAN, "clean.tsv"),)))
-    assert store.source.as_json() == clean.source.as_json()
-    assert lines[0] == "checking the corpus"
-    assert lines[-4:] == [
+    assert log_lines[0] == "checking the corpus"
+    assert log_lines[-4:] == [
         "150 of 153 pairs kept",
         "1 dropped by `checks`, with a target equal to its source: train.tsv:52",
         "1 dropped by `checks`, that repeat an earlier pair: train.tsv:51",
@@ -53,6 +50,8 @@ def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path):
     ]
     assert open_store(tmp_path / "store").report == store.report
     assert store.report.counts()[1] == "1 dropped by `checks`, with a target equal to its source"
+    clean = prepared(tmp_path / "clean", DataSpec(train=(corpus(tmp_path, CLEAN, "clean.tsv"),)))
+    assert store.source.as_json() == clean.source.as_json()
 
 
 def test_a_pair_that_repeats_a_dropped_one_is_kept_in_its_place(tmp_path):
@@ -69,10 +68,10 @@ def test_a_pair_that_repeats_a_dropped_one_is_kept_in_its_place(tmp_path):
     assert _dropped(inspection, firsts) == {n: check for check, (n,) in numbers.items() if n > 1}
 
 
-def test_without_checks_nothing_is_said_and_nothing_dropped(tmp_path):
-    pairs, lines = [*CLEAN, CLEAN[3]], []
-    assert len(prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),)), lines).train) == 151
-    assert "checking the corpus" not in lines
+def test_without_checks_nothing_is_said_and_nothing_dropped(tmp_path, log_lines):
+    pairs = [*CLEAN, CLEAN[3]]
+    assert len(prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),))).train) == 151
+    assert "checking the corpus" not in log_lines
 
 
 def test_refuse_names_the_lines_and_what_to_do(tmp_path):
@@ -190,21 +189,21 @@ def test_an_unknown_check_and_checks_of_trees_are_refused(tmp_path):
         DataSpec.model_validate({"train": {"embedded_trees": "train"}, "checks": {"copied": "drop"}})
 
 
-def test_a_store_in_use_stays_where_held_out_sets_have_changed(tmp_path):
+def test_a_store_in_use_stays_where_held_out_sets_have_changed(tmp_path, log_lines):
     """A run goes on with its training pairs, which depend on the sets that it began with."""
 
     def made(*, in_use: bool) -> PreparedCorpus:
         data = DataSpec(train=(train,), test={"news": Tsv(tsv=str(tmp_path / "news.tsv"))}, checks={"overlap": "drop"})
-        return prepare(data, SUBWORDS, tmp_path / "store", threads=1, say=lines.append, in_use=in_use)
+        return prepare(data, SUBWORDS, tmp_path / "store", threads=1, in_use=in_use)
 
-    train, lines = corpus(tmp_path, CLEAN), []
+    train = corpus(tmp_path, CLEAN)
     corpus(tmp_path, CLEAN[:20], "news.tsv")
     first = made(in_use=False)
     assert len(first.train) == 130
     corpus(tmp_path, CLEAN[:30], "news.tsv")
     again = made(in_use=True)
     assert (again.fingerprint, len(again.train)) == (first.fingerprint, 130)
-    assert lines[-1].startswith("validation or test sets have changed")
+    assert log_lines[-1].startswith("validation or test sets have changed")
     (tmp_path / "news.tsv").unlink()
     assert made(in_use=True).fingerprint == first.fingerprint
     assert len(made(in_use=False).train) == 150
@@ -240,7 +239,7 @@ def test_a_vocabulary_does_not_grow_by_dropped_pairs(tmp_path):
         data = DataSpec(train=(corpus(tmp_path, pairs, f"{name}.tsv"),), checks={"copied": "drop"})
         existing, growth = (base.source, base.target), 30
         folder = tmp_path / name
-        store = prepare(data, SUBWORDS, folder, threads=1, say=[].append, existing_subwords=existing, growth=growth)
+        store = prepare(data, SUBWORDS, folder, threads=1, existing_subwords=existing, growth=growth)
         return store.source.as_json()
 
     copies = [("Qqxzqq qqxzqq.", "Qqxzqq qqxzqq.")] * 60

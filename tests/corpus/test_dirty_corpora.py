@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepared(folder: Path, spec: Tsv | Files | Tmx, **settings: float) -> PreparedCorpus:
     data = DataSpec(train=(spec,), **settings)
-    return prepare(data, Bpe(size=270), folder / "store", threads=1, say=lambda line: None)
+    return prepare(data, Bpe(size=270), folder / "store", threads=1)
 
 
 def tsv(folder: Path, content: bytes) -> Tsv:

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from log_records import logged_lines
 from transduce.corpus.data import DataSpec
 from transduce.corpus.mixture import with_temperature
 from transduce.corpus.planner import Planner
@@ -59,8 +60,9 @@ def data_of(folder):
 @pytest.fixture
 def store_of(folder):
     def store(data, spec=None, **options):
-        lines = []
-        return prepare(data, spec or Bpe(size=280), folder / "store", threads=1, say=lines.append, **options), lines
+        with logged_lines() as lines:
+            prepared = prepare(data, spec or Bpe(size=280), folder / "store", threads=1, **options)
+        return prepared, lines
 
     return store
 

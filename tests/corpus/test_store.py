@@ -30,10 +30,6 @@ PAIRS = [
 SPECS: list[Bpe | WordPiece] = [Bpe(size=290), Bpe(size=300, shared=False), WordPiece(size=540)]
 
 
-def silent(line: str) -> None:
-    pass
-
-
 def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "pairs") -> Tsv:
     path = folder / name
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
@@ -41,7 +37,7 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "pairs") -> T
 
 
 def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0]) -> PreparedCorpus:
-    return prepare(data, subwords, folder / "store", threads=1, say=silent)
+    return prepare(data, subwords, folder / "store", threads=1)
 
 
 def size_of(path: Path) -> int:
@@ -248,13 +244,15 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+def test_an_interrupted_preparation_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, log_lines
+) -> None:
     monkeypatch.setattr(encoding, "BATCH", 3)
     monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
     monkeypatch.setattr(encoding, "PAIRS_PER_PROCESS", 5)  # one process encodes what is left for the last two starts
     first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
     data = DataSpec(train=(first, second))
-    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
+    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1)
     written, batches = encoding._append_batch, 0
 
     def stopped(*arguments: Any) -> Any:
@@ -266,14 +264,14 @@ def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(encoding, "_append_batch", stopped)
     monkeypatch.setattr(Subwords, "learn", Mock(wraps=Subwords.learn))
-    messages: list[str] = []
+    log_lines.clear()
     for _ in range(20):
         try:
-            made = prepare(data, SPECS[0], tmp_path / "store", threads=threads, say=messages.append)
+            made = prepare(data, SPECS[0], tmp_path / "store", threads=threads)
             break
         except StoppedError:
             assert not (tmp_path / "store" / "store.json").exists()
-    resumptions = [line for line in messages if "resuming" in line]
+    resumptions = [line for line in log_lines if "resuming" in line]
     assert len(resumptions) > 2
     assert resumptions[0] == "resuming after 6 pairs"
     assert Subwords.learn.call_count == 1  # type: ignore[attr-defined]
@@ -302,9 +300,9 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
     other = data.model_copy(update={"longest": 7})
     with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun with it"):
-        prepare(other, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
+        prepare(other, SPECS[0], tmp_path / "store", threads=1, in_use=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
-    assert prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True).directory
+    assert prepare(data, SPECS[0], tmp_path / "store", threads=1, in_use=True).directory
 
 
 def test_the_files_that_have_changed_are_named(tmp_path: Path) -> None:
@@ -313,7 +311,7 @@ def test_the_files_that_have_changed_are_named(tmp_path: Path) -> None:
     with (tmp_path / "other").open("a") as file:
         file.write("more\ttext\n")
     with pytest.raises(ValueError, match=r"the training data \(\S+other\) has changed since"):
-        prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
+        prepare(data, SPECS[0], tmp_path / "store", threads=1, in_use=True)
 
 
 @pytest.mark.parametrize("damage", ["short", "lost", "subwords", "state"])
@@ -323,7 +321,7 @@ def test_a_damaged_interrupted_preparation_starts_again(
     monkeypatch.setattr(encoding, "BATCH", 3)
     monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
-    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
+    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1)
     written = encoding._append_batch
     with monkeypatch.context() as patched:
         patched.setattr(encoding, "_append_batch", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
@@ -372,13 +370,12 @@ def test_a_path_need_not_be_normalised(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(prepared(tmp_path, DataSpec(train=(Tsv(tsv="././pairs"),))).train) == len(PAIRS)
 
 
-def test_a_corpus_without_a_kept_pair_gives_a_warning(tmp_path: Path) -> None:
+def test_a_corpus_without_a_kept_pair_gives_a_warning(tmp_path: Path, log_lines) -> None:
     (tmp_path / "empty").write_text("")
     entries = (corpus(tmp_path, PAIRS), Tsv(tsv=str(tmp_path / "empty")))
-    messages: list[str] = []
-    made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1, say=messages.append)
+    made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1)
     assert [part.pairs for part in made.train.parts] == [len(made.train), 0]
-    assert "warning: empty: no pair is kept; the training does not use this corpus" in messages
+    assert "warning: empty: no pair is kept; the training does not use this corpus" in log_lines
 
 
 def test_a_store_with_a_wrong_number_of_pairs_is_refused(tmp_path: Path) -> None:
@@ -469,12 +466,11 @@ def test_a_store_that_was_changed_unnoticed_is_refused_when_it_is_read(
         store.padded("source" if "source" in name else "target", np.arange(5), 20)
 
 
-def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_lines) -> None:
     monkeypatch.setattr(encoding, "BATCH", 4)
     monkeypatch.setattr(encoding, "PROGRESS_SECONDS", 0.0)
-    messages: list[str] = []
-    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=messages.append)
-    assert [line.partition(" pairs,")[0] for line in messages if " a second" in line] == [
+    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1)
+    assert [line.partition(" pairs,")[0] for line in log_lines if " a second" in line] == [
         f"{done} of 16" for done in (4, 8, 12, 16)
     ]
 
@@ -517,7 +513,7 @@ def test_preparing_sets_threads_only_where_the_environment_does_not(
 ) -> None:
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=2, say=silent)
+    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=2)
     assert os.environ["RAYON_NUM_THREADS"] == "3"
     assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
@@ -525,7 +521,7 @@ def test_preparing_sets_threads_only_where_the_environment_does_not(
 def test_subword_dropout_encodes_every_epoch_anew(tmp_path: Path) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     made = prepared(tmp_path, data, Bpe(size=290, dropout=0.4))
-    plain = prepare(data, Bpe(size=290), tmp_path / "plain", threads=1, say=silent)
+    plain = prepare(data, Bpe(size=290), tmp_path / "plain", threads=1)
     store = made.train
 
     def sentences(seed: int, epoch: int) -> list[list[int]]:

@@ -66,15 +66,15 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
     data = validated(DataSpec, named, place="r")
     assert data.train == (memory(tmp_path / "a.tmx"),)
     store = tmp_path / "store"
-    made = prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None)
+    made = prepare(data, Bpe(size=300), store, threads=1)
     assert (made.report.read, made.report.kept) == (3, 2)
     assert made.report.places[Fault.EMPTY] == ["a.tmx:3"]
     other = data.model_copy(update={"train": (data.train[0].model_copy(update={"languages": ("en", "fr")}),)})
     with pytest.raises(ValueError, match="has changed since"):
-        prepare(other, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+        prepare(other, Bpe(size=300), store, threads=1, in_use=True)
     memory(tmp_path / "a.tmx", UNITS.replace("Good day", "Good bye"))
     with pytest.raises(ValueError, match="has changed since"):
-        prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+        prepare(data, Bpe(size=300), store, threads=1, in_use=True)
 
 
 def test_languages_that_are_not_those_of_the_recipe_are_refused(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_table_of_the_hub(hub, config):
 
 def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
     data = DataSpec(train=(Hub(hub="wmt/wmt14"),), source_language="en", target_language="de")
-    made = prepare(data, Bpe(size=300), tmp_path, threads=1, say=lambda _: None)
+    made = prepare(data, Bpe(size=300), tmp_path, threads=1)
     assert (made.report.read, made.report.kept) == (3, 2)
     assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
 
@@ -254,7 +254,7 @@ def test_wordpiece_of_another_model_has_no_merges_to_drop(tmp_path):
     subwords = Subwords.learn(["a man", "two men"] * 9, WordPiece(size=600))
     data = DataSpec(train=(Hub(hub="x/y"),), source_language="en", target_language="de")
     with pytest.raises(ValueError, match=r"the subwords of --from are WordPiece, .* set subwords\.dropout: 0"):
-        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, existing_subwords=(subwords, subwords))
+        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, existing_subwords=(subwords, subwords))
 
 
 def test_columns_that_are_not_text_are_refused(monkeypatch):
@@ -283,11 +283,11 @@ def test_a_changed_folder_of_tables_is_noticed(hub, tmp_path):
     (tmp_path / "recipe.yaml").write_text(content, "utf-8")
     data = load(tmp_path / "recipe.yaml").data
     assert data.train == (Hub(hub=str(folder), languages=("en", "de")),)
-    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None)
-    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, in_use=True)
     (folder / "train.jsonl").write_text("{} \n", "utf-8")
     with pytest.raises(ValueError, match="has changed since"):
-        prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
+        prepare(data, Bpe(size=300), tmp_path / "store", threads=1, in_use=True)
 
 
 def test_a_corpus_of_the_hub_names_the_missing_package(monkeypatch):

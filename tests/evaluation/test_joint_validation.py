@@ -46,9 +46,8 @@ def test_a_fault_names_its_corpus():
         joint().check(None)
 
 
-def test_the_log_has_each_direction_beside_the_mean(tmp_path):
-    lines = []
-    log = MetricsLog(tmp_path, lines.append, None)
+def test_the_log_has_each_direction_beside_the_mean(tmp_path, log_lines):
+    log = MetricsLog(tmp_path, None)
     log.log_validation(6, 60.0, joint()(None), joint().corpus, 3.0)
     log.close()
     record = json.loads((tmp_path / "metrics.jsonl").read_text())
@@ -60,8 +59,8 @@ def test_the_log_has_each_direction_beside_the_mean(tmp_path):
         "validation_loss.en-de": 2.0,
         "validation_loss.en-zh": 4.0,
     }
-    assert lines[0] == "validation after step 6, mean of 2: loss 3.000  perplexity 54.60  accuracy 37.5%  BLEU 20.00  (after 1.0 min, took 3.0 s)"  # fmt: skip  # noqa: E501
-    assert lines[1] == "  en-de: loss 2.000  perplexity 20.09  accuracy 50.0%  BLEU 30.00"
+    assert log_lines[0] == "validation after step 6, mean of 2: loss 3.000  perplexity 54.60  accuracy 37.5%  BLEU 20.00  (after 1.0 min, took 3.0 s)"  # fmt: skip  # noqa: E501
+    assert log_lines[1] == "  en-de: loss 2.000  perplexity 20.09  accuracy 50.0%  BLEU 30.00"
 
 
 def test_validations_are_named_by_direction_and_tag_and_numbered_where_equal():

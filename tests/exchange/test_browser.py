@@ -199,7 +199,7 @@ def benchmark(monkeypatch):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm, which fetches onnxruntime-web, is not installed")
 def test_chromium_translates_as_the_model_does_and_asks_for_nothing_foreign(fluent, benchmark, tmp_path):
-    export(fluent, "browser", tmp_path / "page", "float32", 0, print)
+    export(fluent, "browser", tmp_path / "page", "float32", 0)
     translator = Translator.load(fluent)
     lines = ["ant bee cat", "owl pig", "", "newt </s> ⟨/s⟩ kite 👩‍👩‍👧", "jay lark gnu mole fox eel hen"]
     with benchmark.served(tmp_path / "page") as (address, _), benchmark.chromium() as page:

@@ -82,7 +82,7 @@ def test_prefixes_are_kept_and_scored(run, text, tmp_path, command):
 
 def test_a_translation_does_not_depend_on_its_companions(tmp_path):
     folder = tmp_path / "out"
-    export(write_random_model(tmp_path / "run", spec_of(SEPARATE)), "ctranslate2", folder, "float32", 0, print)
+    export(write_random_model(tmp_path / "run", spec_of(SEPARATE)), "ctranslate2", folder, "float32", 0)
     translator = load_ctranslate2(folder)
     method = SearchMethod(Decoding(beam=2, extra_length=3), greedy=True)
     lines = ["cat", "a dog and a bird sing", "the mat"]  # random weights hardly ever end a sentence
@@ -181,7 +181,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "other-engines.md"
 
 
 def test_the_program_of_the_guide_translates_as_the_model_does(run, text, tmp_path, monkeypatch, capsys):
-    export(run, "ctranslate2", tmp_path / "exported" / "ctranslate2", "float32", 0, lambda line: None)
+    export(run, "ctranslate2", tmp_path / "exported" / "ctranslate2", "float32", 0)
     monkeypatch.chdir(tmp_path)
     (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     namespace: dict = {}

@@ -88,7 +88,7 @@ def test_options_that_an_engine_lacks_are_refused_by_name(target, message, tmp_p
         pytest.skip("CTranslate2 represents it")
     directory = write_random_model(tmp_path / "run", spec_of({**REFUSED, **REFUSED_BY_HUGGING_FACE}[message]))
     with pytest.raises(ValueError, match=re.escape(message)):
-        export(directory, target, tmp_path / "out", "float32", 0, print)
+        export(directory, target, tmp_path / "out", "float32", 0)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -106,7 +106,7 @@ REFUSED_BY_MARIAN = {
 def test_architectures_that_are_not_marians_are_refused(message, tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of(REFUSED_BY_MARIAN[message]))
     with pytest.raises(ValueError, match=re.escape(message)):
-        export(directory, "marian", tmp_path / "out", "float32", 0, print)
+        export(directory, "marian", tmp_path / "out", "float32", 0)
 
 
 @pytest.mark.parametrize("change", [{}, SEPARATE, {"readout": {"kind": "separate"}, "mixer": {"bias": True}}])
@@ -151,7 +151,7 @@ def test_the_command_writes_the_comparison(target, fluent, tmp_path, command):
 @pytest.mark.parametrize("target", ["ctranslate2", "hugging-face", "onnx"])
 def test_a_model_that_would_rather_end_writes_the_same_elsewhere(target, tmp_path):
     run, texts = write_random_model(tmp_path / "run", spec_of(), end=10.0), ["cat", "a dog and a bird sing"]
-    export(run, target, tmp_path / "out", "float32", 0, print)
+    export(run, target, tmp_path / "out", "float32", 0)
     parity = json.loads((tmp_path / "out" / "parity.json").read_text())
     assert parity["text_differences"] == []
     translated = FORMATS[target].open_engine(tmp_path / "out", Model.read(run), ()).translate(texts, [9, 9])
@@ -190,7 +190,7 @@ def test_an_export_replaces_nothing(fluent, tmp_path, command):
 def test_int8_weights_are_small_and_close(fluent, tmp_path):
     sizes = {}
     for precision in ("float32", "int8"):
-        parity = export(fluent, "ctranslate2", tmp_path / precision, precision, 7, lambda line: None)
+        parity = export(fluent, "ctranslate2", tmp_path / precision, precision, 7)
         sizes[precision] = (tmp_path / precision / "model.bin").stat().st_size
     assert 1e-3 < parity.greatest < 1
     assert sizes["int8"] < sizes["float32"]
@@ -199,7 +199,7 @@ def test_int8_weights_are_small_and_close(fluent, tmp_path):
 @pytest.mark.slow
 def test_the_example_of_the_card_runs_without_this_package(tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of(SEPARATE))
-    export(directory, "hugging-face", tmp_path / "out", "float32", 0, lambda line: None)
+    export(directory, "hugging-face", tmp_path / "out", "float32", 0)
     (example,) = re.findall(r"```python\n(.*?)```", (tmp_path / "out" / "README.md").read_text(), re.DOTALL)
     script = "import sys\nsys.modules['transduce'] = None\n" + example
     ended = subprocess.run(
@@ -229,7 +229,7 @@ def test_positions_that_hugging_face_does_not_save_again_are_named_on_the_card(c
     from transformers import AutoModelForSeq2SeqLM
 
     directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
-    export(directory, "hugging-face", tmp_path / "out", "float32", 0, lambda line: None)
+    export(directory, "hugging-face", tmp_path / "out", "float32", 0)
     assert "leaves out the table of positions" in (tmp_path / "out" / "README.md").read_text("utf-8")
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "saved")
     names = [load_file(tmp_path / folder / "model.safetensors").keys() for folder in ("out", "saved")]
@@ -253,7 +253,7 @@ def tokenizers_of_both(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("tokenizer")
     directory = write_random_model(folder / "run", spec_of())
-    export(directory, "hugging-face", folder / "out", "float32", 0, lambda line: None)
+    export(directory, "hugging-face", folder / "out", "float32", 0)
     return Model.read(directory).source, AutoTokenizer.from_pretrained(folder / "out")
 
 

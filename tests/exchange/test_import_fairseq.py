@@ -32,7 +32,7 @@ TARGETS = [GERMAN[9], "der", f"{GERMAN[100]} {GERMAN[2]}", "Kauz mag Käfer ½"]
 
 
 def import_quietly(folder: Path, out: Path, **languages: str) -> Model:
-    import_model(folder, out, say=lambda line: None, **languages)
+    import_model(folder, out, **languages)
     return Model.read(out)
 
 

@@ -79,7 +79,7 @@ def test_log_probabilities_are_those_of_transformers(
 ) -> None:
     foreign = write_opus_mt(tmp_path / "opus", kind=kind, separate=separate, **changes)
     tokenizer = MarianTokenizer.from_pretrained(tmp_path / "opus")
-    config = import_model(tmp_path / "opus", tmp_path / "run", say=lambda line: None)
+    config = import_model(tmp_path / "opus", tmp_path / "run")
     model = Model.read(tmp_path / "run")
     assert model.config == config
     assert verify(tmp_path / "run") == []
@@ -95,7 +95,7 @@ def opus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Returns the folder of a model of OPUS-MT's shape, and the run that it was imported as."""
     folder = tmp_path_factory.mktemp("imported")
     write_opus_mt(folder / "opus", kind="bpe")
-    import_model(folder / "opus", folder / "run", say=lambda line: None)
+    import_model(folder / "opus", folder / "run")
     return folder / "opus", folder / "run"
 
 
@@ -172,7 +172,7 @@ def test_the_run_translates_scores_draws_and_is_an_ensemble(opus: tuple[Path, Pa
 
 def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    export(opus[1], "ctranslate2", tmp_path / "exported", "float32", 3, lambda line: None)
+    export(opus[1], "ctranslate2", tmp_path / "exported", "float32", 3)
     parity = json.loads((tmp_path / "exported" / "parity.json").read_text("utf-8"))
     assert parity["greatest_difference"] < 1e-4
     assert parity["tokens"] > 100
@@ -181,8 +181,8 @@ def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Pa
 @pytest.mark.parametrize("separate", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_export_back_has_the_original_tensors(tmp_path: Path, separate: bool) -> None:
     foreign = write_opus_mt(tmp_path / "opus", separate=separate)
-    import_model(tmp_path / "opus", tmp_path / "run", say=lambda line: None)
-    export(tmp_path / "run", "hugging-face", tmp_path / "back", "float32", 3, lambda line: None)
+    import_model(tmp_path / "opus", tmp_path / "run")
+    export(tmp_path / "run", "hugging-face", tmp_path / "back", "float32", 3)
     model, back = Model.read(tmp_path / "run"), MarianMTModel.from_pretrained(tmp_path / "back").state_dict()
     rows = {}
     for side, name in ((model.source, "vocab.json"), (model.target, "target_vocab.json" if separate else "vocab.json")):
@@ -239,7 +239,7 @@ def test_what_cannot_be_represented_is_refused_by_name(
     fault = {"encoder_layers": "encoder.layers.", "vocab_size": "vocab.json", "num_beams": "beam"}
     fault |= {"d_model": "settings ask for|d_model", "decoder_start_token_id": "70000"}
     with pytest.raises(ValueError, match=fault.get(name, name)):
-        import_model(folder, tmp_path / "run", say=lambda line: None)
+        import_model(folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -266,9 +266,9 @@ def test_an_out_with_content_is_refused(opus: tuple[Path, Path], tmp_path: Path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes").write_text("mine")
     with pytest.raises(ValueError, match="is not empty"):
-        import_model(opus[0], tmp_path / "run", say=lambda line: None)
+        import_model(opus[0], tmp_path / "run")
     with pytest.raises(ValueError, match="holds no model that can be imported"):
-        import_model(tmp_path / "run", tmp_path / "other", say=lambda line: None)
+        import_model(tmp_path / "run", tmp_path / "other")
 
 
 @pytest.mark.parametrize("layout", ["halves", "odd", None])
@@ -291,7 +291,7 @@ def test_tables_of_positions_in_a_file_are_those_of_the_run(
         elif layout == "odd":
             tensors[name] = torch.randn(400, 24, generator=torch.Generator().manual_seed(number))
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=layout != "odd")
-    import_model(folder, tmp_path / "run", say=lambda line: None)
+    import_model(folder, tmp_path / "run")
     foreign.load_state_dict(tensors)
     tokenizer, model = MarianTokenizer.from_pretrained(folder), Model.read(tmp_path / "run")
     assert model.config.model.positions.kind == ("learned" if layout == "odd" else "sinusoidal")

@@ -90,7 +90,7 @@ def test_a_model_with_few_positions_is_exported(tmp_path):
     directory = write_random_model(tmp_path / "run", spec)
     assert Translator.load(directory).decoding == Decoding(beam=3, extra_length=5)
     for target in ("ctranslate2", "hugging-face", "onnx"):
-        parity = export(directory, target, tmp_path / target, "float32", 0, lambda line: None)
+        parity = export(directory, target, tmp_path / target, "float32", 0)
         assert parity.sentences >= 1
         assert parity.greatest < 3e-5
     settings = json.loads((tmp_path / "hugging-face" / "generation_config.json").read_text())
@@ -104,10 +104,10 @@ def test_two_exports_to_one_folder_exclude_each_other(tmp_path):
         exclusive_lock(tmp_path / ".out.exporting", "export"),
         pytest.raises(ValueError, match="another export is at work"),
     ):
-        export(directory, "ctranslate2", tmp_path / "out", "float32", 0, lambda line: None)
+        export(directory, "ctranslate2", tmp_path / "out", "float32", 0)
     # What the other export left is removed.
     (tmp_path / ".out.exporting" / "old").write_text("old")
-    export(directory, "ctranslate2", tmp_path / "out", "float32", 0, lambda line: None)
+    export(directory, "ctranslate2", tmp_path / "out", "float32", 0)
     assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
     assert not (tmp_path / "out" / "old").exists()
 
@@ -116,7 +116,7 @@ def test_a_link_to_an_empty_folder_is_filled(tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of())
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    export(directory, "ctranslate2", tmp_path / "link", "float32", 0, lambda line: None)
+    export(directory, "ctranslate2", tmp_path / "link", "float32", 0)
     assert (tmp_path / "real" / PARITY).exists()
 
 
@@ -134,12 +134,11 @@ def test_a_stopped_export_leaves_nothing(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
-def test_sentences_of_several_validation_corpora_are_compared(fluent, micro, tmp_path):
+def test_sentences_of_several_validation_corpora_are_compared(fluent, micro, tmp_path, log_lines):
     directory = write_random_model(tmp_path / "run", spec_of())
     corpus = {"source": str(micro / "validation.en"), "target": str(micro / "validation.de")}
     recipe = json.loads((fluent / "recipe.yaml").read_text())
     recipe["data"]["validation"] = [corpus, corpus]
     write_recipe(directory, json.dumps(recipe))
-    messages = []
-    export(directory, "ctranslate2", tmp_path / "out", "float32", 9, messages.append)
-    assert messages[1] == "comparing both engines on 9 sentences of the validation corpora, and on odd lines"
+    export(directory, "ctranslate2", tmp_path / "out", "float32", 9)
+    assert log_lines[1] == "comparing both engines on 9 sentences of the validation corpora, and on odd lines"

@@ -104,7 +104,7 @@ WAYS = {
 def test_every_engine_and_documented_program_has_the_rules_of_our_search(logits, target, tmp_path) -> None:
     run = write_eager_model(tmp_path, logits)
     expected = [str(each) for each in Translator.load(run).translate(LINES, greedy=True)]
-    assert not export(run, target, tmp_path / "exported", "float32", 0, print).differences
+    assert not export(run, target, tmp_path / "exported", "float32", 0).differences
     for way in WAYS[target]:
         assert way(run, tmp_path / "exported") == expected
 

@@ -26,9 +26,9 @@ TRAINING = {
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_training_goes_on_from_an_imported_model(tmp_path: Path, separate: bool) -> None:
+def test_training_goes_on_from_an_imported_model(tmp_path: Path, separate: bool, log_lines) -> None:
     write_opus_mt(tmp_path / "opus", separate=separate)
-    config = import_model(tmp_path / "opus", tmp_path / "imported", say=lambda line: None)
+    config = import_model(tmp_path / "opus", tmp_path / "imported")
     texts = {"train.en": ENGLISH, "train.de": GERMAN, "valid.en": ENGLISH[:7], "valid.de": GERMAN[:7]}
     for name, lines in texts.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
@@ -42,10 +42,8 @@ def test_training_goes_on_from_an_imported_model(tmp_path: Path, separate: bool)
         "training": TRAINING,
         "decoding": {"beam": 2, "extra_length": 5},
     }
-    recipe, lines = from_values(values, place="a test"), list[str]()
-    result = run_training(
-        recipe, tmp_path / "run", TrainOptions("cpu", 1, start_from=tmp_path / "imported"), lines.append
-    )
+    recipe = from_values(values, place="a test")
+    result = run_training(recipe, tmp_path / "run", TrainOptions("cpu", 1, start_from=tmp_path / "imported"))
     before, after = Model.read(tmp_path / "imported"), Model.read(tmp_path / "run")
     assert result.step == 3
     assert (after.config.source_language, after.config.target_language) == ("eng", "deu")
@@ -65,7 +63,7 @@ def test_training_goes_on_from_an_imported_model(tmp_path: Path, separate: bool)
 
 def test_dropout_of_subwords_is_refused(tmp_path: Path) -> None:
     write_opus_mt(tmp_path / "opus")
-    config = import_model(tmp_path / "opus", tmp_path / "imported", say=lambda line: None)
+    config = import_model(tmp_path / "opus", tmp_path / "imported")
     for name, lines in {"train.en": ENGLISH, "train.de": GERMAN}.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
     values = {
@@ -76,13 +74,13 @@ def test_dropout_of_subwords_is_refused(tmp_path: Path) -> None:
     }
     options = TrainOptions("cpu", 1, start_from=tmp_path / "imported")
     with pytest.raises(ValueError, match=r"of --from are those of an imported model.*set subwords.dropout: 0"):
-        run_training(from_values(values, place="a test"), tmp_path / "run", options, lambda line: None)
+        run_training(from_values(values, place="a test"), tmp_path / "run", options)
 
 
 def test_data_alone_fine_tunes_an_imported_model(tmp_path: Path) -> None:
     """Shape, languages and search come from `config.json`; SentencePiece does not grow."""
     write_opus_mt(tmp_path / "opus")
-    config = import_model(tmp_path / "opus", tmp_path / "imported", say=lambda line: None)
+    config = import_model(tmp_path / "opus", tmp_path / "imported")
     for name, lines in {"train.en": ENGLISH, "train.de": GERMAN}.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
     (tmp_path / "domain.yaml").write_text("data: {train: {source: train.en, target: train.de}}", "utf-8")
@@ -93,7 +91,7 @@ def test_data_alone_fine_tunes_an_imported_model(tmp_path: Path) -> None:
     start = TrainOptions("cpu", 1, start_from=tmp_path / "imported")
     grown = start._replace(grow_vocabulary=5)
     with pytest.raises(ValueError, match="--grow-vocabulary: the source subwords of --from are no BPE over bytes"):
-        run_training(recipe, tmp_path / "grown", grown, lambda line: None)
-    assert run_training(recipe, tmp_path / "run", start, lambda line: None).step == 1
+        run_training(recipe, tmp_path / "grown", grown)
+    assert run_training(recipe, tmp_path / "run", start).step == 1
     before, after = Model.read(tmp_path / "imported"), Model.read(tmp_path / "run")
     assert [side.as_json() for side in after[2:]] == [side.as_json() for side in before[2:]]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
+from log_records import logged_lines
 from transduce.fetch import Catalogue, fetch
 from transduce.fetch.catalogue import CATALOGUE
 from transduce.settings import validated
@@ -87,8 +88,9 @@ class World(NamedTuple):
 
     def fetch(self, name: str, origin: str | None = None) -> tuple[dict[str, Any], list[str]]:
         """Fetches a corpus; returns the parts and the messages."""
-        messages: list[str] = []
-        return fetch(name, self.out, origin, messages.append, self.catalogue), messages
+        with logged_lines() as messages:
+            parts = fetch(name, self.out, origin, self.catalogue)
+        return parts, messages
 
     def holds(self, name: str) -> None:
         """Asserts that the folder of a corpus has the expected files and no temporary ones."""

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from log_records import logged_lines
 from transduce.fetch import Unavailable
 from transduce.fetch import download as fetch_download
 from transduce.fetch.catalogue import Archive
@@ -22,8 +23,8 @@ def download_archive(world):
     """A function that downloads an archive, asserts that it is intact, and returns messages and requests."""
 
     def download_from(name, on=None):
-        messages = []
-        path = download(name, (on or world).catalogue.archives[name], world.out, messages.append)
+        with logged_lines() as messages:
+            path = download(name, (on or world).catalogue.archives[name], world.out)
         assert path.read_bytes() == world.archives[name]
         assert [path.name for path in path.parent.iterdir()] == [path.name]
         requests, world.server.requests[:] = [(path[1:4], range_) for path, range_ in world.server.requests], []
@@ -60,7 +61,7 @@ def test_a_download_that_another_program_has_replaced_is_not_taken(world, name, 
 
     monkeypatch.setattr(fetch_download, "_request", replace_after)
     with pytest.raises(OSError, match=f"{part} was replaced by another program"):
-        download(name, world.catalogue.archives[name], world.out, lambda line: None)
+        download(name, world.catalogue.archives[name], world.out)
     assert not (world.out / name).exists()
 
 
@@ -183,7 +184,7 @@ def test_error_names_every_mirror_and_downloaded_bytes_stay(world):
     paths = world.paths(SIZED)
     world.server.faults |= {paths[0]: [404], paths[1]: [b"short"] * 2}
     with pytest.raises(Unavailable) as caught:
-        download(SIZED, world.catalogue.archives[SIZED], world.out, lambda line: None)
+        download(SIZED, world.catalogue.archives[SIZED], world.out)
     url = world.server.url
     assert str(caught.value).split("\n") == [
         f"every mirror of {SIZED} failed:",
@@ -200,7 +201,7 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(world, monkeypatch):
 
     monkeypatch.setattr("transduce.fetch.download.Meter.add", full)
     with pytest.raises(OSError, match="No space left"):
-        download(NAME, world.catalogue.archives[NAME], world.out, lambda line: None)
+        download(NAME, world.catalogue.archives[NAME], world.out)
     assert [path for path, _ in world.server.requests] == [world.paths(NAME)[0]]
 
 

@@ -49,11 +49,11 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(scaling, "STEPS", 2)
     monkeypatch.setattr(scaling, "TOKENS", 8)
-    rows = scaling.run_scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
+    rows = scaling.run_scaling(tiny, ["additive-8"], None, tmp_path, CPU)
     assert [(row.kind, row.d_k) for row in rows if row.training] == [("additive", 8)]
     assert len(rows) == 8
     (trained,) = (row for row in rows if row.training)
-    batch = scaling._batch(scaling.shared_store(scaling.recipe_of(tiny, "additive", 8), tmp_path, lambda line: None))
+    batch = scaling._batch(scaling.shared_store(scaling.recipe_of(tiny, "additive", 8), tmp_path))
     assert trained.trained_gradient == scaling.gradient_size(scaling.Model.read(tmp_path / "additive-8").module, batch)
     assert "| v · tanh(q + k) | 8 |" in scaling.as_text(rows)
     scaling.draw(rows, tmp_path / "scaling.svg")
@@ -92,7 +92,7 @@ def test_the_latest_of_several_records_counts(tmp_path):
     for accuracy, when in ((0.25, ""), (0.75, "2026-02-01"), (0.5, "2026-01-01")):
         values = {"accuracy": accuracy, "fresh_gradient": 1.0, "made_by": "here", **({"when": when} if when else {})}
         recall.add_record(tmp_path, recall.Record("GRU", recall._settings("GRU", 8), values))
-    (result,) = recall.run_recall(tmp_path, False, torch.device("cpu"), print)
+    (result,) = recall.run_recall(tmp_path, False, torch.device("cpu"))
     assert result == RecallResult("GRU", 8, 0.75, 1.0, "here")
 
 
@@ -110,24 +110,24 @@ def test_mixers_are_trained_once_for_each_setting(tmp_path, monkeypatch):
     monkeypatch.setattr(recall, "DISTANCES", (4, 8))
     train_and_test = Mock(side_effect=[0.5, KeyboardInterrupt, 0.25])
     monkeypatch.setattr(recall, "_train_and_test", train_and_test)
-    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.run_recall(tmp_path, False, torch.device("cpu")) == []
     with pytest.raises(KeyboardInterrupt):
-        recall.run_recall(tmp_path, True, torch.device("cpu"), print)
-    assert [result.accuracy for result in recall.run_recall(tmp_path, False, torch.device("cpu"), print)] == [0.5]
-    results = recall.run_recall(tmp_path, True, torch.device("cpu"), print)
+        recall.run_recall(tmp_path, True, torch.device("cpu"))
+    assert [result.accuracy for result in recall.run_recall(tmp_path, False, torch.device("cpu"))] == [0.5]
+    results = recall.run_recall(tmp_path, True, torch.device("cpu"))
     assert [(result.mixer, result.distance, result.accuracy) for result in results] == [
         ("attention", 4, 0.5),
         ("attention", 8, 0.25),
     ]
-    assert recall.run_recall(tmp_path, True, torch.device("cpu"), print) == results
+    assert recall.run_recall(tmp_path, True, torch.device("cpu")) == results
     assert train_and_test.call_count == 3
     monkeypatch.setattr(recall, "STEPS", 7)
-    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.run_recall(tmp_path, False, torch.device("cpu")) == []
     monkeypatch.undo()
     monkeypatch.setattr(recall, "DISTANCES", (4, 6, 8))  # records of the other distances are still used
-    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == results
+    assert recall.run_recall(tmp_path, False, torch.device("cpu")) == results
     monkeypatch.setattr(recall, "MIXERS", {"attention": recall.MIXERS["GRU"]})
-    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.run_recall(tmp_path, False, torch.device("cpu")) == []
 
 
 def test_pairs_of_both_tasks():
@@ -149,7 +149,7 @@ def test_systems_are_trained_on_both_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "PAIRS", 400)
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
-    results = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
+    results = sequences.run_sequences(["second"], None, tmp_path, CPU)
     (result,) = results
     assert result.trial == "second"
     for task, bounds in product(sequences.TASKS, sequences.BINS):
@@ -170,7 +170,7 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "PAIRS", 2000)
     monkeypatch.setattr(sequences, "STEPS", 1)
     monkeypatch.setattr(sequences, "TESTED", 20)
-    sequences.run_sequences(["first"], None, tmp_path, CPU, lambda line: None)
+    sequences.run_sequences(["first"], None, tmp_path, CPU)
     model = sequences.Model.read(tmp_path / "first")
     assert model.target.encode(["ba one"])[0][-1:] == model.target.encode(["du one"])[0][-1:]
     word = model.target.encode(["ba one"])[0][-1]
@@ -199,7 +199,7 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: merged(model, sizes))
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
-    results = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
+    results = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU)
     assert [result.trial for result in results] == ["sinusoids", "learned"]
     assert [lengths.score_of(result, (1, 200)).sentences for result in results] == [5, 5]
     assert [lengths.score_of(result, (201, 300)) for result in results] == [None, None]

@@ -65,7 +65,7 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
     monkeypatch.setattr(table2, "read_parallel_text", lambda corpus: SimpleNamespace(source=["a"], target=["a"]))
     monkeypatch.setattr(table2, "_chains", lambda spec: (1, 1))
     monkeypatch.setattr(table2, "SYSTEMS", [system for system in SYSTEMS if system.name in ("base", "big")])
-    comparison = table2.run_table2(at, ["base", "big"], at.minutes, tmp_path, None, print)
+    comparison = table2.run_table2(at, ["base", "big"], at.minutes, tmp_path, None)
     assert {name: [(each.steps, each.minutes) for each in steps] for name, steps in budgets.items()} == {
         "base": [(100_000, None)],
         "big": [(300_000, None)],
@@ -276,7 +276,7 @@ def test_a_page_is_made_beside_any_readme(scaling):
 
 def test_rows_are_selected(tmp_path):
     options = experiments.ExperimentOptions(
-        "small", ("base",), 1, None, tmp_path, 1, experiments.TrainOptions("cpu", 1), print
+        "small", ("base",), 1, None, tmp_path, 1, experiments.TrainOptions("cpu", 1)
     )
     assert options.select_rows(["base", "big"]) == ["base"]
     assert options._replace(rows=()).select_rows(["base", "big"]) == ["base", "big"]

@@ -47,19 +47,18 @@ def test_a_position_wise_map_connects_no_positions():
     assert longest_path(KIND["separable convolution: by position"], Shape(n=5, d=4)) is None
 
 
-def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatch):
+def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatch, log_lines):
     monkeypatch.setattr(table1, "GRID", SMALL)
     monkeypatch.setattr(table1, "MIDDLE", dict.fromkeys(SMALL, Shape(n=32, d=16, k=4, r=4)))
     monkeypatch.setattr(table1, "SENTENCES", dict.fromkeys(SMALL, 1))
     monkeypatch.setattr(table1, "WIDTHS", [16])
     monkeypatch.setattr(table1, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(table1, "PATHS", {"n": [5, 9], "k": [3], "r": [2]})
-    messages = []
-    rows = table1.measure_layers(torch.device("cpu"), 1, messages.append)
+    rows = table1.measure_layers(torch.device("cpu"), 1)
     claims = table1.measure_claims(torch.device("cpu"), 1)
     measurements = table1.LayerMeasurements(rows, claims)
     text = table1.as_text(measurements)
-    assert messages == [kind.name for kind in KINDS]
+    assert log_lines == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
     assert all(ratio == pytest.approx(0.5, abs=0.01) for _, _, ratio in claims.separable)

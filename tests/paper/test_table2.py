@@ -73,7 +73,7 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
 
 
 def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
-    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1))  # noqa: E731
     comparison = run([system.name for system in systems])
     assert table2._ensemble(tiny, comparison.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
     later = [row._replace(time=row.time._replace(weights="others")) for row in comparison.rows]
@@ -84,7 +84,7 @@ def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
 
 
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
-    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1))  # noqa: E731
     half = run(["first"])
     assert [row.time is None for row in half.rows] == [False, True, True]
     assert half.ensemble is None
@@ -106,17 +106,17 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
 
 
 def test_rows_that_another_process_has_trained_are_in_the_table(tiny, systems, tmp_path, monkeypatch):
-    def train_first_row_elsewhere(trial, work, budgets, options, say):
+    def train_first_row_elsewhere(trial, work, budgets, options):
         """Trains the first system as another process would, before this process reads the results."""
         if trial.name == "third":
             first = trial._replace(name="first", recipe=trials["first"].recipe)
-            run_trial(first, work, budgets, options, say)
+            run_trial(first, work, budgets, options)
         trials[trial.name] = trial
 
     trials = {}
     monkeypatch.setattr(table2, "run_trial", train_first_row_elsewhere)
     names = [system.name for system in systems]
-    rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
+    rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1)).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 

@@ -119,7 +119,7 @@ def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: _tiny(model))
 
     def run(names, seeds):
-        return table3.run_table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1), lambda line: None)
+        return table3.run_table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1))
 
     assert [len(row.seeds) for row in run(["base"], 2)] == [2, 0]
     rows = run(["C6"], 1)

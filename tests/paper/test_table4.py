@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from log_records import logged_lines
 from parsing_run import tree
 from transduce.paper import table4
 from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
@@ -48,9 +49,9 @@ def data(tmp_path, monkeypatch):
 
 
 def make(data, *rows, seeds=1):
-    messages = []
-    options = ExperimentOptions("small", rows, seeds, 0.01, data / "work", 1, TrainOptions("cpu", 1), messages.append)
-    _, comparison = EXPERIMENTS["table4"].run(options)
+    options = ExperimentOptions("small", rows, seeds, 0.01, data / "work", 1, TrainOptions("cpu", 1))
+    with logged_lines() as messages:
+        _, comparison = EXPERIMENTS["table4"].run(options)
     return comparison, messages
 
 
@@ -109,13 +110,13 @@ def test_recorded_seeds_stay_in_the_table(data):
     assert len(row.seeds) == 2
 
 
-def test_raw_text_is_parsed_again_after_its_parser_has_changed_unless_a_student_has_begun(data):
+def test_raw_text_is_parsed_again_after_its_parser_has_changed_unless_a_student_has_begun(data, log_lines):
     work = data / "work" / "table4-small"
     treebank, options = treebank_of_scale("small"), TrainOptions("cpu", 1)
-    trees, messages = work / "self-trained-1.trees", []
+    trees = work / "self-trained-1.trees"
 
     def parse():
-        assert table4._parse_raw_text(treebank, work, 1, options, messages.append)
+        assert table4._parse_raw_text(treebank, work, 1, options)
         return trees.stat().st_mtime_ns
 
     make(data, "in-order")
@@ -127,7 +128,7 @@ def test_raw_text_is_parsed_again_after_its_parser_has_changed_unless_a_student_
     (work / "self-training-1").mkdir()
     (work / "self-trained-1.teacher").write_text("another")
     assert parse() == second
-    assert "goes on with the trees of an earlier in-order-1" in messages[-1]
+    assert "goes on with the trees of an earlier in-order-1" in log_lines[-1]
 
 
 def test_without_raw_text_the_other_rows_are_trained(data, monkeypatch):

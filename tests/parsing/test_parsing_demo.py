@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from log_records import logged_lines
 from parsing_run import run
 from transduce.commands import main
 from transduce.demo import PARSING, demo_parsing
@@ -29,8 +30,9 @@ def small(monkeypatch):
 
 
 def test_the_demo_prints_scores_trees_a_picture_and_a_command(tmp_path, small):
-    out, printed = tmp_path / "demo", []
-    results = demo_parsing(out, 0.02, TrainOptions("cpu"), printed.append)
+    out = tmp_path / "demo"
+    with logged_lines() as printed:
+        results = demo_parsing(out, 0.02, TrainOptions("cpu"))
     text = "\n".join(printed)
     assert printed[0] == f"training for 0.02 minutes on 40,000 embedded trees, into {out}"
     assert {name: result.totals.sentences for name, result in results.items()} == {"test": 8, "novel": 7}

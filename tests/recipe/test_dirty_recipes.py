@@ -158,7 +158,7 @@ def test_a_link_to_itself_is_an_error_when_it_is_read(tmp_path):
     link = tmp_path / "loop"
     link.symlink_to("loop")
     recipe = load_or_message(tmp_path / "recipe.yaml", b"data: {train: {tsv: loop}, validation: {tsv: loop}}")
-    for read in (lambda: prepare(recipe, tmp_path / "run", print), lambda: read_parallel_text(recipe.data.validation)):
+    for read in (lambda: prepare(recipe, tmp_path / "run"), lambda: read_parallel_text(recipe.data.validation)):
         with pytest.raises(OSError, match="symbolic links") as caught:
             read()
         assert caught.value.filename == str(link)

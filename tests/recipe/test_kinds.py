@@ -13,7 +13,7 @@ from transduce.settings import ByKind, Spec, validated
 
 READ_RECIPES = """
 import sys
-from transduce.recipe import from_values
+from transduce.recipe.recipe import from_values
 
 def satellites(model):
     from_values({"data": {"train": {"embedded": "train"}}, "model": model}, place="here")

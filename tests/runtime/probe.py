@@ -51,7 +51,7 @@ def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, para
     changes = [f"training.micro_batches={micro_batches}", f"training.parallel={parallel}"]
     loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})
-    run = Trainer(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, group)
+    run = Trainer(loaded, Path(out).parent / "unused", open_store(Path(store)), device, group)
     if bug == "draws":
         with torch.no_grad():
             for parameter in run.model.parameters():

@@ -11,12 +11,12 @@ import torch
 
 from transduce.runtime.device import (
     choose_device,
-    compile_on_gpu,
     describe_environment,
     keep_freed_memory,
     processor_name,
     use_deterministic_algorithms,
 )
+from transduce.runtime.torch_compile import compile_on_gpu
 
 
 def test_deterministic_mode_does_not_fill_new_tensors():
@@ -51,25 +51,24 @@ class Compiled:
         self.is_compiled = True
 
 
-def test_a_model_is_compiled_only_on_a_gpu_with_a_compiler(monkeypatch, tmp_path):
-    messages = []
+def test_a_model_is_compiled_only_on_a_gpu_with_a_compiler(monkeypatch, tmp_path, log_lines):
     monkeypatch.setenv("CC", "cc")
-    monkeypatch.setattr("transduce.runtime.device.sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("transduce.runtime.torch_compile.sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
     (tmp_path / "Python.h").touch()
     for device, compiled in (("cpu", False), ("cuda", True)):
         model = Compiled()
-        compile_on_gpu(model, torch.device(device), messages.append)
-        assert (model.is_compiled, messages) == (compiled, [])
+        compile_on_gpu(model, torch.device(device))
+        assert (model.is_compiled, log_lines) == (compiled, [])
     (tmp_path / "Python.h").unlink()
     model = Compiled()
-    compile_on_gpu(model, torch.device("cuda"), messages.append)
+    compile_on_gpu(model, torch.device("cuda"))
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr("torch.utils._triton.has_triton", lambda: False)  # a GPU that Triton does not support
-    compile_on_gpu(model, torch.device("cuda"), messages.append)
+    compile_on_gpu(model, torch.device("cuda"))
     assert not model.is_compiled
-    assert len(messages) == 2
-    assert all(message.startswith("training is slower than it could be") for message in messages)
+    assert len(log_lines) == 2
+    assert all(message.startswith("training is slower than it could be") for message in log_lines)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -20,10 +20,6 @@ def recipe(micro):
     return path
 
 
-def silent(line):
-    pass
-
-
 def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     """A rate of 10 learns nothing."""
     rates = {"wild": 10.0, "mild": 0.03}
@@ -46,9 +42,7 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     kept = []
     monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Kept)
     monkeypatch.setattr("transduce.suggestion.recipe_choice.candidates", two)
-    result = suggest_recipe(
-        read_values(recipe), 1.0, place="x", say=silent, probe_minutes=0.05, device="cpu", threads=1
-    )
+    result = suggest_recipe(read_values(recipe), 1.0, place="x", probe_minutes=0.05, device="cpu", threads=1)
     assert [probed.candidate.name for probed in result.probes] == ["wild", "mild"]
     assert result.best is result.probes[1]
     assert result.values["training"]["minutes"] == 1.0
@@ -59,19 +53,19 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     assert result.epochs == pytest.approx(result.steps / kept[1].steps_per_epoch)
 
 
-def test_a_candidate_that_cannot_be_trained_is_left_out(recipe, monkeypatch):
+def test_a_candidate_that_cannot_be_trained_is_left_out(recipe, monkeypatch, log_lines):
     class Refused(Instant):
         def __init__(self, tried, *arguments):
             if tried.training.max_batch_tokens == 1024:
                 raise ValueError("training.batch_tokens: the longest pair takes 2,000")
 
-    lines, values = [], read_values(recipe)
+    values = read_values(recipe)
     values["training"].pop("batch_tokens")
     monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Refused)
-    result = suggest_recipe(values, 1.0, place="x", say=lines.append, device="cpu", threads=1)
+    result = suggest_recipe(values, 1.0, place="x", device="cpu", threads=1)
     assert [probed.candidate.values["training"]["batch_tokens"] for probed in result.probes] == [2048, 4096]
-    assert "  left out: training.batch_tokens: the longest pair takes 2,000" in lines
-    assert any("--probe-minutes gives them more time" in line for line in lines)
+    assert "  left out: training.batch_tokens: the longest pair takes 2,000" in log_lines
+    assert any("--probe-minutes gives them more time" in line for line in log_lines)
 
 
 class Instant:
@@ -106,7 +100,7 @@ def test_a_long_training_of_a_small_corpus_gets_r_drop(recipe, monkeypatch, minu
     monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Instant)
     values = read_values(recipe)
     values["training"].update({"batch_tokens": 2048, **given})
-    result = suggest_recipe(values, minutes, place="x", say=silent, device="cpu", threads=1)
+    result = suggest_recipe(values, minutes, place="x", device="cpu", threads=1)
     assert result.adds_r_drop == bool(added)
     assert result.values["training"] == {"minutes": minutes, "steps": None} | values["training"] | added
     fit = int(60 * given.get("minutes", minutes) / (0.0145 if added else 0.01))

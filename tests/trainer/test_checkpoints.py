@@ -43,7 +43,7 @@ def test_a_checkpoint_whose_replacement_was_interrupted_is_put_back(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(checkpoint_of(3))
     (tmp_path / "step-00000003").rename(tmp_path / "replaced-00000003")
-    assert checkpoints.load_newest(print).step == 3
+    assert checkpoints.load_newest().step == 3
     checkpoints.save(checkpoint_of(3))
     assert folders(tmp_path) == ["step-00000003"]
 
@@ -52,7 +52,7 @@ def test_a_checkpoint_whose_replacement_was_interrupted_in_its_place_stays(tmp_p
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(checkpoint_of(3))
     shutil.copytree(tmp_path / "step-00000003", tmp_path / "replaced-00000003")
-    assert checkpoints.load_newest(print).step == 3
+    assert checkpoints.load_newest().step == 3
     checkpoints.save(checkpoint_of(4))
     assert folders(tmp_path) == ["step-00000004"]
 
@@ -134,8 +134,8 @@ def damage(path, kind):
 
 @pytest.mark.parametrize("kind", ["flipped", "truncated", "missing"])
 @pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"])
-def test_damage_is_reported_and_the_earlier_checkpoint_loaded(tmp_path, name, kind):
-    checkpoints, warnings = Checkpoints(tmp_path, keep=3), []
+def test_damage_is_reported_and_the_earlier_checkpoint_loaded(tmp_path, name, kind, log_lines):
+    checkpoints = Checkpoints(tmp_path, keep=3)
     for step in (1, 2, 3):
         checkpoints.save(checkpoint_of(step))
     damage(tmp_path / "step-00000003" / name, kind)
@@ -143,44 +143,44 @@ def test_damage_is_reported_and_the_earlier_checkpoint_loaded(tmp_path, name, ki
         checkpoints.load(3)
     with pytest.raises(DamagedError, match=name):
         checkpoints.weights(3)
-    newest = checkpoints.load_newest(warnings.append)
+    newest = checkpoints.load_newest()
     assert newest.step == 2
     assert are_equal(newest.weights, checkpoint_of(2).weights)
-    assert len(warnings) == 1
-    assert f"step-00000003 is damaged: {name}" in warnings[0]
+    assert len(log_lines) == 1
+    assert f"step-00000003 is damaged: {name}" in log_lines[0]
     # It stays under another name, so that it is not averaged.
     assert checkpoints.steps() == [1, 2]
     assert (tmp_path / "damaged-00000003").exists()
     checkpoints.save(checkpoint_of(3))
     damage(tmp_path / "step-00000003" / name, kind)
-    assert checkpoints.load_newest(warnings.append).step == 2
+    assert checkpoints.load_newest().step == 2
     assert (tmp_path / "damaged-00000003-2").exists()
 
 
-def test_damaged_checkpoints_are_set_aside(tmp_path):
-    checkpoints, warnings = Checkpoints(tmp_path, keep=3), []
+def test_damaged_checkpoints_are_set_aside(tmp_path, log_lines):
+    checkpoints = Checkpoints(tmp_path, keep=3)
     for step in (1, 2, 3):
         checkpoints.save(checkpoint_of(step))
-    checkpoints.set_damaged_aside(warnings.append)
-    assert (checkpoints.steps(), warnings) == ([1, 2, 3], [])
+    checkpoints.set_damaged_aside()
+    assert (checkpoints.steps(), log_lines) == ([1, 2, 3], [])
     (tmp_path / "step-00000002" / "model.safetensors").write_bytes(b"")
-    checkpoints.set_damaged_aside(warnings.append)
+    checkpoints.set_damaged_aside()
     assert checkpoints.steps() == [1, 3]
-    assert "step-00000002 is damaged: model.safetensors" in warnings[0]
+    assert "step-00000002 is damaged: model.safetensors" in log_lines[0]
     for step in (1, 3):
         (tmp_path / f"step-{step:08d}" / "model.safetensors").write_bytes(b"")
     with pytest.raises(DamagedError, match="no checkpoint"):
-        checkpoints.set_damaged_aside(warnings.append)
+        checkpoints.set_damaged_aside()
 
 
 def test_nothing_moves_where_all_checkpoints_are_damaged(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
-    assert checkpoints.load_newest(print) is None
+    assert checkpoints.load_newest() is None
     for step in (1, 2):
         checkpoints.save(checkpoint_of(step))
         damage(tmp_path / f"step-0000000{step}" / "state.json", "truncated")
     with pytest.raises(DamagedError, match="--restart"):
-        checkpoints.load_newest(lambda line: None)
+        checkpoints.load_newest()
     assert checkpoints.steps() == [1, 2]
 
 
@@ -228,30 +228,30 @@ def refuse(monkeypatch, *names):
 
 
 @pytest.mark.parametrize(("name", "left"), [("00000001", "deleting-00000001"), ("step-00000001", "step-00000001")])
-def test_an_old_checkpoint_that_cannot_be_deleted_is_told_once_and_passed_over(tmp_path, monkeypatch, name, left):
+def test_an_old_checkpoint_that_cannot_be_deleted_is_told_once_and_passed_over(
+    tmp_path, monkeypatch, name, left, log_lines
+):
     """An immutable file in it, or the folder itself; what NFS leaves of an open file is like the first."""
-    lines = []
-    checkpoints = Checkpoints(tmp_path, keep=1, say=lines.append)
+    checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(checkpoint_of(1))
     refuse(monkeypatch, name)
     for step in (2, 3, 4):
         checkpoints.save(checkpoint_of(step))
     assert checkpoints.kept_steps() == [4]
     assert set(folders(tmp_path)) == {left, "step-00000004"}
-    (line,) = lines
+    (line,) = log_lines
     assert f"could not delete {tmp_path / left}" in line
     assert "Operation not permitted" in line
-    assert Checkpoints(tmp_path, keep=1, say=lines.append).load_newest(lines.append).step == 4
+    assert Checkpoints(tmp_path, keep=1).load_newest().step == 4
 
 
-def test_an_unfinished_checkpoint_that_cannot_be_deleted_is_passed_over(tmp_path, monkeypatch):
-    lines = []
-    checkpoints = Checkpoints(tmp_path, keep=2, say=lines.append)
+def test_an_unfinished_checkpoint_that_cannot_be_deleted_is_passed_over(tmp_path, monkeypatch, log_lines):
+    checkpoints = Checkpoints(tmp_path, keep=2)
     (tmp_path / "writing-3").mkdir()
     refuse(monkeypatch, "writing-3")
     checkpoints.save(checkpoint_of(3))
     assert checkpoints.load(3).step == 3
-    assert len(lines) == 1
+    assert len(log_lines) == 1
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -289,12 +289,12 @@ def test_a_checkpoint_that_cannot_be_read_is_not_damaged(tmp_path, monkeypatch, 
         return opened(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", refused)
-    for read in (lambda: checkpoints.load_newest(print), lambda: checkpoints.set_damaged_aside(print)):
+    for read in (checkpoints.load_newest, checkpoints.set_damaged_aside):
         with pytest.raises(OSError, match=f"Input/output error: .*{name}"):
             read()
     monkeypatch.undo()
     assert checkpoints.steps() == [1, 2]
-    assert checkpoints.load_newest(print).step == 2
+    assert checkpoints.load_newest().step == 2
 
 
 def rewrite(path, content):
@@ -314,15 +314,15 @@ def rewrite(path, content):
         ("state.json", b'{"step": 1}'),
     ],
 )
-def test_content_that_is_wrong_under_a_right_checksum_is_damage(tmp_path, name, content):
-    checkpoints, lines = Checkpoints(tmp_path, keep=3), []
+def test_content_that_is_wrong_under_a_right_checksum_is_damage(tmp_path, name, content, log_lines):
+    checkpoints = Checkpoints(tmp_path, keep=3)
     for step in (1, 2):
         checkpoints.save(checkpoint_of(step))
     rewrite(tmp_path / "step-00000002" / name, content)
     with pytest.raises(DamagedError, match=f"step-00000002/{name}"):
         checkpoints.load(2)
-    assert checkpoints.load_newest(lines.append).step == 1
-    assert f"step-00000002/{name}" in lines[0]
+    assert checkpoints.load_newest().step == 1
+    assert f"step-00000002/{name}" in log_lines[0]
 
 
 def test_a_manifest_that_lists_no_weights_is_damage(tmp_path):

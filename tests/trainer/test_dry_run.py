@@ -42,7 +42,7 @@ def test_long_ramps_and_endless_minutes_take_no_time():
 
 def measured(micro, out, *changes):
     recipe = load(micro / "recipe.yaml", ["training.precision=float32", *changes])
-    return dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)
+    return dry_run(recipe, out, TrainOptions("cpu", threads=1))
 
 
 def test_it_measures_the_training_of_the_recipe(micro, tmp_path, monkeypatch):
@@ -87,7 +87,7 @@ def test_a_fine_tuning_that_has_begun_is_measured_with_its_first_model(micro, tr
     assert begun.code == 0, begun.error
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     recipe = load_training_recipe(micro / "recipe.yaml", ["training.steps=4"], out, start_from=None, restart=False)
-    result = dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)
+    result = dry_run(recipe, out, TrainOptions("cpu", threads=1))
     model = Model.read(out)
     assert result.parameters == sum(parameter.numel() for parameter in model.module.parameters())
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before

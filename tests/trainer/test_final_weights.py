@@ -24,9 +24,8 @@ SETTINGS = ["training.steps=7", "training.validate_every=3", "training.save_ever
 
 
 @pytest.fixture
-def trained_with(micro, tmp_path, monkeypatch):
+def trained_with(micro, tmp_path, monkeypatch, log_lines):
     """Trains with scripted validations: after steps 3 and 6, of the last weights and of the average."""
-    lines = []
 
     def trained(*results, changes=()):
         scripted = list(results)
@@ -40,12 +39,12 @@ def trained_with(micro, tmp_path, monkeypatch):
             return ValidationResult(loss, 2.0**loss, 0.5, score, ["", "", ""])
 
         monkeypatch.setattr(Validation, "__call__", validated)
-        result = run_training(load(micro / "recipe.yaml", [*SETTINGS, *changes]), tmp_path, say=lines.append)
+        result = run_training(load(micro / "recipe.yaml", [*SETTINGS, *changes]), tmp_path)
         assert not scripted, "fewer validations than expected"
         assert Model.read(tmp_path).config.weights == result.weights
         return result.weights
 
-    trained.lines = lines
+    trained.lines = log_lines
     return trained
 
 

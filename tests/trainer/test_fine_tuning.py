@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from log_records import logged_lines
 from micro_run import write_corpus
 from transduce.model_directory.manifest import verify
 from transduce.model_directory.model import Model, weights_of
@@ -30,10 +31,6 @@ training: {epochs: 2, save_every: 2, log_every: 1}
 ADDED = 30
 
 
-def silent(line):
-    pass
-
-
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory):
     """A folder with the text of a domain, whose words are not those of the micro run, and `domain.yaml`."""
@@ -51,17 +48,18 @@ def recipe_for(domain, out, *changes, start_from=None):
     return load_training_recipe(path, changes, out, start_from=start_from, restart=False)
 
 
-def tune(domain, out, start_from=None, *changes, say=silent, **options):
+def tune(domain, out, start_from=None, *changes, **options):
     """Trains the domain's recipe as the command does."""
     recipe = recipe_for(domain, out, *changes, start_from=start_from)
-    return run_training(recipe, out, TrainOptions("cpu", 1, start_from=start_from, **options), say)
+    return run_training(recipe, out, TrainOptions("cpu", 1, start_from=start_from, **options))
 
 
 @pytest.fixture(scope="module")
 def tuned(trained, domain, tmp_path_factory):
     """A fine-tuned run with a grown vocabulary, never stopped, and its console in `tuned.log` beside it."""
-    out, lines = tmp_path_factory.mktemp("tuned") / "run", []
-    tune(domain, out, trained, grow_vocabulary=ADDED, say=lines.append)
+    out = tmp_path_factory.mktemp("tuned") / "run"
+    with logged_lines() as lines:
+        tune(domain, out, trained, grow_vocabulary=ADDED)
     (out.parent / "tuned.log").write_text("\n".join(lines))
     return out
 
@@ -93,11 +91,11 @@ def test_both_test_sets_are_reported_before_and_after(fluent, domain, micro, tmp
     assert verify(out) == []
 
 
-def test_a_finished_run_says_its_table_again_without_measuring(tuned, domain, monkeypatch):
+def test_a_finished_run_says_its_table_again_without_measuring(tuned, domain, monkeypatch, log_lines):
     monkeypatch.setattr("transduce.trainer.fine_tuning.score_test", None)
-    lines, log = [], log_of(tuned)
-    tune(domain, tuned, say=lines.append)
-    assert any(line.startswith("test set ") for line in lines)
+    log = log_of(tuned)
+    tune(domain, tuned)
+    assert any(line.startswith("test set ") for line in log_lines)
     assert log_of(tuned) == log
 
 
@@ -120,14 +118,13 @@ def test_without_report_nothing_is_measured(trained, domain, tmp_path, monkeypat
     assert not any("test" in record for record in log_of(tmp_path))
 
 
-def test_a_test_set_that_is_gone_is_a_note(trained, domain, tmp_path):
-    lines = []
+def test_a_test_set_that_is_gone_is_a_note(trained, domain, tmp_path, log_lines):
     gone = "data.test={gone: {source: gone.en, target: gone.de}}"
-    tune(domain, tmp_path / "run", trained, gone, "training.steps=1", say=lines.append)
+    tune(domain, tmp_path / "run", trained, gone, "training.steps=1")
     assert any(
-        line.startswith("note: test set gone is left out: ") and "gone.en: no such file" in line for line in lines
+        line.startswith("note: test set gone is left out: ") and "gone.en: no such file" in line for line in log_lines
     )
-    assert any(line.split() == ["gone", "not", "measured", "not", "measured"] for line in lines)
+    assert any(line.split() == ["gone", "not", "measured", "not", "measured"] for line in log_lines)
 
 
 @pytest.mark.parametrize(
@@ -147,19 +144,19 @@ def test_what_does_not_fit_is_said_before_a_corpus_is_read(trained, domain, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_an_interrupted_fine_tuning_ends_with_the_same_bits(trained, tuned, domain, tmp_path):
+def test_an_interrupted_fine_tuning_ends_with_the_same_bits(trained, tuned, domain, tmp_path, log_lines):
     """Stopped after a checkpoint, resumed when the model that it began with is gone."""
     base, out = shutil.copytree(trained, tmp_path / "base"), tmp_path / "run"
     recipe = recipe_for(domain, out, start_from=base)
-    steps = train(recipe, out, device="cpu", threads=1, start_from=base, grow_vocabulary=ADDED, say=silent)
+    steps = train(recipe, out, device="cpu", threads=1, start_from=base, grow_vocabulary=ADDED)
     assert [next(steps).step for _ in range(3)] == [1, 2, 3]
     steps.close()
     shutil.rmtree(base)
-    lines = []
-    tune(domain, out, base, say=lines.append)  # the same command, without the model that it names
-    assert "--from is ignored: this training has begun and goes on with its own weights" in lines
-    assert "going on after step 2" in lines
-    assert any(line.startswith("test set ") for line in lines)
+    log_lines.clear()
+    tune(domain, out, base)  # the same command, without the model that it names
+    assert "--from is ignored: this training has begun and goes on with its own weights" in log_lines
+    assert "going on after step 2" in log_lines
+    assert any(line.startswith("test set ") for line in log_lines)
     whole, resumed = (load_file(run / "model.safetensors") for run in (tuned, out))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert (out / "tokenizer.json").read_bytes() == (tuned / "tokenizer.json").read_bytes()
@@ -167,7 +164,7 @@ def test_an_interrupted_fine_tuning_ends_with_the_same_bits(trained, tuned, doma
 
 def test_a_fine_tuning_without_a_checkpoint_begins_with_its_model_again(trained, domain, tmp_path):
     recipe = recipe_for(domain, tmp_path, "training.epochs=1", start_from=trained)
-    steps = train(recipe, tmp_path, device="cpu", threads=1, start_from=trained, report=False, say=silent)
+    steps = train(recipe, tmp_path, device="cpu", threads=1, start_from=trained, report=False)
     next(steps)
     steps.close()
     assert not any((tmp_path / "training").glob("step-*"))
@@ -183,7 +180,7 @@ def test_a_fine_tuning_that_published_before_its_first_checkpoint_begins_with_it
     changes = ["training.epochs=1", "training.save_every=100", "training.validate_every=1"]
     changes += [f"data.validation={{source: {domain}/test.en, target: {domain}/test.de}}"]
     recipe = recipe_for(domain, tmp_path, *changes, start_from=trained)
-    steps = train(recipe, tmp_path, device="cpu", threads=1, start_from=trained, report=False, say=silent)
+    steps = train(recipe, tmp_path, device="cpu", threads=1, start_from=trained, report=False)
     next(steps), next(steps)
     steps.close()
     assert (tmp_path / "model.safetensors").exists()
@@ -195,31 +192,28 @@ def test_a_fine_tuning_that_published_before_its_first_checkpoint_begins_with_it
     assert tokenizers[0] == tokenizers[1]
 
 
-def test_a_deleted_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path):
+def test_a_deleted_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path, log_lines):
     run = shutil.copytree(tuned, tmp_path / "run")
     shutil.rmtree(run / "training" / "store")
-    lines = []
-    tune(domain, run, say=lines.append)
-    assert any("is finished" in line for line in lines)
+    tune(domain, run)
+    assert any("is finished" in line for line in log_lines)
 
 
-def test_a_damaged_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path):
+def test_a_damaged_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path, log_lines):
     run = shutil.copytree(tuned, tmp_path / "run")
     description = run / "training" / "store" / "store.json"
     description.write_text(description.read_text()[:-9])
-    lines = []
-    tune(domain, run, say=lines.append)
-    assert any("is finished" in line for line in lines)
+    tune(domain, run)
+    assert any("is finished" in line for line in log_lines)
 
 
-def test_damaged_tokens_are_made_again_and_the_vocabulary_does_not_grow_again(tuned, domain, tmp_path):
+def test_damaged_tokens_are_made_again_and_the_vocabulary_does_not_grow_again(tuned, domain, tmp_path, log_lines):
     run = shutil.copytree(tuned, tmp_path / "run")
     store = run / "training" / "store"
     tokens, subwords = (store / "source.ids").read_bytes(), (store / "tokenizer.json").read_bytes()
     (store / "source.ids").write_bytes(tokens[:-2])
-    lines = []
-    tune(domain, run, say=lines.append)
-    assert any("is finished" in line for line in lines)
+    tune(domain, run)
+    assert any("is finished" in line for line in log_lines)
     assert (store / "source.ids").read_bytes() == tokens
     assert (store / "tokenizer.json").read_bytes() == subwords
 
@@ -236,14 +230,14 @@ def test_a_restart_does_not_move_the_model_of_its_beginning(trained, domain, tmp
     assert (code, "train into another directory" in error) == (2, True)
 
 
-def test_a_resumed_fine_tuning_has_the_same_recipe_and_growth(trained, tuned, domain):
+def test_a_resumed_fine_tuning_has_the_same_recipe_and_growth(trained, tuned, domain, log_lines):
     with pytest.raises(ValueError, match=r"begun with another recipe: `training.seed` was 1 and is 2"):
         tune(domain, tuned, trained, "training.seed=2")
     with pytest.raises(ValueError, match=rf"--grow-vocabulary 7: .* was begun with {ADDED}; leave it out"):
         tune(domain, tuned, trained, grow_vocabulary=7)
-    lines = []
-    tune(domain, tuned, trained, grow_vocabulary=ADDED, say=lines.append)
-    assert any("is finished" in line for line in lines)
+    log_lines.clear()
+    tune(domain, tuned, trained, grow_vocabulary=ADDED)
+    assert any("is finished" in line for line in log_lines)
 
 
 def test_a_damaged_record_is_named(tuned, domain, tmp_path):

@@ -19,10 +19,6 @@ from transduce.training.spec import Training
 LINEAR = LinearDecay(warmup=5, peak=0.01)
 
 
-def silent(line):
-    pass
-
-
 def plans_of(seconds_of, *, minutes=10.0, ramp=None, begin=None, **settings):
     """Returns (step, planned steps) of each plan, and the state at the end; `seconds_of` gives those of each step."""
     training = Training(schedule=LINEAR, minutes=minutes, **{"steps": None, **settings})
@@ -168,22 +164,22 @@ MINUTES = [
 ]
 
 
-def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock):
+def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock, log_lines):
     """A step takes a second, and so does each checkpoint, after ten steps; the run is stopped after step 52."""
-    recipe, lines = load(micro / "recipe.yaml", MINUTES), []
-    straight = run_training(recipe, tmp_path / "straight", say=lines.append)
+    recipe = load(micro / "recipe.yaml", MINUTES)
+    straight = run_training(recipe, tmp_path / "straight")
     assert straight.reason == "the rate has reached zero, after 54 steps"
-    assert [line for line in lines if "the rate reaches" in line] == [
+    assert [line for line in log_lines if "the rate reaches" in line] == [
         "step 12: the rate reaches zero at step 42",
         "step 28: the rate reaches zero at step 55",
         "step 44: the rate reaches zero at step 54",
     ]
-    stopped = train(recipe, tmp_path / "killed", say=silent)
+    stopped = train(recipe, tmp_path / "killed")
     assert [record.step for record in itertools.islice(stopped, 52)] == list(range(1, 53))
     stopped.close()
     state = json.loads((tmp_path / "killed" / "training" / "step-00000050" / "state.json").read_text())
     assert state["training"]["horizon"] == [54, 1.0, 3]
-    assert run_training(recipe, tmp_path / "killed", say=silent).reason == straight.reason
+    assert run_training(recipe, tmp_path / "killed").reason == straight.reason
     assert records(tmp_path / "killed") == records(tmp_path / "straight")
     rates = [record["rate"] for record in records(tmp_path / "killed")]
     assert rates[2:12] == [0.01] * 10, "until the steps are planned"
@@ -192,7 +188,7 @@ def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock)
 
 
 def test_more_minutes_raise_the_rate_again(micro, tmp_path, clock):
-    run_training(load(micro / "recipe.yaml", MINUTES), tmp_path, say=silent)
-    result = run_training(load(micro / "recipe.yaml", [*MINUTES, "training.minutes=1.5"]), tmp_path, say=silent)
+    run_training(load(micro / "recipe.yaml", MINUTES), tmp_path)
+    result = run_training(load(micro / "recipe.yaml", [*MINUTES, "training.minutes=1.5"]), tmp_path)
     assert result.reason == "the rate has reached zero, after 81 steps"
     assert records(tmp_path)[59]["rate"] == pytest.approx(0.01 * (81 - 60) / (81 - 3))

@@ -33,13 +33,8 @@ STEPS = [
 
 
 @pytest.fixture
-def lines():
-    return []
-
-
-@pytest.fixture
-def metrics_log(tmp_path, lines):
-    log = MetricsLog(tmp_path, lines.append, total=9)
+def metrics_log(tmp_path, log_lines):
+    log = MetricsLog(tmp_path, total=9)
     yield log
     log.close()
 
@@ -48,7 +43,7 @@ def records(metrics_log):
     return [json.loads(line) for line in metrics_log.path.read_text().splitlines()]
 
 
-def test_a_report_weights_steps_by_their_tokens(metrics_log, lines):
+def test_a_report_weights_steps_by_their_tokens(metrics_log, log_lines):
     """Neither loss nor time of a skipped step counts."""
     for record in STEPS:
         metrics_log.add_step(record)
@@ -65,7 +60,7 @@ def test_a_report_weights_steps_by_their_tokens(metrics_log, lines):
         "tokens_per_second": 200.0,
         "waiting": 0.375,
     }
-    assert lines == [
+    assert log_lines == [
         "step 6/9  loss 4.500  perplexity 25.79  rate 6.00e-03  gradient 2.50  200 tokens/s  waiting 37.5%"
     ]
 
@@ -79,15 +74,15 @@ def test_each_step_is_in_one_report(metrics_log):
     assert [(report["step"], report["loss"]) for report in records(metrics_log)] == [(4, 5.0), (6, 3.0)]
 
 
-def test_an_event_is_logged_after_the_steps_before_it(metrics_log, lines):
+def test_an_event_is_logged_after_the_steps_before_it(metrics_log, log_lines):
     metrics_log.add_step(STEPS[0])
     metrics_log.log_event(5, "skipped: its gradient was not finite")
     report, event = records(metrics_log)
     assert (report["step"], event) == (4, {"step": 5, "event": "skipped: its gradient was not finite"})
-    assert lines[1] == "step 5: skipped: its gradient was not finite"
+    assert log_lines[1] == "step 5: skipped: its gradient was not finite"
 
 
-def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines):
+def test_a_validation_logs_its_result_and_three_translations(metrics_log, log_lines):
     corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
     result = ValidationResult(2.5, 7.25, 0.625, ValidationScore("bleu", 12.345, "nrefs:1"), outputs)
@@ -99,17 +94,17 @@ def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines)
         # JSON knows no infinite number.
         {**first, "step": 9, "validation_loss": None, "validation_seconds": 2, "elapsed": 120.0},
     ]
-    assert lines == [
+    assert log_lines == [
         "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (after 1.5 min, took 8.3 s)",
         *(f"  {kind:11}{kind} {place}" for place in (2, 4, 6) for kind in ("source", "reference", "output")),
         "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (after 2.0 min, took 2.0 s)",
     ]
 
 
-def test_tensorboard_shows_the_values_that_count(tmp_path, lines):
+def test_tensorboard_shows_the_values_that_count(tmp_path, log_lines):
     """Those of steps after the last checkpoint are hidden when the training is resumed."""
     for purged, values in ((0, {1: 5.0, 2: 4.0, 3: 3.0}), (1, {2: 4.5})):
-        log = MetricsLog(tmp_path, lines.append, total=9)
+        log = MetricsLog(tmp_path, total=9)
         log.truncate(10**6, purged)
         for number, loss in values.items():
             log.add_step(step(number, loss, loss, 1.0, tokens=10, seconds=1.0, waiting=0.0))
@@ -120,9 +115,9 @@ def test_tensorboard_shows_the_values_that_count(tmp_path, lines):
     assert set(shown.Tags()["scalars"]) == {*records(log)[0]} - {"step"}
 
 
-def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, lines, capfd):
+def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, log_lines, capfd):
     """A limit on the size of files fails the write as a full disk does."""
-    log = MetricsLog(tmp_path, lines.append, total=9)
+    log = MetricsLog(tmp_path, total=9)
     log.truncate(0, 0)
     ignored, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -135,7 +130,7 @@ def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, lines, capfd
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert sum("could not write for TensorBoard" in line for line in lines) == 1
+    assert sum("could not write for TensorBoard" in line for line in log_lines) == 1
     assert capfd.readouterr().err == ""
     assert len([*(tmp_path / "training" / "tensorboard").iterdir()]) == 2
     shown = EventAccumulator(str(tmp_path / "training" / "tensorboard")).Reload()
@@ -146,5 +141,5 @@ def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, lines, capfd
 def test_a_link_a_pipe_or_a_folder_in_its_place_is_refused(plant, tmp_path):
     plant(tmp_path / "metrics.jsonl")
     with pytest.raises(ValueError, match=r"metrics\.jsonl is a link, a pipe or a folder"):
-        MetricsLog(tmp_path, lambda line: None, None).truncate(0, 0)
+        MetricsLog(tmp_path, None).truncate(0, 0)
     assert not (tmp_path / "nowhere").exists()

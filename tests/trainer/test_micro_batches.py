@@ -26,10 +26,6 @@ CHANGES = ["training.batch_tokens=8200", "training.micro_batches=auto"]
 GIB = 2**30
 
 
-def silent(line):
-    pass
-
-
 @pytest.fixture
 def simulate(monkeypatch):
     """Has a CPU plan like a GPU with so many bytes of memory, or like itself again with None."""
@@ -60,14 +56,14 @@ def test_bench_measures_the_steps_that_a_run_takes(
     monkeypatch.setattr(timing, "MATRIX_SIZES", {"cpu": 64})
     recipe = load(micro / "recipe.yaml", CHANGES)
     prepared = open_store(trained / "training" / "store")
-    run = Trainer(recipe, tmp_path, prepared, CPU, silent)
+    run = Trainer(recipe, tmp_path, prepared, CPU)
 
     planners = []
     build_planner = bench_module.build_planner
     monkeypatch.setattr(
         bench_module, "build_planner", lambda *arguments: planners.append(build_planner(*arguments)) or planners[-1]
     )
-    figures = bench_training(recipe, "micro", CPU, 1, silent)
+    figures = bench_training(recipe, "micro", CPU, 1)
     assert planners[0].shapes == run.planner.shapes
     assert arrays(planners[0]) == arrays(run.planner)
     assert run.planner.micro_batches == figures["settings"]["details"]["micro_batches"] == micro_batches
@@ -89,9 +85,9 @@ def test_a_run_keeps_its_number_on_another_device(simulate, micro, tmp_path, beg
     def train(memory, steps):
         simulate(memory)
         changes = [*CHANGES, f"training.steps={steps}", "training.save_every=2", "training.validate_every=null"]
-        run_training(load(micro / "recipe.yaml", changes), tmp_path / "run", TrainOptions(device="cpu"), silent)
+        run_training(load(micro / "recipe.yaml", changes), tmp_path / "run", TrainOptions(device="cpu"))
         prepared = open_store(tmp_path / "run" / "training" / "store")
-        run = Trainer(load(micro / "recipe.yaml", changes), tmp_path / "run", prepared, CPU, silent)
+        run = Trainer(load(micro / "recipe.yaml", changes), tmp_path / "run", prepared, CPU)
         state = run._begin(None)
         assert state.micro_batches == run.planner.micro_batches
         planned.append((state.step, run.planner.micro_batches))
@@ -102,10 +98,10 @@ def test_a_run_keeps_its_number_on_another_device(simulate, micro, tmp_path, beg
 
 
 @pytest.mark.parametrize("begun", ["auto", 1])
-def test_a_run_goes_on_with_less_memory_as_the_message_says(simulate, micro, tmp_path, monkeypatch, begun):
+def test_a_run_goes_on_with_less_memory_as_the_message_says(simulate, micro, tmp_path, monkeypatch, begun, log_lines):
     """The remedy of the message was refused: "was begun with another recipe"."""
     simulate(80 * GIB)
-    out, lines, planned = tmp_path / "run", [], []
+    out, planned = tmp_path / "run", []
     plan, fits = Trainer._plan_as_recorded, fitting._fits
 
     def train(micro_batches, steps, *, accept_changes=False):
@@ -114,7 +110,7 @@ def test_a_run_goes_on_with_less_memory_as_the_message_says(simulate, micro, tmp
             *("training.save_every=2", "training.validate_every=null"),
         ]
         options = TrainOptions(device="cpu", accept_changes=accept_changes)
-        run_training(load(micro / "recipe.yaml", changes), out, options, lines.append)
+        run_training(load(micro / "recipe.yaml", changes), out, options)
 
     def recorded(run, state):
         planned.append((state.micro_batches, plan(run, state).micro_batches, run.planner.micro_batches))
@@ -130,7 +126,7 @@ def test_a_run_goes_on_with_less_memory_as_the_message_says(simulate, micro, tmp
     with pytest.raises(ValueError, match="with --accept-changes"):
         train(number, 4)
     train(number, 4, accept_changes=True)
-    assert f"the recipe changes: `training.micro_batches` was {json.dumps(begun)} and is 2; " in " ".join(lines)
+    assert f"the recipe changes: `training.micro_batches` was {json.dumps(begun)} and is 2; " in " ".join(log_lines)
     train("auto", 6, accept_changes=True)
     assert planned == [(1, 1, 1), (1, 2, 2), (2, 2, 2)]
 
@@ -139,11 +135,11 @@ def test_a_first_start_with_too_little_memory_needs_no_consent(simulate, micro, 
     simulate(80 * GIB)
     monkeypatch.setattr(fitting, "_fits", lambda objective, precision, rows, length: rows * length <= 4100)
     with pytest.raises(RuntimeError, match=r": set training\.micro_batches: 2 \(steps as large"):
-        run_training(load(micro / "recipe.yaml", CHANGES), tmp_path / "run", TrainOptions(device="cpu"), silent)
+        run_training(load(micro / "recipe.yaml", CHANGES), tmp_path / "run", TrainOptions(device="cpu"))
     changes = ["training.micro_batches=2", "training.steps=1", "training.validate_every=null"]
     monkeypatch.undo()
     recipe = load(micro / "recipe.yaml", [*CHANGES, *changes])
-    assert run_training(recipe, tmp_path / "run", TrainOptions(device="cpu"), silent).step == 1
+    assert run_training(recipe, tmp_path / "run", TrainOptions(device="cpu")).step == 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -108,14 +108,14 @@ def recorded(recipe, tmp_path_factory):
                 return result
 
             patch.setattr(os, name, noted)
-        run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
+        run_training(recipe, out, TrainOptions("cpu", 1))
     recorder.close()
     return recorder
 
 
 def assert_ends_bit_identical(recipe, trained, disk, out):
     disk.restore(out)
-    run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
+    run_training(recipe, out, TrainOptions("cpu", 1))
     assert (out / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
     Model.read(out)
     shutil.rmtree(out)

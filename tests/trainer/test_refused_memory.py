@@ -27,7 +27,7 @@ def test_a_validation_without_memory_is_logged_after_its_checkpoint_is_saved(mic
         refuse()
 
     monkeypatch.setattr(Validation, "__call__", validate)
-    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    result = run_training(recipe, tmp_path / "run", CPU)
     assert (result.step, result.weights.kind) == (6, "last")
     assert [steps[-1] for steps in saved_at_validation] == [3, 6]
     records = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
@@ -41,17 +41,17 @@ def test_the_longest_pair_of_the_validation_is_tried_before_the_first_step(micro
     recipe = load(micro / "recipe.yaml", ["training.steps=2"])
     monkeypatch.setattr(Validation, "_batch_sums", refuse)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
-        next(train(recipe, tmp_path / "run", device="cpu", threads=1, say=lambda line: None))
+        next(train(recipe, tmp_path / "run", device="cpu", threads=1))
 
 
 def test_a_training_that_is_stopped_before_its_validation_validates_when_it_resumes(micro, tmp_path, monkeypatch):
     recipe = load(micro / "recipe.yaml", ["training.save_every=3", "training.average=null"])
-    undisturbed = run_training(recipe, tmp_path / "undisturbed", CPU, lambda line: None)
+    undisturbed = run_training(recipe, tmp_path / "undisturbed", CPU)
     with monkeypatch.context() as patch:
         patch.setattr(Validation, "__call__", lambda self, model: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            run_training(recipe, tmp_path / "run", CPU, lambda line: None)
-    assert run_training(recipe, tmp_path / "run", CPU, lambda line: None).weights == undisturbed.weights
+            run_training(recipe, tmp_path / "run", CPU)
+    assert run_training(recipe, tmp_path / "run", CPU).weights == undisturbed.weights
     model = "model.safetensors"
     assert (tmp_path / "run" / model).read_bytes() == (tmp_path / "undisturbed" / model).read_bytes()
 
@@ -59,9 +59,9 @@ def test_a_training_that_is_stopped_before_its_validation_validates_when_it_resu
 def test_a_generator_that_is_closed_leaves_a_training_that_resumes(micro, tmp_path) -> None:
     recipe = load(micro / "recipe.yaml")
     threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    steps = train(recipe, tmp_path / "run", device="cpu", threads=1, say=lambda line: None)
+    steps = train(recipe, tmp_path / "run", device="cpu", threads=1)
     assert [next(steps).step for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     steps.close()
     assert (torch.get_num_threads(), torch.get_deterministic_debug_mode()) == (threads, mode)
     assert Checkpoints(tmp_path / "run" / "training").steps() == [4]
-    assert run_training(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
+    assert run_training(recipe, tmp_path / "run", CPU).step == 12

@@ -397,21 +397,21 @@ def test_other_threads_are_a_warning(micro, copied):
     assert "warning: threads was 1 and is 2" in ended.error
 
 
-def test_sharding_a_replicated_run_is_a_warning(copied):
-    recipe, lines = load(copied / "recipe.yaml"), []
-    run = Trainer(recipe, copied, prepare(recipe, copied, lines.append), torch.device("cpu"), lines.append)
+def test_sharding_a_replicated_run_is_a_warning(copied, log_lines):
+    recipe = load(copied / "recipe.yaml")
+    run = Trainer(recipe, copied, prepare(recipe, copied), torch.device("cpu"))
     before = {**run.environment.environment, "parallel": "sharded"}
     assert "parallel was sharded and is replicated" in run.environment.warning(before)
 
 
-def test_another_precision_is_a_warning(copied, monkeypatch):
+def test_another_precision_is_a_warning(copied, monkeypatch, log_lines):
     """`precision: auto` depends on the machine."""
-    recipe, lines = load(copied / "recipe.yaml"), []
+    recipe = load(copied / "recipe.yaml")
     monkeypatch.setattr("transduce.training.precision.has_fast_bfloat16", lambda device: True)
     wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
-    run = Trainer(wider, copied, prepare(recipe, copied, lines.append), torch.device("cpu"), lines.append)
-    run.checkpointer.resume(run.environment, lines.append)
-    assert any("precision was float32 and is bfloat16" in line for line in lines)
+    run = Trainer(wider, copied, prepare(recipe, copied), torch.device("cpu"))
+    run.checkpointer.resume(run.environment)
+    assert any("precision was float32 and is bfloat16" in line for line in log_lines)
 
 
 def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
@@ -616,7 +616,7 @@ def test_a_training_on_a_cpu_never_imports_the_compiler(micro, tmp_path):
     program = f"""
 import sys
 from pathlib import Path
-from transduce.recipe import load
+from transduce.recipe.recipe import load
 from transduce.trainer.train import run_training
 for kind in ("adam", "muon"):
     changes = ["training.steps=4", "training.optimiser={{kind: " + kind + "}}"]

@@ -51,34 +51,29 @@ class FakeTracker:
         self._call("close")
 
 
-@pytest.fixture
-def lines() -> list[str]:
-    return []
+def background(tracker: FakeTracker, folder: Path) -> BackgroundTracker:
+    return BackgroundTracker("The fake", tracker, folder / "tracker-fake.json")
 
 
-def background(tracker: FakeTracker, folder: Path, lines: list[str]) -> BackgroundTracker:
-    return BackgroundTracker("The fake", tracker, folder / "tracker-fake.json", lines.append)
-
-
-def test_finite_numbers_arrive_in_order(tmp_path: Path, lines: list[str]) -> None:
+def test_finite_numbers_arrive_in_order(tmp_path: Path, log_lines: list[str]) -> None:
     tracker = FakeTracker()
-    running = background(tracker, tmp_path, lines)
+    running = background(tracker, tmp_path)
     running.add(2, {"loss": 1.5, "signature": "x", "perplexity": math.inf})
     running.add(2, {"bleu": math.nan})
     running.add(2, {"bleu": 7})
     running.close()
     assert tracker.calls == [("begin", None), ("add", 2, {"loss": 1.5}), ("add", 2, {"bleu": 7}), ("close",)]
-    assert lines == []
+    assert log_lines == []
 
 
-def test_a_training_that_takes_no_step_opens_no_run(tmp_path: Path, lines: list[str]) -> None:
+def test_a_training_that_takes_no_step_opens_no_run(tmp_path: Path, log_lines: list[str]) -> None:
     tracker = FakeTracker()
-    background(tracker, tmp_path, lines).close()
+    background(tracker, tmp_path).close()
     assert tracker.calls == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_resumed_training_goes_on_with_the_run_and_repeats_nothing(tmp_path: Path, lines: list[str]) -> None:
+def test_a_resumed_training_goes_on_with_the_run_and_repeats_nothing(tmp_path: Path, log_lines: list[str]) -> None:
     first: list[Any] = [(2, {"loss": 1.0}), (4, {"loss": 0.5})]
     new: list[Any] = [(4, {"bleu": 3.0}), (6, {"loss": 0.4})]
     starts = (
@@ -88,7 +83,7 @@ def test_a_resumed_training_goes_on_with_the_run_and_repeats_nothing(tmp_path: P
     )
     for run, values, expected in starts:
         tracker = FakeTracker()
-        running = background(tracker, tmp_path, lines)
+        running = background(tracker, tmp_path)
         for step, part in values:
             running.add(step, part)
         running.close()
@@ -96,13 +91,15 @@ def test_a_resumed_training_goes_on_with_the_run_and_repeats_nothing(tmp_path: P
         assert opened == ("begin", run)
         assert [call[1:] for call in added] == expected
         assert closed == ("close",)
-    assert lines == []
+    assert log_lines == []
 
 
 @pytest.mark.parametrize("fails_at", ["begin", "add", "close"])
-def test_a_failure_is_one_warning_and_the_end_of_the_tracker(fails_at: str, tmp_path: Path, lines: list[str]) -> None:
+def test_a_failure_is_one_warning_and_the_end_of_the_tracker(
+    fails_at: str, tmp_path: Path, log_lines: list[str]
+) -> None:
     tracker = FakeTracker(fails_at)
-    running = background(tracker, tmp_path, lines)
+    running = background(tracker, tmp_path)
     running.add(1, {"loss": 2.0})
     if fails_at != "close":
         running._thread.join(10)
@@ -110,38 +107,38 @@ def test_a_failure_is_one_warning_and_the_end_of_the_tracker(fails_at: str, tmp_
         running.add(step, {"loss": 1.0})
     running.close()
     reason = "The fake failed (SystemExit: the service is away); it gets no more values, metrics.jsonl has them all"
-    assert lines == [f"warning: {reason}"]
+    assert log_lines == [f"warning: {reason}"]
     assert ("close",) not in tracker.calls
 
 
 def test_a_service_that_does_not_answer_holds_nothing_up(
-    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trackers, "MAX_WAITING", 2)
     monkeypatch.setattr(trackers, "PATIENCE", 0.05)
     answer = threading.Event()
-    running = background(FakeTracker(waits_for=answer), tmp_path, lines)
+    running = background(FakeTracker(waits_for=answer), tmp_path)
     for step in range(1, 9):
         running.add(step, {"loss": 1.0})
     running.close()
-    (line,) = lines
+    (line,) = log_lines
     assert "The fake is more than 2 records behind; it gets no more values" in line
-    slow = background(FakeTracker(waits_for=answer), tmp_path, lines)
+    slow = background(FakeTracker(waits_for=answer), tmp_path)
     slow.add(1, {"loss": 1.0})
     slow.close()
-    assert "has not ended after 0 seconds" in lines[1]
+    assert "has not ended after 0 seconds" in log_lines[1]
     answer.set()
     slow._thread.join(10)
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"step": -1, "run": 3}', b"\xff"])
-def test_a_damaged_state_is_a_warning(content: bytes, tmp_path: Path, lines: list[str]) -> None:
+def test_a_damaged_state_is_a_warning(content: bytes, tmp_path: Path, log_lines: list[str]) -> None:
     (tmp_path / "tracker-fake.json").write_bytes(content)
     tracker = FakeTracker()
-    running = background(tracker, tmp_path, lines)
+    running = background(tracker, tmp_path)
     running.add(1, {"loss": 1.0})
     running.close()
-    assert len(lines) == 1
+    assert len(log_lines) == 1
     assert tracker.calls == []
     assert (tmp_path / "tracker-fake.json").read_bytes() == content
 
@@ -279,15 +276,15 @@ def test_a_missing_library_is_named_before_the_training(
 
 def test_each_chosen_tracker_starts_on_rank_zero_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "training").mkdir()
-    chosen = start_trackers(TrackerChoice(csv=True, wandb="p", mlflow="e"), tmp_path, {}, print)
+    chosen = start_trackers(TrackerChoice(csv=True, wandb="p", mlflow="e"), tmp_path, {})
     assert [tracker.name for tracker in chosen] == ["the CSV file", "Weights & Biases", "MLflow"]
     for tracker in chosen:
         tracker.close()
     for rank in (0, 1):
-        log = MetricsLog(tmp_path, print, None)
+        log = MetricsLog(tmp_path, None)
         recipe = SimpleNamespace(as_dictionary=dict)
         group = SimpleNamespace(is_rank_zero=rank == 0)
-        trainer: Any = SimpleNamespace(group=group, recipe=recipe, metrics_log=log, out=tmp_path, say=print)
+        trainer: Any = SimpleNamespace(group=group, recipe=recipe, metrics_log=log, out=tmp_path)
         with contextlib.ExitStack() as stack:
             _start_trackers(trainer, TrackerChoice(csv=True), stack)
             assert len(log.trackers) == 1 - rank

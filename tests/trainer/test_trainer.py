@@ -81,10 +81,6 @@ def clock(monkeypatch):
     return time
 
 
-def silent(line):
-    pass
-
-
 def weights_after(out, step):
     return Checkpoints(out / "training", keep=1).weights(step)
 
@@ -96,7 +92,7 @@ def are_equal(first, second):
 def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, losses):
     losses += [5.0, 6.0, 4.0, 4.5, 4.0, 3.9]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "keep": 9, "average": None}
-    result = run_training(recipe(**settings), tmp_path, say=silent)
+    result = run_training(recipe(**settings), tmp_path)
     assert (result.step, result.reason) == (5, "no better validation since step 3")
     assert result.weights == Weights(kind="best", steps=(3,))
     assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
@@ -106,14 +102,14 @@ def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, lo
 def test_patience_counts_over_a_stop(recipe, tmp_path, losses):
     losses += [5.0, 4.0, 4.5, 4.0]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "average": None}
-    run_training(recipe(steps=3, **settings), tmp_path, say=silent)
-    result = run_training(recipe(steps=9, **settings), tmp_path, say=silent)
+    run_training(recipe(steps=3, **settings), tmp_path)
+    result = run_training(recipe(steps=9, **settings), tmp_path)
     assert (result.step, result.weights.steps) == (4, (2,))
 
 
 def test_a_loss_of_nan_is_never_the_best(recipe, tmp_path, losses):
     losses += [math.nan, 5.0, math.nan, 4.0]
-    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path)
     assert result.weights == Weights(kind="best", steps=(12,))
 
 
@@ -126,7 +122,7 @@ def test_only_better_scores_are_published(recipe, tmp_path, losses, monkeypatch)
     )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
     with pytest.raises(ValueError, match="no model directory"):
-        run_training(recipe(**settings), tmp_path, say=silent)  # because `publish` wrote nothing
+        run_training(recipe(**settings), tmp_path)  # because `publish` wrote nothing
     assert published == [(3,), (9,)]
 
 
@@ -134,7 +130,7 @@ def test_a_higher_bleu_is_better(recipe, tmp_path, losses):
     """The loss falls at every validation and does not count."""
     losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 6.0, 5.5, 2.0, 7.0])]
     settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
-    result = run_training(recipe(**settings), tmp_path, say=silent)
+    result = run_training(recipe(**settings), tmp_path)
     assert (result.step, result.reason) == (7, "no better validation since step 4")
     assert result.weights == Weights(kind="best", steps=(4,))
     assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
@@ -154,7 +150,7 @@ def test_the_average_is_of_the_last_checkpoints(trained):
 def test_enough_checkpoints_are_kept_to_average(recipe, tmp_path, keep, average, averaged, steps):
     settings = {"steps": 8, "save_every": 2, "keep": keep, "average": average, "validate_every": None}
     assert recipe(**settings).training.checkpoints_to_keep == max(keep, average)
-    result = run_training(recipe(**settings), tmp_path, say=silent)
+    result = run_training(recipe(**settings), tmp_path)
     assert result.weights == Weights(kind="averaged", steps=averaged)
     assert Checkpoints(tmp_path / "training", keep=1).steps() == steps
 
@@ -175,7 +171,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
     }
     chosen = recipe("data.target_language=zh", "decoding.beam=3", **settings)
     prepared = open_store(trained / "training" / "store")
-    run = Trainer(chosen, tmp_path, prepared, torch.device("cpu"), silent)
+    run = Trainer(chosen, tmp_path, prepared, torch.device("cpu"))
     torch.manual_seed(7)
     expected = chosen.model.build(run.vocabulary)
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
@@ -200,12 +196,12 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
 def test_minutes_over_all_starts(recipe, tmp_path, clock):
     """A step reads the clock once; time between two starts does not count."""
     changes = {"minutes": 30, "steps": None, "validate_every": None, "save_every": 99, "average": None}
-    straight = run_training(recipe(**changes), tmp_path / "straight", say=silent)
+    straight = run_training(recipe(**changes), tmp_path / "straight")
     out = tmp_path / "stopped"
     for steps in (3, 8):
-        assert run_training(recipe(**{**changes, "steps": steps}), out, say=silent).seconds == 60 * steps
+        assert run_training(recipe(**{**changes, "steps": steps}), out).seconds == 60 * steps
         clock.now += 60_000
-    resumed = run_training(recipe(**changes), out, say=silent)
+    resumed = run_training(recipe(**changes), out)
     for result in (straight, resumed):
         assert (result.step, result.seconds, result.reason) == (30, 1800, "30 minutes are over, after 30 steps")
 
@@ -214,7 +210,7 @@ def test_saving_by_the_clock(recipe, tmp_path, clock):
     """A step takes a minute. The interval begins again at each checkpoint and at each start."""
     changes = {"save_every": "5 min", "keep": 99, "validate_every": None}
     for steps, saved in ((7, [5, 7]), (24, [5, 12, 17, 22, 24])):
-        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
+        run_training(recipe(steps=steps, **changes), tmp_path)
         assert Checkpoints(tmp_path / "training", keep=1).steps() == saved
 
 
@@ -222,7 +218,7 @@ def test_a_checkpoint_by_the_clock_stays_where_the_training_stops_after_the_same
     """The validation of step 5 changes the state after its checkpoint, so that the end saves step 5 again."""
     changes = {"save_every": "5 min", "keep": 99, "validate_every": 5, "validate_by": "loss", "average": None}
     for steps in (5, 7, 9):
-        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
+        run_training(recipe(steps=steps, **changes), tmp_path)
     assert Checkpoints(tmp_path / "training").steps() == [5, 9]
 
 
@@ -230,7 +226,7 @@ def test_a_checkpoint_by_the_clock_stays_where_the_training_stops_after_the_same
     "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
 )
 def test_without_a_validation_the_last_weights_are_published(recipe, tmp_path, validation):
-    result = run_training(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
+    result = run_training(recipe(validation, average=None, steps=6, save_every=4), tmp_path)
     assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
     assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
 
@@ -239,25 +235,25 @@ BEST = Weights(kind="best", steps=(4,))
 
 
 @pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
-def test_the_best_weights_of_a_finished_run_are_not_replaced(recipe, tmp_path, monkeypatch, changes):
+def test_the_best_weights_of_a_finished_run_are_not_replaced(recipe, tmp_path, monkeypatch, changes, log_lines):
     def publish_as_best(self, state, optimiser, measure, log):
         self.publish(BEST, optimiser.weights())
         return BEST
 
     monkeypatch.setattr("transduce.trainer.publishing.PublishedModel.publish_final", publish_as_best)
-    run_training(recipe(average=None, steps=6), tmp_path, say=silent)
+    run_training(recipe(average=None, steps=6), tmp_path)
     monkeypatch.undo()
-    before, lines = (tmp_path / "model.safetensors").read_bytes(), []
-    result = run_training(recipe(*changes, average=None, steps=6), tmp_path, say=lines.append)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    result = run_training(recipe(*changes, average=None, steps=6), tmp_path)
     assert (result.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
-    assert any("is finished" in line for line in lines)
+    assert any("is finished" in line for line in log_lines)
 
 
 def test_a_run_that_stops_validating_publishes_its_last_weights(recipe, tmp_path):
-    first = run_training(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
+    first = run_training(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path)
     assert first.weights.kind == "best"
     changes = ["training.validate_every=null", "training.steps=8"]
-    result = run_training(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
+    result = run_training(recipe(*changes, average=None, save_every=2), tmp_path)
     assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
 
 
@@ -265,41 +261,40 @@ def test_a_resumed_run_keeps_the_loss_scale_of_float16(recipe, tmp_path, monkeyp
     monkeypatch.setattr(Precision, "growth_interval", 3)
     changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
     for steps, scale in ((2, [2**15, 2]), (4, [2**16, 4])):
-        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
+        run_training(recipe(steps=steps, **changes), tmp_path)
         state = json.loads((tmp_path / "training" / f"step-{steps:08d}" / "state.json").read_text())
         assert state["loss_scale"] == scale
 
 
-def test_another_precision_begins_with_its_own_loss_scale(recipe, tmp_path):
+def test_another_precision_begins_with_its_own_loss_scale(recipe, tmp_path, log_lines):
     changes = {"validate_every": None, "average": None, "save_every": 1}
-    run_training(recipe(steps=2, precision="float32", **changes), tmp_path, say=silent)
-    lines = []
+    run_training(recipe(steps=2, precision="float32", **changes), tmp_path)
+    log_lines.clear()
     accepting = TrainOptions(accept_changes=True)
     schedule = {"kind": "constant", "warmup": 1, "peak": 1e-4}
     changed = recipe(steps=4, precision="float16", schedule=schedule, **changes)
-    run_training(changed, tmp_path, accepting, lines.append)
+    run_training(changed, tmp_path, accepting)
     state = json.loads((tmp_path / "training" / "step-00000004" / "state.json").read_text())
     assert state["loss_scale"] == [2**15, 2]
-    said = next(line for line in lines if line.startswith("the recipe changes: "))
+    said = next(line for line in log_lines if line.startswith("the recipe changes: "))
     assert '`training.precision` was "float32" and is "float16"' in said
     assert "`training.schedule.peak`" in said
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
-def test_slow_bfloat16_is_named(recipe, tmp_path, monkeypatch, is_fast):
+def test_slow_bfloat16_is_named(recipe, tmp_path, monkeypatch, is_fast, log_lines):
     monkeypatch.setattr("transduce.trainer.build.has_fast_bfloat16", lambda device: is_fast)
-    lines = []
     changes = {"validate_every": None, "average": None}
-    run_training(recipe(steps=1, precision="bfloat16", **changes), tmp_path, say=lines.append)
+    run_training(recipe(steps=1, precision="bfloat16", **changes), tmp_path)
     slow = ", which is slower here than float32"
-    assert any(f"parameters on cpu in bfloat16{'' if is_fast else slow}; " in line for line in lines)
+    assert any(f"parameters on cpu in bfloat16{'' if is_fast else slow}; " in line for line in log_lines)
 
 
 def test_a_recipe_too_large_to_be_read_again_is_refused(recipe, tmp_path):
     loaded = recipe()
     large = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
     with pytest.raises(ValueError, match="name fewer corpora"):
-        run_training(large, tmp_path / "run", say=silent)
+        run_training(large, tmp_path / "run")
     assert not (tmp_path / "run" / "recipe.yaml").exists()
 
 
@@ -319,11 +314,10 @@ def test_two_vocabularies_require_separate_embeddings(recipe):
     assert not recipe("subwords.shared=false", "model.embeddings=separate").subwords.shared
 
 
-def test_a_missing_validation_corpus_is_reported_before_the_preparation(recipe, tmp_path):
-    lines = []
+def test_a_missing_validation_corpus_is_reported_before_the_preparation(recipe, tmp_path, log_lines):
     with pytest.raises(OSError, match="nowhere"):
-        run_training(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=lines.append)
-    assert lines == []
+        run_training(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path)
+    assert log_lines == []
 
 
 def test_a_finished_training_is_freed_without_garbage_collection(recipe, tmp_path, monkeypatch):
@@ -337,59 +331,58 @@ def test_a_finished_training_is_freed_without_garbage_collection(recipe, tmp_pat
     monkeypatch.setattr(Trainer, "__init__", watched)
     gc.disable()
     try:
-        run_training(recipe(steps=1, average=None), tmp_path, say=silent)
+        run_training(recipe(steps=1, average=None), tmp_path)
         assert [run() for run in runs] == [None]
     finally:
         gc.enable()
 
 
-def test_the_best_score_stays_where_the_validation_corpus_has_moved(micro, recipe, tmp_path, losses):
+def test_the_best_score_stays_where_the_validation_corpus_has_moved(micro, recipe, tmp_path, losses, log_lines):
     settings = {"validate_every": 1, "validate_by": "loss", "save_every": 1, "average": None}
     for side in ("en", "de"):
         shutil.copy(micro / f"validation.{side}", tmp_path / f"moved.{side}")
     losses += [3.0, 4.0]
-    run_training(recipe(steps=1, **settings), tmp_path / "run", say=silent)
+    run_training(recipe(steps=1, **settings), tmp_path / "run")
     moved = f"data.validation={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
-    result = run_training(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
+    result = run_training(recipe(moved, steps=2, **settings), tmp_path / "run")
     assert result.weights == Weights(kind="best", steps=(1,))
     (tmp_path / "moved.en").write_text((tmp_path / "moved.en").read_text().replace("ant", "bee").replace("owl", "pig"))
-    lines, losses[:] = [], [5.0]
-    result = run_training(recipe(moved, steps=3, **settings), tmp_path / "run", say=lines.append)
+    log_lines.clear()
+    losses[:] = [5.0]
+    result = run_training(recipe(moved, steps=3, **settings), tmp_path / "run")
     assert result.weights == Weights(kind="best", steps=(3,))
-    assert any("the best score is forgotten" in line for line in lines)
+    assert any("the best score is forgotten" in line for line in log_lines)
 
 
-def test_torchrun_restarts_do_not_repeat_a_restart(recipe, tmp_path, monkeypatch):
-    run_training(recipe(steps=4), tmp_path, say=silent)
-    run_training(recipe(steps=4), tmp_path, TrainOptions(restart=True), silent)
+def test_torchrun_restarts_do_not_repeat_a_restart(recipe, tmp_path, monkeypatch, log_lines):
+    run_training(recipe(steps=4), tmp_path)
+    run_training(recipe(steps=4), tmp_path, TrainOptions(restart=True))
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    lines = []
-    run_training(recipe(steps=6), tmp_path, TrainOptions(restart=True), lines.append)
-    assert "going on after step 4" in lines
+    log_lines.clear()
+    run_training(recipe(steps=6), tmp_path, TrainOptions(restart=True))
+    assert "going on after step 4" in log_lines
     assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
 
 
-def test_a_resumed_run_does_not_need_the_model_of_from(recipe, trained, tmp_path):
+def test_a_resumed_run_does_not_need_the_model_of_from(recipe, trained, tmp_path, log_lines):
     begun = shutil.copytree(trained, tmp_path / "begun")
     tuned = ["data.longest=9"]  # another selection of pairs, from which other subwords would be learned
-    run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
+    run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun))
     shutil.rmtree(begun)
-    lines = []
-    assert run_training(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=lines.append).step == 6
-    assert "going on after step 4" in lines
+    log_lines.clear()
+    assert run_training(recipe(*tuned, steps=6, average=None), tmp_path / "run").step == 6
+    assert "going on after step 4" in log_lines
 
 
 def test_a_published_average_stays_when_older_checkpoints_are_deleted(recipe, tmp_path):
     settings = {"steps": 6, "save_every": 2, "keep": 3, "average": 3}
-    before = run_training(recipe(**settings), tmp_path, say=silent).weights
+    before = run_training(recipe(**settings), tmp_path).weights
     shutil.rmtree(tmp_path / "training" / "step-00000002")
-    assert (
-        run_training(recipe(**settings), tmp_path, say=silent).weights == before == Model.read(tmp_path).config.weights
-    )
+    assert run_training(recipe(**settings), tmp_path).weights == before == Model.read(tmp_path).config.weights
 
 
 def test_a_run_does_not_resume_with_other_subwords(recipe, tmp_path):
-    run_training(recipe(steps=2, save_every=2), tmp_path, say=silent)
+    run_training(recipe(steps=2, save_every=2), tmp_path)
     state = tmp_path / "training" / "step-00000002" / "state.json"
     values = json.loads(state.read_text())
     values["subwords"]["tokenizer.json"]["sha256"] = "of another"
@@ -398,11 +391,11 @@ def test_a_run_does_not_resume_with_other_subwords(recipe, tmp_path):
     listed = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**listed, **checksums_of_files([state])}))
     with pytest.raises(ValueError, match=r"training data .* has changed"):
-        run_training(recipe(steps=4, save_every=2), tmp_path, say=silent)
+        run_training(recipe(steps=4, save_every=2), tmp_path)
 
 
-def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_path, monkeypatch):
-    publish, lines, times = transduce.trainer.publishing.write_model, [], itertools.count(1)
+def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_path, monkeypatch, log_lines):
+    publish, times = transduce.trainer.publishing.write_model, itertools.count(1)
 
     def refused(*arguments):
         if next(times) == 1:
@@ -410,8 +403,8 @@ def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_pat
         publish(*arguments)
 
     monkeypatch.setattr("transduce.trainer.publishing.write_model", refused)
-    run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=lines.append)
-    failures = [line for line in lines if "could not" in line]
+    run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path)
+    failures = [line for line in log_lines if "could not" in line]
     assert failures == ["step 4: could not write the model: no space left; the earlier one stays"]
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
 
@@ -427,19 +420,17 @@ def test_a_best_model_that_could_not_be_written_is_not_the_best(recipe, tmp_path
         publish(*arguments)
 
     monkeypatch.setattr("transduce.trainer.publishing.write_model", refused)
-    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path)
     assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="best", steps=(6,))
 
 
 def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tmp_path):
-    run_training(
-        recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained), silent
-    )
+    run_training(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained))
     begun, base = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], base[name], atol=1e-12) for name in base)
     difference = r"--from: that model does not fit the recipe: `model.d_model` is 24 in the model and 20 in the recipe"
     with pytest.raises(ValueError, match=difference):
-        run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
+        run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained))
 
 
 def test_a_training_begins_with_the_subwords_of_another_model(recipe, trained, tmp_path):
@@ -448,17 +439,17 @@ def test_a_training_begins_with_the_subwords_of_another_model(recipe, trained, t
     corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
     out = tmp_path / "tuned"
     tuned = recipe(f"data.train={corpus}", steps=1, average=None)
-    run_training(tuned, out, TrainOptions(start_from=trained), silent)
+    run_training(tuned, out, TrainOptions(start_from=trained))
     assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
 def test_a_training_begins_with_the_languages_of_another_model(recipe, trained, tmp_path):
     """A recipe that names none; resuming without `--from` keeps the languages."""
     tuned = recipe("data.source_language=null", "data.target_language=null", steps=1, average=None)
-    run_training(tuned, tmp_path, TrainOptions(start_from=trained), silent)
+    run_training(tuned, tmp_path, TrainOptions(start_from=trained))
     assert languages(tmp_path) == languages(trained) == ("en", "de")
     longer = recipe("data.source_language=null", "data.target_language=null", steps=2, average=None)
-    run_training(longer, tmp_path, TrainOptions(), silent)
+    run_training(longer, tmp_path, TrainOptions())
     assert languages(tmp_path) == ("en", "de")
 
 
@@ -470,18 +461,18 @@ def languages(run):
 def test_epochs_over_two_starts(recipe, trained, tmp_path):
     """Each ends where the epoch does; the steps of an epoch follow from its pairs."""
     changes = {"steps": None, "average": None, "validate_every": None, "save_every": 100}
-    first = run_training(recipe(epochs=1, **changes), tmp_path, say=silent)
+    first = run_training(recipe(epochs=1, **changes), tmp_path)
     assert first.reason == f"1 epoch is done, after {first.step} steps"
-    second = run_training(recipe(epochs=3, **changes), tmp_path, say=silent)
+    second = run_training(recipe(epochs=3, **changes), tmp_path)
     assert (second.step, second.tokens) == (3 * first.step, 3 * first.tokens)
 
 
 def test_a_missing_device_is_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
-        run_training(recipe(), tmp_path / "a", TrainOptions(device="cuda"), silent)
+        run_training(recipe(), tmp_path / "a", TrainOptions(device="cuda"))
     with pytest.raises(ValueError, match="--device tpu: choose auto, cpu or cuda"):
-        run_training(recipe(), tmp_path / "b", TrainOptions(device="tpu"), silent)
+        run_training(recipe(), tmp_path / "b", TrainOptions(device="tpu"))
 
 
 def test_records_of_the_metrics_log(trained, micro):
@@ -524,7 +515,7 @@ def test_the_model_card_has_the_validation_score(trained):
 def test_the_model_card_counts_the_training_pairs(recipe, tmp_path):
     changed = recipe(steps=4, validate_every=None, average=None)
     data = changed.data.model_copy(update={"checks": {"duplicate": "drop"}})
-    run_training(changed.model_copy(update={"data": data}), tmp_path, say=silent)
+    run_training(changed.model_copy(update={"data": data}), tmp_path)
     rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| training pairs |")]
     assert re.fullmatch(
         r"\| training pairs \| [\d,]+ of [\d,]+ pairs kept(; \d+ dropped by `checks`, that .*)? \|", *rows
@@ -536,14 +527,14 @@ def test_without_validations_every_checkpoint_publishes_its_weights(recipe, tmp_
         "transduce.trainer.publishing.PublishedModel.publish_final", Mock(side_effect=KeyboardInterrupt)
     )
     with pytest.raises(KeyboardInterrupt):
-        run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
+        run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
 
 
 def test_a_run_resumed_without_a_validation_publishes_its_last_weights(recipe, tmp_path):
     settings = {"validate_every": 1, "save_every": 1, "average": None}
-    assert run_training(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
-    result = run_training(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
+    assert run_training(recipe(steps=2, **settings), tmp_path).weights.kind == "best"
+    result = run_training(recipe("data.validation=null", steps=4, **settings), tmp_path)
     assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
 
 
@@ -551,6 +542,6 @@ def test_scores_of_another_measure_are_not_compared(recipe, tmp_path, losses):
     """A BLEU of 0.3 would be better than any loss, which counts as a negative score."""
     settings = {"validate_every": 1, "save_every": 1, "average": None}
     losses += [measured(9.0, 0.3), 5.0, 6.0, 4.0]
-    first = run_training(recipe(steps=1, **settings), tmp_path, say=silent)
-    second = run_training(recipe(steps=4, validate_by="loss", **settings), tmp_path, say=silent)
+    first = run_training(recipe(steps=1, **settings), tmp_path)
+    second = run_training(recipe(steps=4, validate_by="loss", **settings), tmp_path)
     assert (first.weights.steps, second.weights.steps) == ((1,), (4,))

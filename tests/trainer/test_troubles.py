@@ -14,6 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from log_records import logged_lines
 from transduce.corpus.planner import Planner
 from transduce.corpus.subword_dropout import SubwordDropoutStore
 from transduce.model_directory.model import Model
@@ -39,7 +40,7 @@ def recipe(micro):
 def uninterrupted(recipe, tmp_path_factory):
     """An uninterrupted run."""
     out = tmp_path_factory.mktemp("uninterrupted")
-    run_training(recipe, out, CPU, lambda line: None)
+    run_training(recipe, out, CPU)
     return out
 
 
@@ -71,7 +72,7 @@ def events(out):
 
 def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, monkeypatch, expected_model):
     inject_nan(monkeypatch, {6})
-    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    result = run_training(recipe, tmp_path / "run", CPU)
     assert result.step == 12
     assert events(tmp_path / "run") == [(6, "skipped: its gradient was not finite")]
     state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
@@ -84,7 +85,7 @@ def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, m
 
 def test_a_checkpoint_that_falls_on_a_skipped_step_is_saved_after_the_next(recipe, tmp_path, monkeypatch):
     inject_nan(monkeypatch, {4})
-    steps = train(recipe, tmp_path / "run", device="cpu", threads=1, say=lambda line: None)
+    steps = train(recipe, tmp_path / "run", device="cpu", threads=1)
     for _ in range(6):
         next(steps)
     steps.close()
@@ -101,7 +102,7 @@ def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_
 
     monkeypatch.setattr(trainer, "training_steps", watched)
     inject_nan(monkeypatch, set(range(6, 11)))
-    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    result = run_training(recipe, tmp_path / "run", CPU)
     assert result.step == 12
     assert events(tmp_path / "run") == [
         *((step, "skipped: its gradient was not finite") for step in range(6, 11)),
@@ -110,7 +111,7 @@ def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_
     (first, begun), (second, moved) = seen
     assert (first, second) == (0, 4)
     steps = Planner(
-        prepare(recipe, tmp_path / "run", print).train,
+        prepare(recipe, tmp_path / "run").train,
         batch_tokens=512,
         micro_batches=1,
         seed=recipe.training.seed,
@@ -121,35 +122,33 @@ def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_
 def test_divergence_on_any_data_ends_the_training_and_keeps_its_checkpoint(recipe, tmp_path, monkeypatch):
     inject_nan(monkeypatch, set(range(6, 1000)))
     with pytest.raises(DivergedError, match="and again after 3 returns to the last checkpoint"):
-        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU)
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     assert sum("went back" in event for _, event in events(tmp_path / "run")) == 3
     inject_nan(monkeypatch, set())
     monkeypatch.undo()
-    assert run_training(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
+    assert run_training(recipe, tmp_path / "run", CPU).step == 12
 
 
-def test_a_stop_after_skipped_steps_saves_no_checkpoint(recipe, tmp_path, monkeypatch, expected_model):
+def test_a_stop_after_skipped_steps_saves_no_checkpoint(recipe, tmp_path, monkeypatch, expected_model, log_lines):
     """The same command resumes from the last checkpoint, because later weights may be diverging."""
     inject_nan(monkeypatch, {6, 7})
-    lines = []
 
-    def say(line):
-        lines.append(line)
+    def stop(line):
         if line.startswith("step 7: skipped"):
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Interrupted):
-        run_training(recipe, tmp_path / "run", CPU, say)
-    assert "stopped after step 7; the same command goes on from its last checkpoint" in lines
+    with logged_lines(stop), pytest.raises(Interrupted):
+        run_training(recipe, tmp_path / "run", CPU)
+    assert "stopped after step 7; the same command goes on from its last checkpoint" in log_lines
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     monkeypatch.undo()
-    assert run_training(recipe, tmp_path / "run", CPU, lines.append).step == 12
+    assert run_training(recipe, tmp_path / "run", CPU).step == 12
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
 def test_an_infinite_loss_is_null_in_the_metrics_log(tmp_path):
-    log = MetricsLog(tmp_path, lambda line: None, None)
+    log = MetricsLog(tmp_path, None)
     log._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
     log.close()
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "perplexity": null, "loss": null, "rate": 0.5}\n'
@@ -158,7 +157,7 @@ def test_an_infinite_loss_is_null_in_the_metrics_log(tmp_path):
 def test_divergence_before_the_first_checkpoint(recipe, tmp_path, monkeypatch):
     inject_nan(monkeypatch, set(range(1, 1000)))
     with pytest.raises(DivergedError, match=r"step 5, before there was a checkpoint"):
-        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU)
 
 
 def fail_writes(monkeypatch, writes, error=errno.ENOSPC):
@@ -175,14 +174,13 @@ def fail_writes(monkeypatch, writes, error=errno.ENOSPC):
     monkeypatch.setattr("safetensors.torch.save_file", saved)
 
 
-def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, monkeypatch, expected_model):
+def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, monkeypatch, expected_model, log_lines):
     monkeypatch.setattr(checkpoints_module, "RETRY", 1)
-    lines = []
     # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
     fail_writes(monkeypatch, {1, 2, 3, 4})
-    result = run_training(recipe, tmp_path / "run", CPU, lines.append)
+    result = run_training(recipe, tmp_path / "run", CPU)
     assert result.step == 12
-    failures = [line for line in lines if "could not" in line]
+    failures = [line for line in log_lines if "could not" in line]
     assert len(failures) == 4
     assert "step 3: could not write the model" in failures[0]
     assert "step 4: could not save: " in failures[1]
@@ -192,24 +190,23 @@ def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, mon
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch):
+def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch, log_lines):
     monkeypatch.setattr(checkpoints_module, "RETRY", 3)
     work_time = Mock(seconds=Mock(side_effect=itertools.count(100, 100)))
     monkeypatch.setattr("transduce.trainer.training_state.WorkTime", Mock(return_value=work_time))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
-    lines = []
     fail_writes(monkeypatch, {1, 2, 3})
-    run_training(by_the_clock, tmp_path / "run", CPU, lines.append)
-    failures = [line.partition(":")[0] for line in lines if "could not save" in line]
+    run_training(by_the_clock, tmp_path / "run", CPU)
+    failures = [line.partition(":")[0] for line in log_lines if "could not save" in line]
     assert failures == ["step 1", "step 4", "step 7"]
 
 
 def test_a_disk_that_stays_full_keeps_the_last_checkpoint(recipe, tmp_path, monkeypatch):
     fail_writes(monkeypatch, set(range(5, 1000)))
     with pytest.raises(OSError, match="I/O error"):
-        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU)
     monkeypatch.undo()
-    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    result = run_training(recipe, tmp_path / "run", CPU)
     assert result.step == 12
     Model.read(tmp_path / "run")
 
@@ -219,7 +216,7 @@ def dropout(micro, tmp_path_factory):
     """A recipe whose epochs are written anew, and the weights that it gives."""
     recipe = load(micro / "recipe.yaml", ["subwords.dropout=0.1", "training.micro_batches=1"])
     out = tmp_path_factory.mktemp("dropout")
-    run_training(recipe, out, CPU, lambda line: None)
+    run_training(recipe, out, CPU)
     return recipe, (out / "model.safetensors").read_bytes()
 
 
@@ -236,12 +233,12 @@ def refusing_epochs(monkeypatch, refused):
     monkeypatch.setattr(SubwordDropoutStore, "_encode_epoch", encoded)
 
 
-def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_path, monkeypatch):
+def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_path, monkeypatch, log_lines):
     recipe, weights = dropout
     monkeypatch.setattr(trainer, "RETRY_SECONDS", 0.01)
     refusing_epochs(monkeypatch, [1, 2])
-    out, said = tmp_path / "run", []
-    assert run_training(recipe, out, CPU, said.append).step == 12
+    out = tmp_path / "run"
+    assert run_training(recipe, out, CPU).step == 12
     (first, what), second = events(out)
     message = rf"could not write the next epoch: .*No space left on device: '{out}/training/store'; trying again in"
     assert re.match(message, what)
@@ -249,22 +246,20 @@ def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_
     assert (out / "model.safetensors").read_bytes() == weights
 
 
-def test_a_training_that_waits_for_space_stops_and_saves(dropout, tmp_path, monkeypatch):
+def test_a_training_that_waits_for_space_stops_and_saves(dropout, tmp_path, monkeypatch, log_lines):
     recipe, weights = dropout
     refusing_epochs(monkeypatch, [1])
-    said = []
 
-    def say(line):
-        said.append(line)
+    def stop(line):
         if "could not write the next epoch" in line:
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Interrupted):
-        run_training(recipe, tmp_path / "run", CPU, say)
-    step = int(said[-1].removeprefix("stopped after step ").split(";")[0])
+    with logged_lines(stop), pytest.raises(Interrupted):
+        run_training(recipe, tmp_path / "run", CPU)
+    step = int(log_lines[-1].removeprefix("stopped after step ").split(";")[0])
     assert (tmp_path / "run" / "training" / f"step-{step:08}").is_dir()
-    run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert f"going on after step {step}" in said
+    run_training(recipe, tmp_path / "run", CPU)
+    assert f"going on after step {step}" in log_lines
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
 
 
@@ -287,8 +282,10 @@ def test_a_file_size_limit_of_the_system(micro, tmp_path, trained):
     Model.read(tmp_path / "run")  # the best of a validation, which is smaller than the optimiser's moments
 
 
-def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch, uninterrupted, expected_model):
-    lines, add, calls = [], EventFile.add, []
+def test_a_failure_of_tensorboard_loses_no_record(
+    recipe, tmp_path, monkeypatch, uninterrupted, expected_model, log_lines
+):
+    add, calls = EventFile.add, []
 
     def refused(event_file, step, values):
         calls.append(step)
@@ -297,8 +294,8 @@ def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch,
         add(event_file, step, values)
 
     monkeypatch.setattr(EventFile, "add", refused)
-    run_training(recipe, tmp_path / "run", CPU, lines.append)
-    assert sum("could not write for TensorBoard" in line for line in lines) == 1
+    run_training(recipe, tmp_path / "run", CPU)
+    assert sum("could not write for TensorBoard" in line for line in log_lines) == 1
     steps = [
         [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
         for run in (uninterrupted, tmp_path / "run")
@@ -307,9 +304,11 @@ def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch,
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_failed_flush_of_the_metrics_log_is_a_failed_checkpoint(recipe, tmp_path, monkeypatch, expected_model):
+def test_a_failed_flush_of_the_metrics_log_is_a_failed_checkpoint(
+    recipe, tmp_path, monkeypatch, expected_model, log_lines
+):
     monkeypatch.setattr(checkpoints_module, "RETRY", 1)
-    calls, lines = [], []
+    calls = []
 
     def refused(path):
         calls.append(path)
@@ -317,12 +316,12 @@ def test_a_failed_flush_of_the_metrics_log_is_a_failed_checkpoint(recipe, tmp_pa
             raise OSError(errno.EIO, "Input/output error", str(path))
 
     monkeypatch.setattr("transduce.trainer.metrics_log.flush_to_disk", refused)
-    run_training(recipe, tmp_path / "run", CPU, lines.append)
-    assert [line for line in lines if "could not save" in line and "Input/output error" in line]
+    run_training(recipe, tmp_path / "run", CPU)
+    assert [line for line in log_lines if "could not save" in line and "Input/output error" in line]
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_failed_write_of_the_metrics_log_stops_nothing(recipe, tmp_path, monkeypatch, expected_model):
+def test_a_failed_write_of_the_metrics_log_stops_nothing(recipe, tmp_path, monkeypatch, expected_model, log_lines):
     opened = type(tmp_path).open
 
     def refused(path, mode="r", *arguments, **options):
@@ -331,13 +330,12 @@ def test_a_failed_write_of_the_metrics_log_stops_nothing(recipe, tmp_path, monke
         return opened(path, mode, *arguments, **options)
 
     monkeypatch.setattr(type(tmp_path), "open", refused)
-    lines = []
-    run_training(recipe, tmp_path / "run", CPU, lines.append)
-    assert any("warning: could not write the metrics log" in line for line in lines)
+    run_training(recipe, tmp_path / "run", CPU)
+    assert any("warning: could not write the metrics log" in line for line in log_lines)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_too_little_memory_is_reported_before_the_first_step(recipe, tmp_path, monkeypatch):
+def test_too_little_memory_is_reported_before_the_first_step(recipe, tmp_path, monkeypatch, log_lines):
     forward = TrainingObjective.forward
 
     def limited(self, source, *rest):
@@ -346,9 +344,8 @@ def test_too_little_memory_is_reported_before_the_first_step(recipe, tmp_path, m
         return forward(self, source, *rest)
 
     monkeypatch.setattr(TrainingObjective, "forward", limited)
-    lines = []
     with pytest.raises(RuntimeError, match=r"set training.micro_batches: 4 "):
-        run_training(recipe, tmp_path / "run", CPU, lines.append)
-    assert not [line for line in lines if line.startswith("step")]
+        run_training(recipe, tmp_path / "run", CPU)
+    assert not [line for line in log_lines if line.startswith("step")]
     smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"micro_batches": 4})})
-    assert run_training(smaller, tmp_path / "run", CPU, lambda line: None).step == 12
+    assert run_training(smaller, tmp_path / "run", CPU).step == 12

@@ -10,8 +10,10 @@ import pytest
 PROGRAM = """
 import torch
 from test_loop import PAIRS, OneStepPlanner, objective, micro_batch
-from transduce.training import FlatAdam, Precision, Training, training_steps
-from transduce.training.optimiser import Adam
+from transduce.training.loop import training_steps
+from transduce.training.optimiser import Adam, FlatAdam
+from transduce.training.precision import Precision
+from transduce.training.spec import Training
 
 micro_batches = [micro_batch(PAIRS), micro_batch(PAIRS[:3]), micro_batch(PAIRS[1:2])]
 for compiled in (False, True):

@@ -166,7 +166,7 @@ def store(tmp_path_factory):
         lines = ["".join(drawn.choices("αβγ", k=drawn.randint(1, 9))) for _ in range(40)]
         (folder / side).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     data = DataSpec(train=Files(source=str(folder / "source"), target=str(folder / "target")), ratio=None)
-    return prepare(data, Bpe(size=265), folder / "store", threads=1, say=lambda line: None).train
+    return prepare(data, Bpe(size=265), folder / "store", threads=1).train
 
 
 @pytest.mark.no_shape_checks

@@ -244,7 +244,7 @@ def test_a_fine_tuning_that_is_killed_early_keeps_both_directions(both, folder):
     one = f"data.train={{tsv: {folder}/pairs.tsv}}"
     changes = [one, "data.validation=null", "data.test={}", "training.steps=3", "training.save_every=1"]
     recipe = Recipe.load(path, changes, start_from=both)
-    steps = train(recipe, out, device="cpu", start_from=both, say=lambda line: None)
+    steps = train(recipe, out, device="cpu", start_from=both)
     assert [next(steps).step for _ in range(3)] == [1, 2, 3]
     steps.close()
     assert any((out / "training").glob("step-*"))

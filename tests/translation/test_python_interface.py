@@ -333,14 +333,14 @@ def test_recipes_load_with_changes(micro: Path) -> None:
         Recipe.load(path, ["training.step=3"])
 
 
-def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Path, tmp_path: Path) -> None:
+def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Path, tmp_path: Path, log_lines) -> None:
     from transduce.trainer.train import train as generator
 
     assert train is generator
     assert inspect.isgeneratorfunction(train)
-    recipe, lines = Recipe.load(micro / "recipe.yaml", ["training.steps=6"]), []
+    recipe = Recipe.load(micro / "recipe.yaml", ["training.steps=6"])
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    steps = train(recipe, str(tmp_path / "run"), device="cpu", threads=threads + 1, say=lines.append)
+    steps = train(recipe, str(tmp_path / "run"), device="cpu", threads=threads + 1)
     assert not (tmp_path / "run").exists()
     first = [next(steps) for _ in range(5)]
     assert [record.step for record in first] == [1, 2, 3, 4, 5]
@@ -351,9 +351,9 @@ def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Pa
     results = []
 
     def resumed() -> Generator[StepRecord, None, None]:
-        results.append((yield from train(recipe, tmp_path / "run", device="cpu", threads=1, say=lines.append)))
+        results.append((yield from train(recipe, tmp_path / "run", device="cpu", threads=1)))
 
     assert [record.step for record in resumed()] == [5, 6]  # after the checkpoint of step 4
     assert results[0].step == 6
-    assert lines
+    assert log_lines
     assert isinstance(Translator.load(tmp_path / "run").translate("cat dog"), Translation)

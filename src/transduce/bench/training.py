@@ -2,7 +2,7 @@
 
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +16,9 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.model.translation_model import Vocabulary
 from transduce.recipe.recipe import Recipe
-from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
+from transduce.runtime.device import flush_subnormals, keep_freed_memory, use_deterministic_algorithms
 from transduce.runtime.memory import peak_memory
+from transduce.runtime.torch_compile import compile_on_gpu
 from transduce.trainer.build import build_planner
 from transduce.training.fitting import compile_shapes
 from transduce.training.loop import StepRecord, training_steps
@@ -43,7 +44,6 @@ def bench_training(
     name: str,
     device: torch.device,
     runs: int,
-    say: Callable[[str], None],
     vocabulary_size: int | None = None,
 ) -> dict[str, Any]:
     """Trains `recipe` for a few steps to warm up and for `runs` steps that count; returns the values of `bench --json`.
@@ -57,11 +57,11 @@ def bench_training(
     use_deterministic_algorithms(device)
     precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
+        prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2)
         vocabulary = _vocabulary(prepared, vocabulary_size)
         dtype = getattr(torch, precision.name)
         rate_before = matrix_rate(device, dtype)
-        steps = _time_steps(recipe, prepared, vocabulary, precision, runs, say)
+        steps = _time_steps(recipe, prepared, vocabulary, precision, runs)
     rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine changes
     source_flops, target_flops = flops(recipe.model, vocabulary, _mean_length(steps.planned))
     total_flops = sum(3 * (source_flops * _source_tokens(step) + target_flops * step.tokens) for step in steps.planned)
@@ -103,7 +103,6 @@ def _time_steps(
     vocabulary: Vocabulary,
     precision: Precision,
     runs: int,
-    say: Callable[[str], None],
 ) -> TimedSteps:
     """Times `runs` steps after the warm-up."""
     training, device = recipe.training, precision.device
@@ -111,11 +110,11 @@ def _time_steps(
     model = recipe.model.build(vocabulary).to(device)
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
     objective = TrainingObjective(model, smoothing, training.regulariser).train()
-    largest = training.model_copy(update={"batch_tokens": training.max_batch_tokens})
+    largest = training.replaced(batch_tokens=training.max_batch_tokens)
     planner = build_planner(prepared, largest, device, model)
     optimiser = flat_optimiser(model, training.optimiser)
     if model.is_compilable:
-        compile_on_gpu(model, device, say)
+        compile_on_gpu(model, device)
     if device.type == "cuda":
         compile_shapes(objective, optimiser, planner, precision)
     steps = training_steps(objective, optimiser, planner, training, precision)

@@ -8,12 +8,14 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.shards import Shard
+
+_log = logging.getLogger("transduce")
 
 THREADS = 4  # default of an actor without a GPU, where every machine has as many cores
 QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it never waits
@@ -36,7 +38,7 @@ class ActorPlan(NamedTuple):
 
 
 def translate_on_ray(
-    job: TranslationJob, shards: Sequence[Shard], *, actors: int | None, say: Callable[[str], None]
+    job: TranslationJob, shards: Sequence[Shard], *, actors: int | None
 ) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
 
@@ -44,9 +46,9 @@ def translate_on_ray(
     shard that cannot be translated, and ValueError where Ray is missing, has too few resources, is connected already,
     or was imported earlier so that a Ray of its own would listen to other machines.
     """
-    with _connected(say) as ray:
+    with _connected() as ray:
         plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
-        say(str(plan))
+        _log.info(str(plan))
         attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_AttemptCounter).remote()
         numbers = [{"number": number} for number in range(len(shards))]
         answers = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
@@ -60,7 +62,7 @@ def translate_on_ray(
             shard, record = shards[int(answer["number"][0])], json.loads(str(answer["record"][0]))
             result = _result_of(record)
             if record["attempt"] > 1:
-                say(f"{_name_of(shard)}: done at attempt {record['attempt']}; before, the actor died")
+                _log.info(f"{_name_of(shard)}: done at attempt {record['attempt']}; before, the actor died")
             yield shard, result
 
 
@@ -146,7 +148,7 @@ def _plan_actors(
 
 
 @contextlib.contextmanager
-def _connected(say: Callable[[str], None]) -> Iterator[Any]:
+def _connected() -> Iterator[Any]:
     """Connects to Ray and shuts it down at the end; shows Ray's own messages only where TRANSDUCE_DEBUG is 1."""
     is_verbose = os.environ.get("TRANSDUCE_DEBUG") == "1"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -168,7 +170,7 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
         raise ValueError("--actors needs Ray: `pip install 'transduce[ray]'`; or leave it out") from None
     if ray.is_initialized():  # its shutdown at the end would end the program's own cluster too
         raise ValueError("--actors: this program is connected to Ray already: call ray.shutdown() before")
-    say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
+    _log.info("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if is_verbose else logging.CRITICAL
     # Ray prints the death of an actor on standard output, where only results belong.

@@ -1,6 +1,7 @@
 """Bulk translation of texts: translates the missing shards and writes each output when its last shard is done."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
@@ -12,10 +13,11 @@ from transduce.bulk.shards import Shard, ShardedText
 from transduce.runtime.progress import ProgressRate
 from transduce.storage.locks import exclusive_lock
 
+_log = logging.getLogger("transduce")
+
 ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]
 """Translates shards and yields each when it is done, in any order."""
 
-Say = Callable[[str], None]
 
 PROGRESS_SECONDS = 10.0  # least time between two reports of progress
 NAMED_FAULTS = 20  # most lines that could not be translated and are reported one by one
@@ -26,7 +28,6 @@ def translate_texts(
     texts: Sequence[ShardedText],
     out: Path,
     engine: ShardEngine,
-    say: Say,
     pairs: PairFilter | None = None,
 ) -> None:
     """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
@@ -41,36 +42,36 @@ def translate_texts(
         finished = FinishedShards(folder, job.origin, pairs)
         unfinished = [text for text in texts if not finished.has_output(text)]
         if unfinished:
-            _translate_missing(job, unfinished, finished, engine, say)
+            _translate_missing(job, unfinished, finished, engine)
         else:
-            say(f"{out} is finished")
+            _log.info(f"{out} is finished")
         finished.remove_shards()
         faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
         for fault in faults[:NAMED_FAULTS]:
-            say(fault)
+            _log.info(fault)
         if pairs is None and faults:
             raise RuntimeError(f"{len(faults):,} lines could not be translated and are empty in the output")
         for text in texts if pairs is not None else ():
             counts = finished.counts(text)
             left_out = [f"{count:,} {reason}" for reason, count in counts.items() if reason != "pairs"]
-            say(f"{counts.get('pairs', 0):,} pairs; left out: {', '.join(left_out) or 'none'}")
+            _log.info(f"{counts.get('pairs', 0):,} pairs; left out: {', '.join(left_out) or 'none'}")
 
 
 def _translate_missing(
-    job: TranslationJob, texts: Sequence[ShardedText], finished: FinishedShards, engine: ShardEngine, say: Say
+    job: TranslationJob, texts: Sequence[ShardedText], finished: FinishedShards, engine: ShardEngine
 ) -> None:
     """Translates the missing shards, and writes each output after its last shard."""
     missing_of = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
     missing = [shard for shards in missing_of.values() for shard in shards]
     shards = [shard for text in texts for shard in text.shards]
     done = len(shards) - len(missing)
-    say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
+    _log.info(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
     saved = {path.name for path in finished.shards.iterdir() if not path.name.startswith(".")}
     expected = {finished.path(shard).name for shard in shards}
     if damaged := len(saved & expected) - done:
-        say(f"damaged shards, translated again: {damaged:,}")
+        _log.info(f"damaged shards, translated again: {damaged:,}")
     if unused := len(saved - expected):
-        say(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
+        _log.info(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
     for text in texts:
         if not missing_of[text.out]:
             finished.write_output(text)
@@ -78,7 +79,7 @@ def _translate_missing(
         return
     owners = {shard: text for text in texts for shard in missing_of[text.out]}
     remaining = {out: len(shards) for out, shards in missing_of.items()}
-    progress = _BulkProgress(missing, say)
+    progress = _BulkProgress(missing)
     try:
         with contextlib.closing(engine(job, missing)) as results:
             for shard, result in results:
@@ -89,7 +90,9 @@ def _translate_missing(
                 if not remaining[text.out]:
                     finished.write_output(text)
     except BaseException:
-        say(f"stopped with {progress.shards} of {len(missing)} shards done; the same command translates the others")
+        _log.info(
+            f"stopped with {progress.shards} of {len(missing)} shards done; the same command translates the others"
+        )
         raise
     assert not any(remaining.values()), "the engine left out a shard"
     progress.end()
@@ -98,8 +101,8 @@ def _translate_missing(
 class _BulkProgress:
     """Reports progress; the rate counts from the first finished shard, when the models are loaded."""
 
-    def __init__(self, missing: Sequence[Shard], say: Say) -> None:
-        self.shards, self._total, self._say = 0, len(missing), say
+    def __init__(self, missing: Sequence[Shard]) -> None:
+        self.shards, self._total = 0, len(missing)
         self._lines = sum(shard.source.lines for shard in missing)
         self._begun = time.monotonic()
         self._rate: ProgressRate | None = None
@@ -113,9 +116,9 @@ class _BulkProgress:
         self._rate.done += shard.source.lines
         if self.shards < self._total and self._rate.is_report_due(PROGRESS_SECONDS):
             rate = f"{self._rate.rate:,.1f} lines/s{self._rate.time_left}"
-            self._say(f"{self.shards:,} of {self._total:,} shards, {rate}")
+            _log.info(f"{self.shards:,} of {self._total:,} shards, {rate}")
 
     def end(self) -> None:
         """Reports the end and the time taken."""
         duration = timedelta(seconds=round(time.monotonic() - self._begun))
-        self._say(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")
+        _log.info(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")

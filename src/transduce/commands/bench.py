@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.console import aligned_table, say
+from transduce.commands.console import aligned_table
 from transduce.commands.options import JsonOption, MachineChoice, SetOption, TargetChoice, refuse_options
 from transduce.runtime.json_text import json_text
 
@@ -65,9 +65,7 @@ def bench(
         from transduce.bench.training import bench_training
 
         recipe, name = _recipe(run, preset, data, change)
-        figures = bench_training(
-            recipe, name, torch.device(device), steps or STEPS[device.split(":")[0]], say, vocabulary
-        )
+        figures = bench_training(recipe, name, torch.device(device), steps or STEPS[device.split(":")[0]], vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
         options = {"device": device, "precision": machine.precision_name, **languages.request()._asdict()}

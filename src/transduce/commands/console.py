@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TextIO, cast
 
@@ -81,16 +81,16 @@ def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def show_log_records() -> None:
-    """Prints the records of the logger `transduce`, such as the notice of a long compilation, on standard error."""
+def show_log_records(show: Callable[[str], None] = say) -> None:
+    """Prints the records of the logger `transduce`, such as the progress of a run, by `show`: plain messages."""
     import logging
 
     class ConsoleHandler(logging.Handler):
-        """Prints records with `say`."""
+        """Prints records with `show`."""
 
         def emit(self, record: logging.LogRecord) -> None:
             """Prints the message of `record`."""
-            say(record.getMessage())
+            show(record.getMessage())
 
     logger = logging.getLogger("transduce")
     logger.setLevel(logging.INFO)

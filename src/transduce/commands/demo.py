@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.commands.console import show_log_records
 from transduce.commands.options import DeviceOption, ThreadsOption
 
 
@@ -36,9 +37,10 @@ def demo(
     from transduce.demo import demo_parsing, demo_translation
     from transduce.trainer.train import TrainOptions
 
-    def say(line: str) -> None:
+    def show(line: str) -> None:
         with contextlib.suppress(OSError):  # a closed pipe does not stop the training
             print(line, flush=True)
 
-    show = demo_translation if task is Task.TRANSLATING else demo_parsing
-    show(out or RUNS[task], minutes or MINUTES[task], TrainOptions(device, threads), say)
+    demo = demo_translation if task is Task.TRANSLATING else demo_parsing
+    show_log_records(show)
+    demo(out or RUNS[task], minutes or MINUTES[task], TrainOptions(device, threads))

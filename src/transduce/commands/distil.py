@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.console import say
 from transduce.commands.options import (
     ActorsOption,
     MachineChoice,
@@ -50,4 +49,4 @@ def distil(
     method = search_method_of_options(config.decoding, search)
     job = bulk_job(teacher, method, machine, languages.request(source_language), OutputFormat(pairs="forward"))
     make_pairs(job, source, pairs, shard_lines, actors)
-    print_result(out, run_training(recipe, out, TrainOptions(machine.device, machine.threads), say))
+    print_result(out, run_training(recipe, out, TrainOptions(machine.device, machine.threads)))

@@ -53,7 +53,7 @@ def export(
         add_runtime(runtime)
     default, *_ = FORMATS[to.value].precisions
     with raise_on_signals():
-        parity = export(run, to.value, out, precision.value if precision else default, sentences, say)
+        parity = export(run, to.value, out, precision.value if precision else default, sentences)
     say(
         f"{parity.equal_texts} of {parity.sentences} greedy translations are equal; the log-probabilities of "
         f"{parity.tokens:,} tokens differ by {parity.greatest:.1e} at most and {parity.mean:.1e} in the mean; "

@@ -39,7 +39,7 @@ def fetch(
     if name == "embedded":
         write_embedded(folder / name)
         return
-    parts = fetch(name, folder, origin, say)
+    parts = fetch(name, folder, origin)
     if as_json:
         print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
         return

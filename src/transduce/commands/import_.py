@@ -24,7 +24,7 @@ def import_(
     """Makes a model directory of a model of another program; nothing of the folder is run."""
     from transduce.exchange.import_model import import_model
 
-    config = import_model(model, out, source_language, target_language, say)
+    config = import_model(model, out, source_language, target_language)
     if config.source_language is None or config.target_language is None:
         say("its languages are not known: `--source-language` and `--target-language` state them")
     print(f"{out}: {config.model.d_model} features wide, {config.vocabulary.target:,} target subwords")

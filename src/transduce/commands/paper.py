@@ -74,7 +74,7 @@ def paper(
         program_version()  # records the commit now: the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
         options = experiments.ExperimentOptions(
-            scale.value, tuple(row), seeds or 1, minutes_per_row, folder, repeats or REPEATS, training, say
+            scale.value, tuple(row), seeds or 1, minutes_per_row, folder, repeats or REPEATS, training
         )
     for name in names:
         if run:

@@ -33,7 +33,7 @@ def report(
 
     check_writable(out, overwrite=overwrite)
     check_writable(markdown, overwrite=overwrite, option="--markdown")
-    measured = measure_runs(run, _test_sets(run[0], test), str(set_up_device(device, threads)), bootstrap, say)
+    measured = measure_runs(run, _test_sets(run[0], test), str(set_up_device(device, threads)), bootstrap)
     write_output(report_page(measured), out)
     if markdown is not None:
         write_output(report_text(measured), markdown)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.console import say
 from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
 from transduce.commands.output import check_writable, open_output
 
@@ -42,7 +41,7 @@ def suggest(
     check_writable(out, overwrite=overwrite)
     recipe_values = read_values(recipe)
     suggestion = suggest_recipe(
-        recipe_values, minutes, place=str(recipe), say=say, probe_minutes=probe_minutes, device=device, threads=threads
+        recipe_values, minutes, place=str(recipe), probe_minutes=probe_minutes, device=device, threads=threads
     )
     with open_output(out) as write:
         write(_text(suggestion, recipe_values, minutes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.console import aligned_table, say
+from transduce.commands.console import aligned_table
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def train(
         from transduce.trainer.dry_run import dry_run as measure
 
         has_patience = loaded.training.patience is not None
-        print(dry_run_table(measure(loaded, out, options, say), has_patience=has_patience))
+        print(dry_run_table(measure(loaded, out, options), has_patience=has_patience))
         return
     with local_processes(processes, [sys.executable, "-m", "transduce", *sys.argv[1:]]):
-        print_result(out, run_training(loaded, out, options, say))
+        print_result(out, run_training(loaded, out, options))
 
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
@@ -92,7 +92,7 @@ def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
     from transduce.trainer.train import prepare
 
     with exclusive_lock(out, "training"):
-        prepared = prepare(recipe, out, say, threads=threads)
+        prepared = prepare(recipe, out, threads=threads)
     print(f"{prepared.directory}: {len(prepared.train):,} pairs, {prepared.source.size:,} subwords")
 
 

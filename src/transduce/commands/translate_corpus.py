@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.console import say
 from transduce.commands.options import (
     ActorsOption,
     MachineChoice,
@@ -106,8 +105,8 @@ def translate_in_bulk(
             check_name(translated.out)
         if not text.is_dir():
             lock_output(out)
-        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
-        translate_texts(job, texts, out, translate_locally if actors is None else on_ray, say, pairs)
+        on_ray = functools.partial(translate_on_ray, actors=actors)
+        translate_texts(job, texts, out, translate_locally if actors is None else on_ray, pairs)
 
 
 def bulk_job(

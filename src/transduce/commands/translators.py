@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.commands.console import say
 from transduce.commands.options import Engine, MachineChoice
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def converted(runs: list[Path], engine: Engine | None) -> list[Path]:
 
     if len(runs) > 1:
         raise ValueError("--engine ctranslate2 has no ensembles: name one model")
-    return [ctranslate2_folder(runs[0], say)]
+    return [ctranslate2_folder(runs[0])]
 
 
 def read_config(run: Path, engine: Engine | None = None) -> "Config":

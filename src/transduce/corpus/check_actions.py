@@ -4,7 +4,8 @@ Without a word in the recipe, two faults are refused that are surely mistakes: a
 throughout, and a validation or test set that the training corpora contain.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from transduce.corpus.checks import name_of
 from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
@@ -15,11 +16,13 @@ from transduce.inspection.inspector import Inspection, first_numbers
 from transduce.inspection.languages import PairLanguages, load_language_identifier
 from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 
+_log = logging.getLogger("transduce")
+
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
 
 
-def run_checks(data: DataSpec, say: Callable[[str], None]) -> list[DroppedPairs]:
+def run_checks(data: DataSpec) -> list[DroppedPairs]:
     """Returns for each training corpus the pairs that `data.checks` drops.
 
     Raises ValueError where a corpus has a fault that is refused, or where languages cannot be identified.
@@ -32,7 +35,7 @@ def run_checks(data: DataSpec, say: Callable[[str], None]) -> list[DroppedPairs]
         raise ValueError(f"`data.checks.{missing[0]}` identifies languages: pip install 'transduce[languages]'")
     held_out = list(_held_out(data)) if Check.OVERLAP in checks else []
     if data.checks:
-        say("checking the corpus")
+        _log.info("checking the corpus")
     dropped = []
     for corpus in data.train:
         languages = PairLanguages(identify, data.direction_of(corpus)) if identify else None

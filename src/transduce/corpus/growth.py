@@ -1,7 +1,8 @@
 """Growth of the vocabulary of another model on the corpora of a training that begins with it."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.learning import sample_pairs
@@ -10,6 +11,8 @@ from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
+
+_log = logging.getLogger("transduce")
 
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 """Of source and target; one object where they share a vocabulary."""
@@ -32,12 +35,11 @@ def grow_vocabularies(
     count: int,
     data: DataSpec,
     dropped: Sequence[Mapping[int, Check]],
-    say: Callable[[str], None],
 ) -> Vocabularies:
     """Returns the vocabularies with `count` more subwords, at most, learned on a sample of the training corpora.
 
     A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
-    The symbols of trees get all others of the corpora. Says what a sentence gains.
+    The symbols of trees get all others of the corpora. Logs what a sentence gains.
     """
     check_vocabularies(sides)
     symbols: set[str] = set()
@@ -53,24 +55,22 @@ def grow_vocabularies(
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
     if sides[0] is sides[1]:
-        _say_growth(
-            say, "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True))
+        _log_growth(
+            "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True))
         )
         return grown
     for name, before, after, gain in zip(names, sides, grown, gains, strict=True):
         if isinstance(after, SymbolVocabulary):
-            say(f"symbols of trees grown from {before.size:,} to {after.size:,}")
+            _log.info(f"symbols of trees grown from {before.size:,} to {after.size:,}")
         else:
-            _say_growth(say, f"{name} ", before, after, gain)
+            _log_growth(f"{name} ", before, after, gain)
     return grown
 
 
-def _say_growth(
-    say: Callable[[str], None], name: str, before: TokenVocabulary, after: TokenVocabulary, gain: str
-) -> None:
+def _log_growth(name: str, before: TokenVocabulary, after: TokenVocabulary, gain: str) -> None:
     """Says the subwords of a vocabulary before and after, and what the sentences of the new text gain."""
     sizes = f"from {before.size:,} to {after.size:,} subwords"
-    say(f"{name}vocabulary grown {sizes}: {gain} subwords a sentence of the new text")
+    _log.info(f"{name}vocabulary grown {sizes}: {gain} subwords a sentence of the new text")
 
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:

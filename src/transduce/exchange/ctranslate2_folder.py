@@ -2,8 +2,8 @@
 
 import errno
 import hashlib
+import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from transduce import __version__
@@ -11,17 +11,20 @@ from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTransla
 from transduce.exchange.export_model import PARITY, export
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.manifest import fingerprint
+from transduce.runtime.quiet import quiet
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import load_vocabulary, subwords_files
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 CONVERSION = 2  # increased when the same model is converted otherwise
 CONVERSIONS = "exports"  # folder within a model directory; it may be deleted
 
 
-def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
+def ctranslate2_folder(path: Path) -> Path:
     """Returns `path` where it is an export to CTranslate2, else the folder with the converted model of that directory.
 
     The first call for a model converts it and compares both engines; the conversions of earlier weights are removed.
@@ -39,8 +42,9 @@ def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
         conversions.mkdir(exist_ok=True)
         with wait_for_lock(conversions):
             if not (converted / PARITY).exists():
-                say(f"converting {path} for CTranslate2, once")
-                export(path, "ctranslate2", converted, "float32", 0, lambda line: None)
+                _log.info(f"converting {path} for CTranslate2, once")
+                with quiet():
+                    export(path, "ctranslate2", converted, "float32", 0)
                 for older in (*conversions.glob("ctranslate2-*"), *conversions.glob(".ctranslate2-*")):
                     if older != converted:
                         shutil.rmtree(older, ignore_errors=True)

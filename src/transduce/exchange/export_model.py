@@ -4,6 +4,7 @@ import contextlib
 import copy
 import importlib.metadata
 import json
+import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from transduce.text.token_vocabulary import tags_of
 from transduce.translation.engine import SearchRules
 from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 PARITY = "parity.json"
 BANNED_LOGIT = -3e4  # far below any logit, and a number in float16, which ends at 65,504
@@ -97,7 +100,7 @@ NOT_ELSEWHERE = {
 """Settings of decoding that no engine has, each with the reason."""
 
 
-def export(run: Path, target: str, out: Path, precision: str, sentences: int, say: Callable[[str], None]) -> Parity:
+def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
 
     The comparison is on `sentences` sentences of the validation corpora, where the recipe names them, and on odd lines.
@@ -123,9 +126,9 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
         try:
             for path in staging.iterdir():  # of an export that was killed
                 remove(path)
-            say(f"writing {target} in {precision}")
+            _log.info(f"writing {target} in {precision}")
             form.write(model, staging, precision)
-            parity = _compare(run, model, form, staging, sentences, say)
+            parity = _compare(run, model, form, staging, sentences)
             if (fault := parity.fault(precision)) is not None:
                 raise ParityError(
                     f"the exported model does not compute what {run} computes: {fault}; nothing was written"
@@ -170,9 +173,7 @@ def with_banned_tokens(model: Model) -> Model:
     return model._replace(module=banning)
 
 
-def _compare(
-    run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int, say: Callable[[str], None]
-) -> Parity:
+def _compare(run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int) -> Parity:
     """Compares the engine of the exported folder with the model on sample sentences.
 
     A model of several directions or tags is compared in the first one that its settings name.
@@ -191,6 +192,6 @@ def _compare(
         data = read_resolved_recipe(run / RECIPE).data
         corpora = [read_parallel_text(corpus).source for corpus in data.validations]
     samples = [line for corpus in corpora for line in corpus[: -(-sentences // len(corpora))]][:sentences]
-    say(f"comparing both engines on {len(samples)} sentences of the validation corpora, and on odd lines")
+    _log.info(f"comparing both engines on {len(samples)} sentences of the validation corpora, and on odd lines")
     engine = form.open_engine(folder, model, tags)
     return compare(translator, engine, [*odd_sentences(translator), *samples], form.max_positions)

@@ -1,6 +1,6 @@
 """Imports a model of another program as a model directory."""
 
-from collections.abc import Callable
+import logging
 from pathlib import Path
 
 from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
@@ -13,13 +13,14 @@ from transduce.model_directory.model import Model
 from transduce.model_directory.writing import check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
 
+_log = logging.getLogger("transduce")
+
 
 def import_model(
     directory: Path,
     out: Path,
     source_language: str | None = None,
     target_language: str | None = None,
-    say: Callable[[str], None] = print,
 ) -> Config:
     """Writes the model directory `out` with the model in `directory`, whose content tells its format.
 
@@ -43,7 +44,7 @@ def import_model(
             "Marian a .npz"
         )
     vocabulary = Vocabulary(source=imported.source.size, target=imported.target.size)
-    say(f"{directory} holds {imported.origin}")
+    _log.info(f"{directory} holds {imported.origin}")
     built = build_without_weights(imported.model, vocabulary)
     expected = {name: tuple(parameter.shape) for name, parameter in built.named_parameters()}
     shapes = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}

@@ -1,5 +1,6 @@
 """Downloads the public corpora that the recipes name, from mirrors, a local folder or the Hugging Face hub."""
 
+import logging
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 from transduce.fetch.catalogue import Catalogue, Part, read_catalogue
 from transduce.fetch.clean import CleaningCounts, clean
 from transduce.fetch.corpus_folder import CorpusFolder
-from transduce.fetch.download import Say, Unavailable, format_bytes
+from transduce.fetch.download import Unavailable, format_bytes
 from transduce.fetch.sources import ArchiveSource, HubSource, LocalFolder, Mirrors, TextSource
 from transduce.storage.locks import exclusive_lock
+
+_log = logging.getLogger("transduce")
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
 
@@ -19,7 +22,7 @@ HUB = "hub"
 PROGRESS_INTERVAL = 1_000_000  # pairs
 
 
-def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalogue | None = None) -> dict[str, Any]:
+def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None = None) -> dict[str, Any]:
     """Downloads the missing files of the corpus `name` to `out/name`; returns the parts as the manifest records them.
 
     `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts.
@@ -30,17 +33,17 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
     corpus = catalogue.find(name)
     source: TextSource
     if origin is None:
-        source = ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
+        source = ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES))
     elif origin == HUB:
         source = HubSource()
     elif Path(origin).is_dir():
-        source = ArchiveSource(LocalFolder(catalogue.archives, Path(origin)), say)
+        source = ArchiveSource(LocalFolder(catalogue.archives, Path(origin)))
     else:
         raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
     with exclusive_lock(out / name, "fetch"):
         folder = CorpusFolder(out / name)
         if folder.parts:
-            say(f"checking the files in {out / name}")
+            _log.info(f"checking the files in {out / name}")
         missing = [part for part in corpus.parts if folder.lacks(part.name, _files(part, source))]
         needed = source.required_bytes(missing) + sum(part.text_bytes for part in missing)
         free = shutil.disk_usage(out).free
@@ -53,14 +56,16 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
             source.download(part)
         for part in missing:
             counts = CleaningCounts()
-            rows = _with_progress(clean(source.rows(part, folder.work), part, counts), say)
+            rows = _with_progress(clean(source.rows(part, folder.work), part, counts))
             folder.write_part(part.name, _files(part, source), rows, source.name, counts)
-            say(f"{folder.path / part.name}: {counts}")
+            _log.info(f"{folder.path / part.name}: {counts}")
         if not missing:
-            say("nothing to do: every file is complete")
+            _log.info("nothing to do: every file is complete")
         files = [file for part in corpus.parts for file in part.files.values()]
         if absent := [file for file in files if not (out / name / file).exists()]:
-            say(f"the {source.name} does not have {', '.join(absent)}; the same command without --from downloads them")
+            _log.info(
+                f"the {source.name} does not have {', '.join(absent)}; the same command without --from downloads them"
+            )
         return folder.parts
 
 
@@ -69,9 +74,9 @@ def _files(part: Part, source: TextSource) -> list[str]:
     return [part.files[language] for language in source.languages(part)]
 
 
-def _with_progress(rows: Iterable[Sequence[str]], say: Say) -> Iterator[Sequence[str]]:
+def _with_progress(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
     """Yields the rows and reports their number at intervals."""
     for number, row in enumerate(rows, start=1):
         yield row
         if number % PROGRESS_INTERVAL == 0:
-            say(f"  {number:,} pairs")
+            _log.info(f"  {number:,} pairs")

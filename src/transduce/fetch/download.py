@@ -2,10 +2,11 @@
 
 import gzip
 import hashlib
+import logging
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
 from io import BufferedRandom
 from pathlib import Path
@@ -21,11 +22,10 @@ from transduce.storage.atomic import flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.operating_system import replace
 
+_log = logging.getLogger("transduce")
+
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and elsewhere
-
-Say = Callable[[str], None]
-"""Prints a line for the user."""
 
 
 class Meter:
@@ -34,8 +34,8 @@ class Meter:
     `total` is None where the size is unknown; the first `done` bytes were downloaded before.
     """
 
-    def __init__(self, total: int | None, done: int, say: Say) -> None:
-        self.pace, self._say = ProgressRate(total, done), say
+    def __init__(self, total: int | None, done: int) -> None:
+        self.pace = ProgressRate(total, done)
         self._on_terminal = is_terminal(sys.stderr)
 
     def add(self, count: int) -> None:
@@ -46,7 +46,7 @@ class Meter:
         if self._on_terminal:
             print(f"\r\x1b[K  {self}", end="", file=sys.__stderr__, flush=True)
         else:
-            self._say(f"  {self}")
+            _log.info(f"  {self}")
 
     def __str__(self) -> str:
         pace = self.pace
@@ -60,7 +60,7 @@ class Meter:
         if self._on_terminal:
             print("\r\x1b[K", end="", file=sys.__stderr__, flush=True)
         if kind is None:
-            self._say(f"  {self}")
+            _log.info(f"  {self}")
 
 
 def format_bytes(size: float) -> str:
@@ -85,7 +85,7 @@ class _MirrorError(Exception):
     """A mirror does not deliver the archive; the message says why."""
 
 
-def download(name: str, archive: Archive, folder: Path, say: Say) -> Path:
+def download(name: str, archive: Archive, folder: Path) -> Path:
     """Returns the path of the archive in `folder`, downloaded from its mirrors in turn if missing or damaged.
 
     The download grows in a file beside it, `.part`, and is renamed once size and checksum are right. Raises
@@ -97,16 +97,16 @@ def download(name: str, archive: Archive, folder: Path, say: Say) -> Path:
         if path.exists() and (fault := find_fault(path, archive)) is None:
             return path
         if path.exists():
-            say(f"{path} {fault}; it is downloaded again")
+            _log.info(f"{path} {fault}; it is downloaded again")
         if part.is_symlink():
             part.unlink()  # the download would overwrite the file that the link leads to
         reasons = []
         for mirror in archive.mirrors:
-            say(f"{name} from {mirror}")
+            _log.info(f"{name} from {mirror}")
             try:
-                _download_from(mirror, archive, part, say)
+                _download_from(mirror, archive, part)
             except _MirrorError as error:
-                say(f"  {error}")
+                _log.info(f"  {error}")
                 reasons.append(f"{mirror}: {error}")
             else:
                 replace(part, path)
@@ -139,7 +139,7 @@ def _fault_of_gzip(path: Path) -> str | None:
     return None
 
 
-def _download_from(mirror: str, archive: Archive, part: Path, say: Say) -> None:
+def _download_from(mirror: str, archive: Archive, part: Path) -> None:
     """Completes `part` from one mirror; requests the rest again as long as each request brings bytes."""
     with part.open("r+b" if part.exists() else "w+b") as file:
         # Without a checksum nothing would detect that the bytes of two different files were joined.
@@ -148,12 +148,12 @@ def _download_from(mirror: str, archive: Archive, part: Path, say: Say) -> None:
         while file.seek(0, 2) == 0 or find_fault(part, archive):
             size_before = file.tell()
             try:
-                _request(mirror, archive, file, say)
+                _request(mirror, archive, file)
                 break
             except _MirrorError as error:
                 if archive.checksum is None or file.seek(0, 2) <= size_before:
                     raise
-                say(f"  {error}; requesting the rest")
+                _log.info(f"  {error}; requesting the rest")
         if fault := find_fault(part, archive):
             file.truncate(0)
             raise _MirrorError(f"the downloaded file {fault}")
@@ -162,7 +162,7 @@ def _download_from(mirror: str, archive: Archive, part: Path, say: Say) -> None:
         flush_to_disk(part)
 
 
-def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Say) -> None:
+def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
     """Requests the bytes that `file` lacks and appends them; starts over where the server ignores ranges."""
     start = file.seek(0, 2)
     with _open(mirror, start) as response:
@@ -174,10 +174,10 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Say) -> N
         if archive.bytes is not None and total != archive.bytes:
             raise _MirrorError(f"the server's file has {total:,} bytes where {archive.bytes:,} are expected")
         if start and not begin:
-            say("  the server cannot resume a download; starting over")
+            _log.info("  the server cannot resume a download; starting over")
             file.truncate(0)
             file.seek(0)
-        with Meter(total, begin, say) as meter:
+        with Meter(total, begin) as meter:
             for chunk in _chunks(response):
                 if total is not None and meter.pace.done + len(chunk) > total:
                     file.truncate(begin)  # another file than the one that is wanted, most likely

@@ -2,6 +2,7 @@
 Hugging Face hub.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ from transduce.corpus import hub
 from transduce.corpus.entries import Files
 from transduce.corpus.readers import read_byte_pairs
 from transduce.fetch.catalogue import Archive, Choice, Location, Part, Section, Table
-from transduce.fetch.download import Say, Unavailable, download, find_fault
+from transduce.fetch.download import Unavailable, download, find_fault
 from transduce.fetch.unpack import UnusableError, plain_text, unpack
+
+_log = logging.getLogger("transduce")
 
 
 class Mirrors:
@@ -20,14 +23,14 @@ class Mirrors:
 
     name = "mirrors"
 
-    def __init__(self, archives: Mapping[str, Archive], folder: Path, say: Say) -> None:
-        self.folder, self._archives, self._say = folder, archives, say
+    def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
+        self.folder, self._archives = folder, archives
         self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
 
     def archive(self, location: Location) -> Path | None:
         """Returns the verified archive of a location, downloaded if the folder lacks it or it is damaged."""
         if (name := location.archive) not in self._verified:
-            self._verified[name] = download(name, self._archives[name], self.folder, self._say)
+            self._verified[name] = download(name, self._archives[name], self.folder)
         return self._verified[name]
 
     def is_local(self, choice: Choice) -> bool:
@@ -101,8 +104,8 @@ Result = TypeVar("Result")
 class ArchiveSource:
     """Reads texts from the archives of the catalogue, which an origin provides."""
 
-    def __init__(self, origin: Mirrors | LocalFolder, say: Say) -> None:
-        self.name, self._origin, self._say = origin.name, origin, say
+    def __init__(self, origin: Mirrors | LocalFolder) -> None:
+        self.name, self._origin = origin.name, origin
 
     def languages(self, part: Part) -> tuple[str, ...]:
         """Returns the languages in which the source has `part`: all of them."""
@@ -126,7 +129,7 @@ class ArchiveSource:
         """Yields every row of `part`, one section after the other; `work` is a folder for temporary files."""
         for section in part.sections:
             texts = self._try_choices(section, lambda choice: self._unpack(choice, work))
-            self._say(f"reading {section.name}")
+            _log.info(f"reading {section.name}")
             first, *rest = map(str, [texts[language] for language in part.files])
             pairs_with_first = [read_byte_pairs(Files(source=first, target=text)) for text in rest]
             for pairs in zip(*pairs_with_first, strict=True):
@@ -143,7 +146,7 @@ class ArchiveSource:
         reasons: list[str] = []
         for choice in self._by_preference(section):
             if reasons:
-                self._say(f"{section.name}: trying another archive")
+                _log.info(f"{section.name}: trying another archive")
             try:
                 return use(choice)
             except (Unavailable, UnusableError) as error:
@@ -162,7 +165,7 @@ class ArchiveSource:
             else:
                 texts[language] = members[archive][location.member] = work / Path(location.member).name
         for archive, copies in members.items():
-            self._say(f"unpacking {archive.name}")
+            _log.info(f"unpacking {archive.name}")
             unpack(archive, copies)
         return {language: plain_text(path, work / f"{language}.txt") for language, path in texts.items()}
 

@@ -1,14 +1,69 @@
-"""`ModelSpec`, the settings of any model: a Transformer, or one of the systems with which the paper compares it."""
+"""`ModelSpec`, the settings of any model: a Transformer, a system with which the paper compares it, or a custom one."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import Field, PrivateAttr
 
 from transduce.model.transformer import Transformer
-from transduce.model.translation_model import BaseModelSpec
+from transduce.model.translation_model import BaseModelSpec, TranslationModel, Vocabulary
 from transduce.settings import ByKind
+
+ModelBuilder = Callable[[Vocabulary], TranslationModel]
+
+
+class CustomModel(BaseModelSpec):
+    """A model of your own, which a Python function builds; `train` and `Model.read` take that function.
+
+    The function is not part of the settings: recipes and `config.json` record the name and the width alone, so that a
+    record that was read from a file cannot build the model before `with_builder` has given it the function.
+    """
+
+    kind: Literal["custom"] = "custom"
+    name: str = Field(min_length=1, description="What files call the model.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Recorded only: your function sets the dropout.")
+
+    _builder: ModelBuilder | None = PrivateAttr(default=None)
+
+    @property
+    def builder(self) -> ModelBuilder:
+        """The function that builds the model; raises ValueError if the record was read from a file and has none."""
+        if self._builder is None:
+            raise ValueError(
+                f"the model `{self.name}` is custom, and the function that builds it is not in any file: pass it to "
+                "`transduce.train(..., model=...)`, or to `Model.read(..., build=...)` for `Translator.of_models`"
+            )
+        return self._builder
+
+    def with_builder(self, builder: ModelBuilder) -> "CustomModel":
+        """Returns the record with a function that builds the model."""
+        spec = self.replaced()
+        spec._builder = builder
+        return spec
+
+    def build(self, vocabulary: Vocabulary) -> TranslationModel:
+        """Calls the function; raises ValueError where there is none, or its model would not be saved as a whole."""
+        model = self.builder(vocabulary)
+        model.spec, model.vocabulary = self, vocabulary
+        if not_saved := model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys():
+            raise ValueError(
+                f"the model `{self.name}` has buffers, and only parameters are saved: register {sorted(not_saved)} "
+                "with persistent=False, or as parameters"
+            )
+        return model
+
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """Raises ValueError, because nobody has counted them."""
+        raise ValueError(
+            f"the multiplications of the custom model `{self.name}` are not known: its FLOPs cannot be computed, and "
+            "on a GPU `training.micro_batches` must be a number"
+        )
+
 
 MODELS = ByKind(
     {
         "transformer": Transformer,
+        "custom": CustomModel,
         "recurrent": "transduce.paper.models.recurrent:Recurrent",
         "convolutional": "transduce.paper.models.convolutional:Convolutional",
         "bytenet": "transduce.paper.models.bytenet:ByteNet",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
+from transduce.model.spec import CustomModel, ModelBuilder
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
@@ -29,11 +30,18 @@ class Model(NamedTuple):
     target: TokenVocabulary
 
     @classmethod
-    def read(cls, directory: Path) -> "Model":
-        """Reads the model in `directory` to the CPU; raises ValueError where it is missing or damaged."""
+    def read(cls, directory: Path, build: ModelBuilder | None = None) -> "Model":
+        """Reads the model in `directory` to the CPU; `build` builds a custom model, and only that.
+
+        Raises ValueError where the model is missing or damaged, or where it is custom and `build` is missing.
+        """
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
-        module = build_without_weights(config.model, config.vocabulary)
+        if isinstance(config.model, CustomModel) and build is not None:
+            # With storage: a model of one's own may have buffers, which the file does not have.
+            module = config.model.with_builder(build).build(config.vocabulary)
+        else:
+            module = build_without_weights(config.model, config.vocabulary)
         weights = _tensors(contents[WEIGHTS], directory / WEIGHTS)
         _fill(module, weights)
         _check_finite(weights, directory / WEIGHTS)

@@ -2,7 +2,8 @@
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +23,10 @@ from transduce.translation.search_method import search_method
 from transduce.translation.source_request import SourceRequest, target_language_of
 from transduce.translation.translator import Translator
 
+_log = logging.getLogger("transduce")
+
 EXPLAINED = 3  # sentences whose attention is shown
 EXPLAINED_WORDS = range(5, 16)  # words of such a sentence
-
-Say = Callable[[str], None]
 
 
 class Curve(NamedTuple):
@@ -76,9 +77,7 @@ class ModelReport(NamedTuple):
     explanations: Sequence[Explanation]
 
 
-def measure_runs(
-    runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: str, bootstrap: int, say: Say
-) -> ModelReport:
+def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: str, bootstrap: int) -> ModelReport:
     """Translates the test sets with each run and measures the translations.
 
     The scores are those of `transduce evaluate`. Raises ValueError for a parser, and for a run that does not translate
@@ -104,7 +103,7 @@ def measure_runs(
             return Translator.load(run, device=device, **request._asdict())
 
         for name, spec in tests.items():
-            say(f"{report.name} translates {name}, {len(corpora[name].source):,} sentences")
+            _log.info(f"{report.name} translates {name}, {len(corpora[name].source):,} sentences")
             translator, method = load(request_for_corpus(report.config, spec)), search_method(report.config.decoding)
             translated[name].append(translate_test(corpora[name], (), None, None, translator, method))
             if run == runs[0] and name == next(iter(tests)):

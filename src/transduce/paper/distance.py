@@ -10,7 +10,7 @@ from transduce.paper.printing import STYLES, describe_trainings, format_optional
 from transduce.paper.recall import DISTANCES, SYMBOLS, RecallResult, run_recall
 from transduce.paper.scales import Scale
 from transduce.paper.sequences import BINS, LONGEST, SYSTEMS, TASKS, Task, accuracy_of, run_sequences
-from transduce.paper.trials import Say, TrialResult
+from transduce.paper.trials import TrialResult
 from transduce.runtime.device import choose_device
 from transduce.trainer.train import TrainOptions
 
@@ -27,15 +27,15 @@ class DistanceResults(NamedTuple):
 
 
 def run_distance(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
 ) -> DistanceResults:
     """Trains the rows in `names`, and returns the recorded results of all rows."""
 
     def run(names: Sequence[str]) -> DistanceResults:
         return DistanceResults(
-            run_recall(work, MIXERS in names, choose_device(options.device), say),
-            run_sequences(names, minutes, work / "sequences", options, say),
-            lengths.run_lengths(scale, names, minutes, work / "lengths", options, say),
+            run_recall(work, MIXERS in names, choose_device(options.device)),
+            run_sequences(names, minutes, work / "sequences", options),
+            lengths.run_lengths(scale, names, minutes, work / "lengths", options),
         )
 
     run(names)

@@ -15,7 +15,6 @@ from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.record import collect_records, distribute_records
 from transduce.paper.scales import ScaleName, scale_named
 from transduce.paper.treebanks import treebank_of_scale
-from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.locks import wait_for_lock
@@ -32,7 +31,6 @@ class ExperimentOptions(NamedTuple):
     work: Path
     repeats: int
     training: TrainOptions
-    say: Say
 
     def select_rows(self, names: Sequence[str]) -> list[str]:
         """Returns the rows to train; raises ValueError for a row that is not in `names`."""
@@ -138,7 +136,7 @@ def _table1(options: ExperimentOptions) -> tuple[str, table1.LayerMeasurements]:
     if options.rows:
         raise ValueError("--row: Table 1 trains no rows; leave it out")
     device = choose_device(options.training.device)
-    layers = table1.measure_layers(device, options.repeats, options.say)
+    layers = table1.measure_layers(device, options.repeats)
     return "", table1.LayerMeasurements(layers, table1.measure_claims(device, options.repeats))
 
 
@@ -146,9 +144,7 @@ def _table2(options: ExperimentOptions) -> tuple[str, table2.SystemComparison]:
     scale = scale_named(options.scale)
     names = options.select_rows([system.name for system in SYSTEMS])
     minutes = options.minutes or scale.minutes
-    return scale.corpus, table2.run_table2(
-        scale, names, minutes, options.folder("table2"), options.training, options.say
-    )
+    return scale.corpus, table2.run_table2(scale, names, minutes, options.folder("table2"), options.training)
 
 
 def _table3(options: ExperimentOptions) -> tuple[str, list[table3.VariationResult]]:
@@ -160,28 +156,26 @@ def _table3(options: ExperimentOptions) -> tuple[str, list[table3.VariationResul
         else ""
     )
     return f"{scale.corpus}{smaller}", table3.run_table3(
-        scale, names, options.seeds, options.minutes, folder, options.training, options.say
+        scale, names, options.seeds, options.minutes, folder, options.training
     )
 
 
 def _table4(options: ExperimentOptions) -> tuple[str, table4.ParserComparison]:
     treebank = treebank_of_scale(options.scale)
     names, folder = options.select_rows(table4.NAMES), options.folder("table4")
-    return treebank.corpus, table4.run_table4(
-        treebank, names, options.seeds, options.minutes, folder, options.training, options.say
-    )
+    return treebank.corpus, table4.run_table4(treebank, names, options.seeds, options.minutes, folder, options.training)
 
 
 def _scaling(options: ExperimentOptions) -> tuple[str, list[scaling.CompatibilityResult]]:
     scale = scale_named(options.scale)
     names, folder = options.select_rows(scaling.NAMES), options.folder("scaling")
-    return scale.corpus, scaling.run_scaling(scale, names, options.minutes, folder, options.training, options.say)
+    return scale.corpus, scaling.run_scaling(scale, names, options.minutes, folder, options.training)
 
 
 def _distance(options: ExperimentOptions) -> tuple[str, distance.DistanceResults]:
     scale = scale_named(options.scale)
     names, folder = options.select_rows(distance.NAMES), options.folder("distance")
-    return scale.corpus, distance.run_distance(scale, names, options.minutes, folder, options.training, options.say)
+    return scale.corpus, distance.run_distance(scale, names, options.minutes, folder, options.training)
 
 
 EXPERIMENTS = {

@@ -10,7 +10,7 @@ from transduce.measure.scores import scores
 from transduce.model_directory.model import Model
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
-from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
@@ -31,10 +31,10 @@ class LengthScore(NamedTuple):
 
 
 def run_lengths(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
 ) -> list[TrialResult]:
     """Trains the models in `names`, and returns the results of every model that was trained for all steps."""
-    prepared = shared_store(_recipe(scale, "base"), work, say)
+    prepared = shared_store(_recipe(scale, "base"), work)
     test = scale.corpus_named("test")
     corpus = read_parallel_text(test)
     sizes = [len(tokens) for tokens in prepared.source.encode(corpus.source)]
@@ -43,7 +43,7 @@ def run_lengths(
     for positions, row in POSITIONS.items():
         trial = Trial(positions, _recipe(scale, row), test, measures)
         if positions in names:
-            run_trial(trial, work, [budget], options, say)
+            run_trial(trial, work, [budget], options)
         result = read_trial(trial, work, budget)
         if result is not None and result.is_complete:
             results.append(result)

@@ -2,8 +2,8 @@
 
 import copy
 import datetime
+import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from transduce.paper.provenance import describe_machine, program_version
 from transduce.paper.record import Record, add_record, read_records
 from transduce.runtime.device import describe_environment
 from transduce.storage.locks import LockHeldError, exclusive_lock
+
+_log = logging.getLogger("transduce")
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)
@@ -122,19 +124,19 @@ class _RecurrentLayer(nn.Module):
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
-def run_recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[RecallResult]:
+def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResult]:
     """Returns the recorded results of every mixer and distance; with `train`, trains those that are missing first."""
     if train:
         try:
             with exclusive_lock(work / "mixers", "experiment"):
-                _train_missing(work, device, say)
+                _train_missing(work, device)
         except LockHeldError:
-            say("another process trains the mixers; run this command again when that process has ended")
+            _log.info("another process trains the mixers; run this command again when that process has ended")
     results = (_read_result(work, name, distance) for name in MIXERS for distance in DISTANCES)
     return [result for result in results if result is not None]
 
 
-def _train_missing(work: Path, device: torch.device, say: Callable[[str], None]) -> None:
+def _train_missing(work: Path, device: torch.device) -> None:
     """Trains every mixer at every distance without a record, and adds the record of each as soon as it is trained."""
     for name, mixer in MIXERS.items():
         began = time.monotonic()
@@ -148,7 +150,7 @@ def _train_missing(work: Path, device: torch.device, say: Callable[[str], None])
             result = RecallRecord(_train_and_test(model, distance), gradient, made_by, when)
             add_record(work, Record(name, _settings(name, distance), result._asdict()))
         if missing:
-            say(f"{name}: {time.monotonic() - began:.0f} s")
+            _log.info(f"{name}: {time.monotonic() - began:.0f} s")
 
 
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:

@@ -27,7 +27,7 @@ from transduce.paper.printing import (
 )
 from transduce.paper.record import one_of
 from transduce.paper.scales import Scale
-from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device
@@ -63,10 +63,10 @@ class CompatibilityResult(NamedTuple):
 
 
 def run_scaling(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
 ) -> list[CompatibilityResult]:
     """Trains the models in `names` (such as `additive-64`), and returns the results of every kind and d_k."""
-    prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work, say)
+    prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
     batch, device = _batch(prepared), choose_device(options.device)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
@@ -78,7 +78,7 @@ def run_scaling(
     }
     for trial in trials.values():
         if trial.name in names:
-            run_trial(trial, work, [budget], options, say)
+            run_trial(trial, work, [budget], options)
     rows = []
     for (kind, d_k), trial in trials.items():  # read after all trainings: other processes may have trained rows
         result = read_trial(trial, work, budget)

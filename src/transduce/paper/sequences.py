@@ -18,7 +18,7 @@ from transduce.corpus.token_store import SIDES
 from transduce.model_directory.model import Model
 from transduce.paper import published_systems
 from transduce.paper.published_systems import System
-from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.search.stepper import pad_rows
@@ -76,9 +76,7 @@ def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[
         yield (f"{task} {sentence}", sentence if task == "copying" else f"{sentence} {class_of_first}")
 
 
-def run_sequences(
-    names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[TrialResult]:
+def run_sequences(names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions) -> list[TrialResult]:
     """Trains the systems in `names`, each on both tasks at once.
 
     Returns the results of every system that was trained for all steps.
@@ -96,14 +94,14 @@ def run_sequences(
                 path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
                 if not path.exists() or path.read_text("utf-8") != text:  # another process may be training on it
                     atomic_write_text(path, text)
-    shared_store(_recipe(SYSTEMS[0], work), work, say)
+    shared_store(_recipe(SYSTEMS[0], work), work)
     measures = {_measure_name(*key): partial(_accuracy, *key) for key in product(TASKS, BINS)}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
     budget, results = Budget("steps", STEPS, minutes), []
     for system in SYSTEMS:
         trial = Trial(system.name, _recipe(system, work), test, measures)
         if system.name in names:
-            run_trial(trial, work, [budget], options, say)
+            run_trial(trial, work, [budget], options)
         result = read_trial(trial, work, budget)
         if result is not None and result.is_complete:
             results.append(result)

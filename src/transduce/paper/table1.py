@@ -1,9 +1,10 @@
 """Table 1: operations counted, times measured, exponents fitted, sequential operations and paths traced."""
 
+import logging
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -27,6 +28,8 @@ from transduce.paper.layer_kinds import (
 )
 from transduce.paper.printing import STYLES, markdown_table, panels
 from transduce.paper.record import one_of
+
+_log = logging.getLogger("transduce")
 
 # The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
 # recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
@@ -97,11 +100,11 @@ class LayerMeasurements(NamedTuple):
     claims: Claims
 
 
-def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[LayerCosts]:
+def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
     """Returns the costs of every kind of layer; times are medians of at least `repeats` calls."""
     rows = []
     for kind in KINDS:
-        say(kind.name)
+        _log.info(kind.name)
         exponents = [_fit_exponent(kind, variable, device, repeats) for variable in kind.powers]
         sequential = [(n, _sequential_products(kind, n)) for n in (8, 16, 32)]
         middle = Shape(n=65, d=4, k=3, r=2)

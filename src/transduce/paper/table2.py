@@ -21,7 +21,6 @@ from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
-    Say,
     Trial,
     TrialResult,
     has_measured_weights,
@@ -77,14 +76,14 @@ class SystemComparison(NamedTuple):
 
 
 def run_table2(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
 ) -> SystemComparison:
     """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
 
     A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
     each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
     """
-    prepared = shared_store(_recipe(scale, SYSTEMS[0]), work, say)
+    prepared = shared_store(_recipe(scale, SYSTEMS[0]), work)
     trials = {}
     for system in SYSTEMS:
         if scale.operations is None:
@@ -97,7 +96,7 @@ def run_table2(
         if scale.operations is not None:
             budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
-            run_trial(trial, work, budgets, options, say)
+            run_trial(trial, work, budgets, options)
         trials[system.name] = trial, budgets
     rows = []
     for name, (trial, budgets) in trials.items():  # read after all trainings: other processes may have trained rows

@@ -19,7 +19,7 @@ from transduce.paper.printing import (
 from transduce.paper.record import recorded_seeds
 from transduce.paper.scales import Scale
 from transduce.paper.system_presets import PRESETS, TABLE_3
-from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
 from transduce.settings import merged
@@ -97,14 +97,14 @@ class Ordering(NamedTuple):
 
 
 def run_table3(
-    scale: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions, say: Say
+    scale: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions
 ) -> list[VariationResult]:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows and seeds."""
-    prepared = shared_store(recipe_of(scale, "base", seed=1), work, say)
+    prepared = shared_store(recipe_of(scale, "base", seed=1), work)
     for seed in range(1, seeds + 1):
         for name in ROWS:
             if name in names:
-                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options, say)
+                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     rows = []
     for name in ROWS:

@@ -1,5 +1,6 @@
 """Table 4: parsers on the same trees, each measured on the same test set (section 6.3)."""
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from transduce.model_directory.model import Model
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
 from transduce.paper.record import one_of, recorded_seeds
 from transduce.paper.treebanks import Treebank
-from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
+from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
 from transduce.parsing.parser import Parser
 from transduce.parsing.tree_scores import read_trees_of
@@ -25,6 +26,8 @@ from transduce.storage.atomic import atomic_write_text
 from transduce.trainer.train import TrainOptions
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # words of a sentence
 SAMPLE = 500  # test sentences, at equal distances, that are parsed without the constraint and timed
@@ -108,7 +111,6 @@ def run_table4(
     minutes: float | None,
     work: Path,
     options: TrainOptions,
-    say: Say,
 ) -> ParserComparison:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
     budget = Budget("steps" if treebank.minutes is None else "time", treebank.steps, minutes or treebank.minutes)
@@ -116,8 +118,8 @@ def run_table4(
         for row in ROWS:
             trial = _trial(treebank, row, seed, work)
             is_ready = not row.is_self_trained or read_trial(trial, work, budget) is not None
-            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options, say)):
-                run_trial(trial, work, [budget], options, say)
+            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options)):
+                run_trial(trial, work, [budget], options)
     parsers = []
     for row in ROWS:
         trials = (_trial(treebank, row, seed, work) for seed in recorded_seeds(work, row.name))
@@ -162,7 +164,7 @@ def _self_trained(work: Path, seed: int) -> Path:
     return work / f"self-trained-{seed}.trees"
 
 
-def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions, say: Say) -> bool:
+def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions) -> bool:
     """Writes the trees of the raw sentences, unless they are there; returns whether they are.
 
     Where the teacher has been trained on since, they are parsed again, unless a student has begun with them.
@@ -173,7 +175,7 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
         if not parsed_by.exists() or not has_model(teacher) or parsed_by.read_text("utf-8") == fingerprint(teacher):
             return True
         if (student := work / f"self-training-{seed}").exists():
-            say(
+            _log.info(
                 f"{student.name} goes on with the trees of an earlier {teacher.name}; for new ones delete {student} "
                 f"and {path}"
             )
@@ -182,11 +184,11 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
         reason = (
             "there is no raw text" if treebank.raw is None else f"train the row {TEACHER} first: it parses the text"
         )
-        say(f"self-training-{seed} has no result: {reason}")
+        _log.info(f"self-training-{seed} has no result: {reason}")
         return False
     parser = Parser.load(teacher, device=str(choose_device(options.device)))
     method = search_method(parser.translator.decoding, greedy=True)
-    say(f"{TEACHER}-{seed} parses {treebank.raw_text}")
+    _log.info(f"{TEACHER}-{seed} parses {treebank.raw_text}")
     parses = parser.parse(list(treebank.raw()), method)
     parsed_by.unlink(missing_ok=True)
     atomic_write_text(path, "".join(f"{best[0]}\n" for best in parses if best))

@@ -6,6 +6,7 @@ and continues where it was stopped.
 
 import contextlib
 import datetime
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -38,11 +39,11 @@ from transduce.trainer.trainer import TrainResult
 from transduce.training.divergence import DivergedError
 from transduce.training.precision import Precision
 
+_log = logging.getLogger("transduce")
+
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
 LATE, SAVING = 0.02, 10.0  # a training may exceed its minutes by this share, and by these seconds of the last save
-
-Say = Callable[[str], None]
 
 
 class Trial(NamedTuple):
@@ -95,9 +96,7 @@ class TrialResult(NamedTuple):
         return self.steps is not None and self.step >= self.steps
 
 
-def run_trial(
-    trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions, say: Say
-) -> dict[str, TrialResult]:
+def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions) -> dict[str, TrialResult]:
     """Returns the result at each budget, from its record, or trained and measured now.
 
     Budgets are in the order in which they are used up. A trial that diverges, or that another process is training, has
@@ -107,21 +106,21 @@ def run_trial(
     results = {}
     for budget in budgets:
         try:
-            result = _read_or_train(trial, work, budget, options, say)
+            result = _read_or_train(trial, work, budget, options)
         except DivergedError as error:
-            say(f"{trial.name} has no result: {error}")
+            _log.info(f"{trial.name} has no result: {error}")
             break
         except LockHeldError:
-            say(f"another process trains {trial.name}; run this command again when that process has ended")
+            _log.info(f"another process trains {trial.name}; run this command again when that process has ended")
             break
         score = f"{result.metric.upper()} {result.score:.2f} [{result.low:.2f}, {result.high:.2f}]"
         trained = f"step {result.step:,}, {result.seconds / 60:.1f} min"
-        say(f"{trial.name}, {budget.name}: {trained}, perplexity {result.perplexity:.2f}, {score}")
+        _log.info(f"{trial.name}, {budget.name}: {trained}, perplexity {result.perplexity:.2f}, {score}")
         results[budget.name] = result
     return results
 
 
-def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
+def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptions) -> TrialResult:
     """Returns the recorded result if it has all measures; else trains or measures under the lock of the trial."""
     result = read_trial(trial, work, budget)
     if result is not None and trial.measures.keys() <= result.measures.keys():
@@ -129,8 +128,8 @@ def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptio
     with exclusive_lock(work / "at-work" / trial.name, "training"):
         result = read_trial(trial, work, budget)  # the process that had the lock may have recorded it
         if result is not None:
-            return _add_measures(trial, work, result, say)
-        return _train_and_measure(trial, work, budget, options, say)
+            return _add_measures(trial, work, result)
+        return _train_and_measure(trial, work, budget, options)
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
@@ -160,7 +159,7 @@ def has_measured_weights(result: TrialResult, work: Path) -> bool:
         return False
 
 
-def shared_store(recipe: Recipe, work: Path, say: Say) -> PreparedCorpus:
+def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
     """Returns the token store that all trials in `work` train on; the first of several processes makes it.
 
     Raises ValueError where trainings have begun on another corpus.
@@ -170,7 +169,7 @@ def shared_store(recipe: Recipe, work: Path, say: Say) -> PreparedCorpus:
     store.mkdir(parents=True, exist_ok=True)
     in_use = any(work.glob("*/training/step-*"))
     with wait_for_lock(shared):
-        return prepare(recipe.data, recipe.subwords, store, threads=count_cores(), say=say, in_use=in_use)
+        return prepare(recipe.data, recipe.subwords, store, threads=count_cores(), in_use=in_use)
 
 
 def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.device) -> float:
@@ -187,7 +186,7 @@ def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.de
     return 3 * (encoding * source + decoding * target) / planner.steps_per_epoch
 
 
-def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
+def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainOptions) -> TrialResult:
     """Trains to the budget, from the last checkpoint on, and records the result."""
     out = work / trial.name
     if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
@@ -202,7 +201,7 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
         store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
         with contextlib.suppress(OSError):  # Windows lets few users link; then the trial writes a store of its own
             store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
-    outcome = run_training(recipe, out, options, say)
+    outcome = run_training(recipe, out, options)
     # An earlier call may have trained beyond the budget.
     remedy = "give a larger budget, or delete the directory"
     if budget.steps is not None and outcome.step > budget.steps:
@@ -220,13 +219,13 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
     return result
 
 
-def _add_measures(trial: Trial, work: Path, result: TrialResult, say: Say) -> TrialResult:
+def _add_measures(trial: Trial, work: Path, result: TrialResult) -> TrialResult:
     """Returns a recorded result with the measures that it lacks, taken now if the measured weights are here."""
     missing = {name: measure for name, measure in trial.measures.items() if name not in result.measures}
     if not missing:
         return result
     if not has_measured_weights(result, work):
-        say(f"{trial.name}: not measured, since the weights are not here: {'; '.join(missing)}")
+        _log.info(f"{trial.name}: not measured, since the weights are not here: {'; '.join(missing)}")
         return result
     out = work / trial.name
     model, content = Model.read(out), (out / f"outputs-{result.budget}.txt").read_bytes()

@@ -5,10 +5,8 @@ import ctypes
 import gc
 import os
 import platform
-import shutil
 import sys
-import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -137,32 +135,6 @@ def training_numerics(device: torch.device, threads: int | None) -> Iterator[Non
 def count_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def compile_on_gpu(model: torch.nn.Module, device: torch.device, say: Callable[[str], None]) -> None:
-    """Makes torch fuse the operations between the matrix products on a GPU, where single launches cost the most.
-
-    torch compiles twice: the second shape makes the compiled code general. Where torch cannot compile, `say` gets a
-    message and the model stays as it is.
-    """
-    if device.type != "cuda":
-        return
-    if not _can_compile():
-        say(
-            "training is slower than it could be: to fuse operations for a GPU, torch needs a C compiler, "
-            "Python's headers, Triton and a GPU that Triton supports"
-        )
-        return
-    model.compile()
-
-
-def _can_compile() -> bool:
-    """Returns whether torch can build code for a GPU: a launcher in C that includes Python.h, and Triton kernels."""
-    from torch.utils._triton import has_triton
-
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    headers = Path(sysconfig.get_path("include"), "Python.h").exists()
-    return compiler is not None and headers and bool(has_triton())
 
 
 def use_deterministic_algorithms(device: torch.device) -> None:

@@ -1,5 +1,6 @@
 """The suggestion: the candidate whose probe has the least validation loss, with what its training should take."""
 
+import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from transduce.evaluation.validation import ValidationScore
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
+from transduce.runtime.quiet import quiet
 from transduce.settings import merged
 from transduce.suggestion.candidates import (
     R_DROP_COST,
@@ -29,6 +31,8 @@ from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
 from transduce.training.spec import Training
 
+_log = logging.getLogger("transduce")
+
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
 FEW_STEPS = 50  # of a probe, whose loss is hardly that of a trained model
 
@@ -40,22 +44,20 @@ class Probe:
     seconds_per_step: float
     loss: float  # of the validation, smoothed, in nats a token
 
-    def __init__(
-        self, recipe: Recipe, prepared: PreparedCorpus, minutes: float, device: torch.device, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, recipe: Recipe, prepared: PreparedCorpus, minutes: float, device: torch.device) -> None:
         """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
         limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
         saving = {"save_every": MAX_STEPS, "keep": 1, "average": None}  # once, at the end
-        training = recipe.training.model_copy(update={**limits, **saving})
-        with tempfile.TemporaryDirectory() as folder:
-            probed = recipe.model_copy(update={"training": training})
-            self._trainer = Trainer(probed, Path(folder), prepared, device, lambda line: None)
+        training = recipe.training.replaced(**limits, **saving)
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            probed = recipe.replaced(training=training)
+            self._trainer = Trainer(probed, Path(folder), prepared, device)
             records = [(record.step, record.seconds) for record in self._trainer.train()]
         self.steps = records[-1][0]
         self.seconds_per_step = sum(seconds for _, seconds in records) / self.steps
         assert self._trainer.validation is not None
         self.loss = self._trainer.validation(self._trainer.model, translate=False).loss
-        say(f"  {self.steps:,} steps, validation loss {self.loss:.3f}")
+        _log.info(f"  {self.steps:,} steps, validation loss {self.loss:.3f}")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -105,7 +107,6 @@ def suggest_recipe(
     minutes: float,
     *,
     place: str,
-    say: Callable[[str], None],
     probe_minutes: float | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -118,16 +119,14 @@ def suggest_recipe(
     fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE
-    say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
+    _log.info(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
     corpora = {"data": recipe_values["data"]}
     recipes = [from_values({**_limited(candidate.values, minutes), **corpora}, place=place) for candidate in tried]
     chosen = choose_device(device)
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
-        prepared = prepare(recipes[0], Path(folder), say, threads=threads)
-        probes, best, probe = _probe_all(
-            tried, recipes, lambda recipe: Probe(recipe, prepared, share, chosen, say), say
-        )
+        prepared = prepare(recipes[0], Path(folder), threads=threads)
+        probes, best, probe = _probe_all(tried, recipes, lambda recipe: Probe(recipe, prepared, share, chosen))
         pace, score = probe.validate()
     training, values = recipes[tried.index(best.candidate)].training, best.candidate.values
     slower = pace._replace(step=R_DROP_COST * pace.step)
@@ -145,7 +144,6 @@ def _probe_all(
     tried: Sequence[RecipeCandidate],
     recipes: Sequence[Recipe],
     probe_of: Callable[[Recipe], Probe],
-    say: Callable[[str], None],
 ) -> tuple[list[Probed], Probed, Probe]:
     """Returns what all probes have shown, and the best with its training, whose model alone stays in memory.
 
@@ -153,19 +151,19 @@ def _probe_all(
     """
     probes: list[Probed] = []
     for candidate, recipe in zip(tried, recipes, strict=True):
-        say(candidate.name)
+        _log.info(candidate.name)
         try:
             probe = probe_of(recipe)
         except (ValueError, RuntimeError) as error:
             if candidate is tried[-1] and not probes:
                 raise
-            say(f"  left out: {error}")
+            _log.info(f"  left out: {error}")
             continue
         probes.append(Probed(candidate, probe.steps, probe.loss))
         if min(probes, key=lambda probed: probed.loss) is probes[-1]:
             best, best_probe = probes[-1], probe
     if best.steps < FEW_STEPS:
-        say(f"warning: {best.steps} steps tell candidates hardly apart: --probe-minutes gives them more time")
+        _log.warning(f"warning: {best.steps} steps tell candidates hardly apart: --probe-minutes gives them more time")
     return probes, best, best_probe
 
 

@@ -1,7 +1,6 @@
 """The parts of a training, built from its recipe."""
 
 import math
-from collections.abc import Callable
 
 import torch
 
@@ -15,8 +14,9 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
 from transduce.model_directory.model import set_word_flags
 from transduce.recipe.recipe import Recipe
-from transduce.runtime.device import compile_on_gpu, describe_environment, gpu_memory, has_fast_bfloat16
+from transduce.runtime.device import describe_environment, gpu_memory, has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.torch_compile import compile_on_gpu
 from transduce.storage.checksums import checksums_of_files
 from transduce.text.token_vocabulary import subwords_files
 from transduce.trainer.checkpoints import TrainingEnvironment
@@ -33,7 +33,6 @@ def build_optimiser(
     settings: Training,
     device: torch.device,
     group: ProcessGroup,
-    say: Callable[[str], None],
 ) -> Optimiser:
     """Moves the model, or this process's shards of it, to the device and returns the optimiser."""
     if settings.parallel == "sharded" and group.size > 1:
@@ -43,7 +42,7 @@ def build_optimiser(
         return ShardedAdam(objective, settings.optimiser, group, device)
     model = objective.model.to(device)
     if model.is_compilable:
-        compile_on_gpu(model, device, say)
+        compile_on_gpu(model, device)
     return flat_optimiser(model, settings.optimiser, group)
 
 

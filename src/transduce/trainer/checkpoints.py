@@ -7,8 +7,9 @@ A checkpoint that cannot be read raises OSError, so that no training goes back b
 
 import errno
 import json
+import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -29,6 +30,8 @@ from transduce.training.loop import StepRecord
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
+
+_log = logging.getLogger("transduce")
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -65,10 +68,8 @@ class Checkpoints:
     does not change which checkpoints are averaged.
     """
 
-    def __init__(
-        self, directory: Path, keep: int = 1, every: int | None = 1, say: Callable[[str], None] = print
-    ) -> None:
-        self.directory, self.keep, self.every, self._say = directory, keep, every, say
+    def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
+        self.directory, self.keep, self.every = directory, keep, every
         self._undeletable: set[str] = set()  # folders that could not be deleted and were warned of
 
     def steps(self) -> list[int]:
@@ -144,7 +145,7 @@ class Checkpoints:
         """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""
         return _tensors(self._undamaged_path(step) / WEIGHTS)
 
-    def load_newest(self, say: Callable[[str], None]) -> Checkpoint | None:
+    def load_newest(self) -> Checkpoint | None:
         """Reads the newest undamaged checkpoint; returns None where nothing was saved.
 
         Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
@@ -157,15 +158,15 @@ class Checkpoints:
                 newest = self.load(step)
                 break
             except DamagedError as error:
-                say(f"warning: {error}; going back to the checkpoint before it")
+                _log.warning(f"warning: {error}; going back to the checkpoint before it")
         self._set_aside([step for step in self.steps() if newest is None or step > newest.step])
         return newest
 
-    def set_damaged_aside(self, say: Callable[[str], None]) -> None:
+    def set_damaged_aside(self) -> None:
         """Warns of damaged checkpoints and renames them; raises DamagedError where all are damaged."""
         damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
-            say(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
+            _log.warning(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
         self._set_aside(damaged)
 
     def _set_aside(self, damaged: Collection[int]) -> None:
@@ -230,7 +231,9 @@ class Checkpoints:
         """Warns once of a folder that could not be deleted, such as one with an immutable file; it is passed over."""
         if path.name not in self._undeletable:
             self._undeletable.add(path.name)
-            self._say(f"warning: could not delete {path}: {error.strerror}; the training goes on; delete it yourself")
+            _log.warning(
+                f"warning: could not delete {path}: {error.strerror}; the training goes on; delete it yourself"
+            )
 
     def _undamaged_path(self, step: int) -> Path:
         """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
@@ -269,8 +272,6 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 RETRY = 10  # steps after which a checkpoint that could not be written is tried again
-
-Say = Callable[[str], None]
 
 
 class TrainingEnvironment(NamedTuple):
@@ -374,7 +375,7 @@ class Checkpointer:
         # After skipped steps no checkpoint was written, because the weights may be diverging.
         return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
 
-    def load_newest(self, environment: TrainingEnvironment, say: Say) -> SavedState | None:
+    def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
         """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
 
         Raises ValueError where the data, the subwords or the model differ from those of the checkpoint, and OSError
@@ -383,7 +384,7 @@ class Checkpointer:
         loaded: list[Checkpoint] = []
 
         def read() -> SavedState | None:
-            checkpoint = self._checkpoints.load_newest(say)
+            checkpoint = self._checkpoints.load_newest()
             if checkpoint is None:
                 return None
             place = str(self._checkpoints.state_path(checkpoint.step))
@@ -403,20 +404,20 @@ class Checkpointer:
             self._optimiser.load_state(loaded[0].optimiser if loaded else {})
         return saved
 
-    def resume(self, environment: TrainingEnvironment, say: Say) -> TrainingState | None:
+    def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
         """Loads the newest checkpoint and returns its state; None where there is none. Raises as `load_newest`."""
-        saved = self.load_newest(environment, say)
+        saved = self.load_newest(environment)
         if saved is None:
             return None
-        if warning := environment.warning(saved.environment):
-            say(warning)
+        if (warning := environment.warning(saved.environment)) and self._group.is_rank_zero:
+            _log.warning(warning)
         if saved.environment.get("precision") == self._precision.name:
             self._precision.scale, self._precision.finite_steps = saved.loss_scale
         state = saved.training
-        say(f"going on after step {state.step}")
+        _log.info(f"going on after step {state.step}")
         if saved.scored_by != environment.scored_by:
             if state.best is not None:
-                say("validations have another measure or corpus from here on: the best score is forgotten")
+                _log.info("validations have another measure or corpus from here on: the best score is forgotten")
             state = state._replace(best=None, best_step=None, stale=0)
         return state
 

@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
+from transduce.runtime.quiet import quiet
 from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
@@ -74,7 +75,7 @@ class DryRun(NamedTuple):
     checkpoints: int  # that stay on disk
 
 
-def dry_run(recipe: Recipe, out: Path, options: TrainOptions, say: Callable[[str], None]) -> DryRun:
+def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
     """Trains `recipe` for some steps in a temporary directory, and returns what the training into `out` would take.
 
     Raises ValueError for faults of the recipe and its files, and RuntimeError where the memory does not suffice; that
@@ -93,9 +94,10 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions, say: Callable[[str
     with tempfile.TemporaryDirectory() as folder, training_numerics(device, options.threads):
         check_files(recipe.data)
         growth = record.grow_vocabulary if record else None
-        prepared = prepare(recipe, Path(folder), say, base, options.threads, growth)
-        trainer = Trainer(_measured(recipe), Path(folder), prepared, device, lambda line: None)
-        return _measure(trainer, recipe.training, base)
+        prepared = prepare(recipe, Path(folder), base, options.threads, growth)
+        with quiet():
+            trainer = Trainer(_measured(recipe), Path(folder), prepared, device)
+            return _measure(trainer, recipe.training, base)
 
 
 def _measured(recipe: Recipe) -> Recipe:

@@ -4,7 +4,8 @@ The record lies in the folder `training` of the run, so that the same command, w
 training. The report compares both models on the test sets of the recipe, before and after.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,6 +28,8 @@ from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.run_directory import FINE_TUNING, check_can_go_on, has_checkpoint, has_saved
 from transduce.translation.batching import LineTooLargeError
 from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
 
 HEADING = "## Before and after fine-tuning"
 RESAMPLES = 1000  # for confidence intervals
@@ -165,14 +168,13 @@ class FineTuningReport:
     recipe: Recipe
     out: Path
     device: torch.device
-    say: Callable[[str], None]
 
     def measure_before(self) -> None:
         """Measures the model that a new training begins with, where that has not been done."""
         record = FineTuning.read(self.out)
         if record is not None and not has_saved(self.out):
             if not self.recipe.data.test:
-                self.say("`data.test` names no test set: nothing is compared with the model of --from")
+                _log.info("`data.test` names no test set: nothing is compared with the model of --from")
             before = self._measure(Path(record.start.directory), record.before)
             record.replaced(before=before).write(self.out)
 
@@ -191,7 +193,7 @@ class FineTuningReport:
             self._log(step, record)
             record.write(self.out)
         for line in _lines(record):
-            self.say(line)
+            _log.info(line)
 
     def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
         """Returns the scores of a model on all test sets; takes those of `earlier` that are of the same corpus."""
@@ -202,7 +204,7 @@ class FineTuningReport:
             if (name, str(corpus)) in measured:
                 scores.append(measured[name, str(corpus)])
                 continue
-            self.say(f"testing {directory} on {name}")
+            _log.info(f"testing {directory} on {name}")
             try:
                 request = request_for_corpus(config, self.recipe.data.with_direction(spec))
                 translator = Translator.load(directory, device=str(self.device), **request._asdict())
@@ -210,19 +212,19 @@ class FineTuningReport:
                 score = score_test(spec, name, translator, language, RESAMPLES)
                 scores.append(NamedScore(name=name, corpus=corpus, score=score))
             except (OSError, ValueError, LineTooLargeError) as error:
-                self.say(f"note: test set {name} is left out: {_fault(error)}")
+                _log.info(f"note: test set {name} is left out: {_fault(error)}")
                 scores.append(NamedScore(name=name, corpus=corpus, fault=_fault(error)))
         return tuple(scores)
 
     def _log(self, step: int, record: FineTuning) -> None:
         """Writes the comparison into the metrics log and the model card; a failure is a warning."""
-        log = MetricsLog(self.out, self.say, None)
+        log = MetricsLog(self.out, None)
         for name, before, after in _rows(record):
             log.log_test(step, name, {"before": _values(before), "after": _values(after)})
         try:
             write_card_section(self.out, HEADING, _markdown(record))
         except OSError as error:
-            self.say(f"warning: could not write the model card: {error}")
+            _log.warning(f"warning: could not write the model card: {error}")
 
 
 def _fault(error: Exception) -> str:

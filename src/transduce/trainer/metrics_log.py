@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+import logging
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,18 @@ from transduce.storage.atomic import flush_to_disk
 from transduce.trainer.trackers import BackgroundTracker
 from transduce.training.loop import StepRecord
 
+_log = logging.getLogger("transduce")
+
 METRICS_LOG = "metrics.jsonl"
 
 EXAMPLES = 3  # translations shown after a validation
 
 
 class MetricsLog:
-    """Logs steps, validations and events; does nothing but call `say` where it is not `enabled`, as on other ranks."""
+    """Logs steps, validations and events; writes no files where it is not `enabled`, as on other ranks."""
 
-    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, enabled: bool = True) -> None:
-        self.path, self.say, self.total, self.enabled = directory / METRICS_LOG, say, total, enabled
+    def __init__(self, directory: Path, total: int | None, *, enabled: bool = True) -> None:
+        self.path, self.total, self.enabled = directory / METRICS_LOG, total, enabled
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
         self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
@@ -82,7 +85,7 @@ class MetricsLog:
         self._write(values)
         self.summary = f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s"
         total = f"/{self.total}" if self.total else ""
-        self.say(
+        _log.info(
             f"step {last.step}{total}  loss {values['loss']:.3f}  perplexity {values['perplexity']:.2f}  "
             f"rate {last.rate:.2e}  gradient {last.gradient_norm:.2f}  {values['tokens_per_second']:,.0f} tokens/s  "
             f"waiting {values['waiting']:.1%}"
@@ -92,7 +95,7 @@ class MetricsLog:
         """Logs an event in words, after a report of the steps before it."""
         self.report()
         self._write({"step": step, "event": event})
-        self.say(f"step {step}: {event}")
+        _log.info(f"step {step}: {event}")
 
     def log_validation(
         self, step: int, elapsed: float, result: ValidationResult, corpus: ParallelText, seconds: float
@@ -106,15 +109,15 @@ class MetricsLog:
         self._write(values | {"validation_seconds": round(seconds, 1), "elapsed": round(elapsed, 1)})
         mean = f", mean of {len(result.parts)}" if result.parts else ""
         times = f"after {elapsed / 60:.1f} min, took {seconds:.1f} s"
-        self.say(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
+        _log.info(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
         for name, part in result.parts.items():
-            self.say(f"  {name}: {_summary(part)}")
+            _log.info(f"  {name}: {_summary(part)}")
         # The same three lines every time, spread over the corpus, so that one can watch them change.
         for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
             if place < len(result.outputs):
-                self.say(f"  source     {corpus.source[place]}")
-                self.say(f"  reference  {corpus.target[place]}")
-                self.say(f"  output     {result.outputs[place]}")
+                _log.info(f"  source     {corpus.source[place]}")
+                _log.info(f"  reference  {corpus.target[place]}")
+                _log.info(f"  output     {result.outputs[place]}")
 
     def log_test(self, step: int, name: str, scores: Mapping[str, Any]) -> None:
         """Logs scores of a test set."""
@@ -145,7 +148,7 @@ class MetricsLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
-            self.say(f"warning: could not write the metrics log: {error}")
+            _log.warning(f"warning: could not write the metrics log: {error}")
 
     def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
         """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
@@ -155,7 +158,7 @@ class MetricsLog:
             self._purge_step = None
         except OSError as error:
             self._close_event_file()
-            self.say(f"warning: could not write for TensorBoard: {error}")
+            _log.warning(f"warning: could not write for TensorBoard: {error}")
 
     def _close_event_file(self) -> None:
         """Closes the event file, whose last values are lost where the disk fails."""

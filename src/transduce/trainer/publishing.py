@@ -8,6 +8,7 @@ Weights are published at three moments, each time by `PublishedModel.publish`:
 """
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.corpus.token_store import CorpusPart
 from transduce.evaluation.validation import ValidationResult, ValidationScore
+from transduce.model.spec import CustomModel
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.model_directory.manifest import CARD, RECIPE
@@ -36,6 +38,8 @@ from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.training_state import TrainingState
 from transduce.training.averaging import average_weights
 from transduce.training.optimiser import Optimiser
+
+_log = logging.getLogger("transduce")
 
 SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen
 
@@ -79,6 +83,7 @@ class PublishedModel:
         self.scored_by, self.group = scored_by, group
         self._subwords, self._report = (prepared.source, prepared.target), prepared.report
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        self._builder = recipe.model.builder if isinstance(recipe.model, CustomModel) else None
         self._languages = TrainedLanguages.of(recipe.data, prepared.train.parts)
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
             self.inherit_languages(Model.read_config(out))
@@ -147,7 +152,7 @@ class PublishedModel:
         `measure` validates the optimiser's weights; it is None where the recipe names no corpus for it.
         """
         if self.settings.average is not None:
-            self.group.on_rank_zero(lambda: self.checkpoints.set_damaged_aside(log.say))
+            self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
         selected = self._select(state)
         if selected.kind == "best" and not self._is_unmeasured(state):
             return self._read_published()  # published by their validation already
@@ -183,7 +188,7 @@ class PublishedModel:
             weights = optimiser.weights()
             if measure is None:
                 return Candidate(which, math.nan, None, weights)
-            log.say(title)
+            _log.info(title)
             result = measure(state)
             score = math.nan if result is None else score_of(result, self.settings.validate_by)
             return Candidate(which, score, result, weights)
@@ -225,14 +230,14 @@ class PublishedModel:
 
     def _read_published(self) -> Weights:
         """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
-        return self.group.on_rank_zero(lambda: Model.read(self.out).config.weights)
+        return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
         """Returns which weights the directory has; None where it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
-                return Model.read(self.out).config.weights
+                return Model.read(self.out, self._builder).config.weights
             except ValueError:
                 return None
 

@@ -1,7 +1,8 @@
 """The run directory of a training: begun under one recipe, or restarted with the earlier run moved aside."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from transduce.recipe.recipe import Recipe, dump, read_resolved_recipe, without_
 from transduce.recipe.recipe_values import LARGEST
 from transduce.storage.atomic import atomic_write_text, unfinished_path
 from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
+
+_log = logging.getLogger("transduce")
 
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
@@ -28,7 +31,7 @@ FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that bega
 ASIDE = "before-restart-"  # and a number: the folder to which a restart moves the earlier run
 
 
-def move_aside(out: Path, say: Callable[[str], None]) -> None:
+def move_aside(out: Path) -> None:
     """Moves an earlier run into a folder inside `out`, so that a restart loses nothing.
 
     Raises ValueError where `out` holds something else than a run.
@@ -42,7 +45,7 @@ def move_aside(out: Path, say: Callable[[str], None]) -> None:
     # The recipe moves last: until then an interrupted restart can still be recognised as a run.
     for path in sorted(contents, key=lambda path: path.name == RECIPE):
         path.rename(aside / path.name)
-    say(f"the earlier run is kept in {aside}")
+    _log.info(f"the earlier run is kept in {aside}")
 
 
 def _contents(out: Path) -> list[Path]:

@@ -7,12 +7,13 @@ value whatever becomes of a tracker.
 import csv
 import importlib.util
 import json
+import logging
 import math
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +22,8 @@ from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
-Say = Callable[[str], None]
+_log = logging.getLogger("transduce")
+
 
 MAX_WAITING = 10_000  # records that a tracker may be behind
 PATIENCE = 20.0  # seconds for which the end of a training waits for a tracker
@@ -74,8 +76,8 @@ class Tracker(Protocol):
 class BackgroundTracker:
     """Passes values to a tracker in a thread; the first error becomes one warning, and the tracker is off."""
 
-    def __init__(self, name: str, tracker: Tracker, state_file: Path, say: Say) -> None:
-        self.name, self._tracker, self._file, self._say = name, tracker, state_file, say
+    def __init__(self, name: str, tracker: Tracker, state_file: Path) -> None:
+        self.name, self._tracker, self._file = name, tracker, state_file
         self._queue: queue.Queue[tuple[int, dict[str, float]] | None] = queue.Queue(MAX_WAITING)
         self._state = TrackerState()
         self._error: str | None = None
@@ -114,7 +116,7 @@ class BackgroundTracker:
 
     def _turn_off(self, reason: str) -> None:
         self._is_on = False
-        self._say(f"warning: {self.name} {reason}; it gets no more values, metrics.jsonl has them all")
+        _log.warning(f"warning: {self.name} {reason}; it gets no more values, metrics.jsonl has them all")
 
     def _work(self) -> None:
         """Runs in the thread."""
@@ -162,9 +164,7 @@ def _is_finite_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def start_trackers(
-    choice: TrackerChoice, run: Path, settings: Mapping[str, Any], say: Say
-) -> Sequence[BackgroundTracker]:
+def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]) -> Sequence[BackgroundTracker]:
     """Starts the chosen trackers of the run directory `run`; `settings` are those of its recipe."""
     folder = run.resolve() / "training"
     trackers: dict[str, tuple[str, Tracker]] = {}
@@ -175,8 +175,7 @@ def start_trackers(
     if choice.mlflow is not None:
         trackers["mlflow"] = "MLflow", MlflowTracker(choice.mlflow, run.resolve().name, settings)
     return [
-        BackgroundTracker(name, tracker, folder / f"tracker-{key}.json", say)
-        for key, (name, tracker) in trackers.items()
+        BackgroundTracker(name, tracker, folder / f"tracker-{key}.json") for key, (name, tracker) in trackers.items()
     ]
 
 

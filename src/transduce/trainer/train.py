@@ -1,7 +1,8 @@
 """Entry points of training: `prepare` writes the store, `train` yields steps, `run_training` trains to the end."""
 
 import contextlib
-from collections.abc import Callable, Generator
+import logging
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +12,12 @@ from transduce.corpus.planner import micro_batches_per_step
 from transduce.corpus.readers import check_files
 from transduce.corpus.store.preparation import PreparedCorpus, open_store
 from transduce.corpus.store.preparation import prepare as prepare_corpus
+from transduce.model.spec import CustomModel, ModelBuilder
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
+from transduce.runtime.quiet import quiet
 from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.trainer.build import check_micro_batches
@@ -31,7 +34,7 @@ from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_tracker
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training.loop import StepRecord
 
-Say = Callable[[str], None]
+_log = logging.getLogger("transduce")
 
 
 class TrainOptions(NamedTuple):
@@ -53,7 +56,6 @@ DEFAULTS = TrainOptions()
 def prepare(
     recipe: Recipe,
     out: Path,
-    say: Say,
     start_from: Model | None = None,
     threads: int | None = None,
     growth: int | None = None,
@@ -72,7 +74,6 @@ def prepare(
         recipe.subwords,
         out / "training" / "store",
         threads=min(threads or count_cores(), count_cores()),
-        say=say,
         existing_subwords=subwords,
         growth=growth,
         in_use=has_checkpoint(out),
@@ -80,11 +81,19 @@ def prepare(
 
 
 def train(
-    recipe: Recipe, out: Path | str, options: TrainOptions = DEFAULTS, *, say: Say = print, **changes: Any
+    recipe: Recipe,
+    out: Path | str,
+    options: TrainOptions = DEFAULTS,
+    *,
+    model: ModelBuilder | None = None,
+    **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
     `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
+    `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
+
+    Progress is logged by the logger `transduce`, on rank 0 only.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -94,20 +103,22 @@ def train(
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
     out, options = Path(out), options._replace(**changes)
+    recipe = _with_builder(recipe, model)
     options.trackers.check()
     group, own_device = join_process_group(choose_device(options.device))
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
     base = Model.read(directory) if directory else None
     keep_freed_memory()
-    speak: Say = say if group.is_rank_zero else lambda line: None
     if base is not None:
         check_tags(recipe.data, base.source)
-    elif options.start_from is not None:
-        speak("--from is ignored: this training has begun and goes on with its own weights")
-    tests = FineTuningReport(recipe, out, own_device, speak)
+    tests = FineTuningReport(recipe, out, own_device)
     with contextlib.ExitStack() as stack:
         stack.push(partial(_close_group, group))
+        if not group.is_rank_zero:
+            stack.enter_context(quiet())
         stack.enter_context(training_numerics(own_device, options.threads or share_of_cores()))
+        if base is None and options.start_from is not None:
+            _log.info("--from is ignored: this training has begun and goes on with its own weights")
 
         def begin() -> None:
             training = recipe.training
@@ -120,17 +131,17 @@ def train(
             stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
             if restarts:
-                move_aside(out, say)
+                move_aside(out)
             started = record.model_dump_json(indent=2) if record else None
             if accepted := begin_run(recipe, out, started, accept_changes=options.accept_changes):
-                say(f"the recipe changes: {'; '.join(accepted)}; the one before is kept in {out / 'training'}")
-            prepare(recipe, out, say, base, options.threads, record.grow_vocabulary if record else None)
+                _log.info(f"the recipe changes: {'; '.join(accepted)}; the one before is kept in {out / 'training'}")
+            prepare(recipe, out, base, options.threads, record.grow_vocabulary if record else None)
             if options.report:
                 tests.measure_before()
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
-        trainer = Trainer(recipe, out, prepared, own_device, speak, group)
+        trainer = Trainer(recipe, out, prepared, own_device, group)
         if record is not None:
             trainer.published.inherit_languages(record.start.config)
         _start_trackers(trainer, options.trackers, stack)
@@ -140,19 +151,31 @@ def train(
         return result
 
 
+def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
+    """Returns the recipe with the function that builds its custom model; raises ValueError if only one is there."""
+    spec = recipe.model
+    if not isinstance(spec, CustomModel):
+        if builder is not None:
+            raise ValueError("model= is for a recipe with `model: {kind: custom, name: NAME, d_model: WIDTH}`")
+        return recipe
+    if recipe.training.parallel == "sharded":
+        raise ValueError("a custom model cannot be sharded: leave `training.parallel` at its default")
+    return recipe.replaced(model=spec.with_builder(builder or spec.builder))
+
+
 def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
     """Starts the trackers on rank 0; they end with `stack`."""
     if not trainer.group.is_rank_zero:
         return
     settings = trainer.recipe.as_dictionary()
-    trainer.metrics_log.trackers = start_trackers(choice, trainer.out, settings, trainer.say)
+    trainer.metrics_log.trackers = start_trackers(choice, trainer.out, settings)
     for tracker in trainer.metrics_log.trackers:
         stack.callback(tracker.close)
 
 
-def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
+def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) -> TrainResult:
     """Trains to the end and returns the result; raises the errors of `train`."""
-    steps = train(recipe, out, options, say=say)
+    steps = train(recipe, out, options)
     while True:
         try:
             next(steps)

@@ -6,8 +6,9 @@ Only the trainer makes new `TrainingState`s; checkpointer and published model re
 """
 
 import contextlib
+import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -48,6 +49,8 @@ from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import TrainingObjective
 from transduce.training.precision import Precision
 
+_log = logging.getLogger("transduce")
+
 RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
 
 
@@ -70,10 +73,9 @@ class Trainer:
         out: Path,
         prepared: PreparedCorpus,
         device: torch.device,
-        say: Callable[[str], None],
         group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        self.recipe, self.out, self.prepared, self.say, self.group = recipe, out, prepared, say, group
+        self.recipe, self.out, self.prepared, self.group = recipe, out, prepared, group
         settings = self.settings = recipe.training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
@@ -82,13 +84,13 @@ class Trainer:
         set_word_flags(self.model, prepared.source, prepared.target)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
         self.objective = TrainingObjective(self.model, smoothing, settings.regulariser).train()
-        self.optimiser = build_optimiser(self.objective, settings, device, group, say)
+        self.optimiser = build_optimiser(self.objective, settings, device, group)
         self.precision = Precision(settings.precision, device)
         self.planner = build_planner(prepared, settings, device, self.model, group)
         self.horizon = HorizonPlanner(settings, self.planner)
-        self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
+        self.metrics_log = MetricsLog(out, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
-        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
+        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
@@ -100,15 +102,15 @@ class Trainer:
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.published.final_weights(state)) is not None:
-            self.say(f"{self.out} is finished: {reason}")
+            _log.info(f"{self.out} is finished: {reason}")
             return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
         self.metrics_log.truncate(state.log_bytes, state.step)
         if not reason:
-            self.say(describe_start(self.model, self.prepared, self.planner, self.environment))
+            _log.info(describe_start(self.model, self.prepared, self.planner, self.environment))
             self._check_memory()
             state, reason = yield from self._loop(state)
         if skipped := state.skips.total:
-            self.say(f"steps skipped because their gradient was not finite: {skipped}")
+            _log.info(f"steps skipped because their gradient was not finite: {skipped}")
         with contextlib.closing(self.metrics_log):
             measure = self._measure if self.validation is not None else None
             weights = self.published.publish_final(state, self.optimiser, measure, self.metrics_log)
@@ -116,7 +118,7 @@ class Trainer:
 
     def _begin(self, start_from: Model | None) -> TrainingState:
         """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
-        state = self.checkpointer.resume(self.environment, self.say)
+        state = self.checkpointer.resume(self.environment)
         if state is not None:
             state = self._plan_as_recorded(state)
             # A recipe may have lost its validation meanwhile.
@@ -222,7 +224,7 @@ class Trainer:
     def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
         """Says where the training stopped, and raises StoppedTogether."""
         place = self.checkpointer.resume_place(state)
-        self.say(f"stopped after step {state.step}; the same command goes on from {place}")
+        _log.info(f"stopped after step {state.step}; the same command goes on from {place}")
         raise StoppedTogether(signal)
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
@@ -234,7 +236,7 @@ class Trainer:
 
     def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
         """Loads the weights of the last checkpoint; the data moves on, because it may have been the cause."""
-        saved = self.checkpointer.load_newest(self.environment, self.say)
+        saved = self.checkpointer.load_newest(self.environment)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
         step = saved.training.step

@@ -109,7 +109,7 @@ class Calibration(Spec):
 
     def write(self, run: Path) -> None:
         """Writes `confidence.json` into a model directory, for the weights that it has."""
-        written = self.model_copy(update={"model": fingerprint(run)})
+        written = self.replaced(model=fingerprint(run))
         atomic_write_text(run / CONFIDENCE, written.model_dump_json(indent=2) + "\n")
 
     def assess(self, source: str, translation: Translation) -> Assessment:

@@ -4,7 +4,8 @@ Worker processes encode where there are enough pairs; this process reads and wri
 the files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and goes on from there.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import islice
@@ -26,6 +27,8 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.symbol_vocabulary import UNKNOWN
 from transduce.text.token_vocabulary import TokenVocabulary
+
+_log = logging.getLogger("transduce")
 
 BATCH = 2_000
 """Pairs encoded at a time, at most."""
@@ -84,7 +87,6 @@ def encode_corpus(
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     staging: Path,
     total: int,
-    say: Callable[[str], None],
     *,
     dropped: Sequence[Mapping[int, Check]],
     threads: int,
@@ -97,7 +99,7 @@ def encode_corpus(
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
     state = EncodingState.load(staging)
     if state.report.read:
-        say(f"resuming after {state.report.read:,} pairs")
+        _log.info(f"resuming after {state.report.read:,} pairs")
     pace = ProgressRate(total, state.report.read)
     processes = min(threads, (total - state.report.read) // PAIRS_PER_PROCESS)
     with ExitStack() as stack:
@@ -111,7 +113,7 @@ def encode_corpus(
             pace.done = state.report.read
             progress.update(pace.done)
             if pace.is_report_due(PROGRESS_SECONDS):
-                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.time_left}")
+                _log.info(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.time_left}")
             if count % SAVE_EVERY == 0:
                 state = state.save(staging, files)
         state = _advance(state, len(data.train), data).save(staging, files)

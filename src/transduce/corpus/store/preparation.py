@@ -1,6 +1,7 @@
 """Preparing, opening and verifying a store, from top to bottom: which subwords, which pairs, what is published."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,8 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files
+
+_log = logging.getLogger("transduce")
 
 STAGED = "begun.json"
 
@@ -106,7 +109,6 @@ def prepare(
     directory: Path,
     *,
     threads: int,
-    say: Callable[[str], None],
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
     growth: int | None = None,
     in_use: bool = False,
@@ -125,13 +127,13 @@ def prepare(
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
-    if prepared := _open_if_current(directory, fingerprint, in_use, say):
+    if prepared := _open_if_current(directory, fingerprint, in_use):
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
-    dropped, staging = run_checks(data, say), directory / "making"
+    dropped, staging = run_checks(data), directory / "making"
     growth = growth if existing_subwords else None  # the subwords of a store in use have grown
-    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
-    description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
+    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
+    description = _encode_pairs(data, staging, staged, dropped, threads) | {
         "given": existing is not None,
         "growth": stored_growth,
         "dropout": dropout,
@@ -167,7 +169,6 @@ def _stage_subwords(
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     growth: int | None,
     dropped: Sequence[DroppedPairs],
-    say: Callable[[str], None],
 ) -> StagedSubwords:
     """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
     if staged := _load_staged(staging, fingerprint):
@@ -175,13 +176,13 @@ def _stage_subwords(
     remove(staging)
     staging.mkdir(parents=True)
     if existing_subwords is None:
-        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
+        _log.info(f"learning subwords ({subwords.kind}, {subwords.size:,})")
         sides, pairs = learn_subwords(data, subwords, dropped)
     else:
         check_tags(data, existing_subwords[0])
         sides = existing_subwords
         if growth is not None:
-            sides = grow_vocabularies(sides, growth, data, dropped, say)
+            sides = grow_vocabularies(sides, growth, data, dropped)
         pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
     shared = sides[0] is sides[1]
     files = [staging / name for name in subwords_files(shared=shared)]
@@ -209,19 +210,18 @@ def _encode_pairs(
     staged: StagedSubwords,
     dropped: Sequence[DroppedPairs],
     threads: int,
-    say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Writes the pairs as tokens into `staging`; returns their part of the store's description."""
     subwords = load_subwords(staging, shared=staged.shared)
-    say("encoding the corpus")
-    state, dtype = encode_corpus(data, subwords, staging, staged.pairs, say, dropped=dropped, threads=threads)
-    _require_pairs(data, state, say)
+    _log.info("encoding the corpus")
+    state, dtype = encode_corpus(data, subwords, staging, staged.pairs, dropped=dropped, threads=threads)
+    _require_pairs(data, state)
     for line in state.report.summary():
-        say(line)
+        _log.info(line)
     directions = [data.direction_of(corpus) for corpus in data.train]
     parts = with_temperature(state.parts, directions, data.temperature)
     for line in describe_mixture(parts, data):
-        say(line)
+        _log.info(line)
     return {
         "dtype": dtype.str,
         "parts": parts,
@@ -252,18 +252,16 @@ def _check_unchanged(
     )
 
 
-def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], None]) -> None:
+def _require_pairs(data: DataSpec, state: EncodingState) -> None:
     """Warns of corpora without a kept pair; raises ValueError where no corpus has one."""
     for corpus, part in zip(data.train, state.parts, strict=True):
         if not part.pairs:
-            say(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
+            _log.warning(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
     if not state.report.kept:
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-def _open_if_current(
-    directory: Path, fingerprint: str, in_use: bool, say: Callable[[str], None]
-) -> PreparedCorpus | None:
+def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> PreparedCorpus | None:
     """Opens the store where it has this fingerprint, in use but for held-out sets, and no damage; else returns None.
 
     Only files with another time of change are read, so that a large store opens at once.
@@ -277,7 +275,7 @@ def _open_if_current(
     except ValueError:
         return None
     if is_current and prepared.fingerprint != fingerprint:
-        say("validation or test sets have changed: pairs that overlap with the new ones are not dropped")
+        _log.info("validation or test sets have changed: pairs that overlap with the new ones are not dropped")
     return prepared if is_current else None
 
 
