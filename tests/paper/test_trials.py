@@ -176,6 +176,7 @@ def test_further_measures_are_added_to_a_record(trial, tmp_path, log_lines):
     result = run_trial(extended, tmp_path, [Budget("few", 2, 1e-9)], TrainOptions("cpu", 2))["few"]
     assert result == first._replace(measures={"lines": ["transformer", 5]})  # program and threads of the first call
     assert read_trial(extended, tmp_path, few) == result
+    log_lines.clear()
     again = trial._replace(measures={**extended.measures, "new": lambda model, outputs: 1})
     (tmp_path / "row").rename(tmp_path / "away")  # without the weights the recorded result is used
     assert run_trial(again, tmp_path, [few], CPU)["few"] == result

@@ -151,7 +151,7 @@ def test_the_target_side_has_whole_symbols(folder, tmp_path):
     corpus = data(train=[{"trees": str(folder), "linearisation": InOrder().as_dictionary()}], ratio=None)
     store = tmp_path / "store"
     store.mkdir()
-    prepared = prepare(corpus, Bpe(size=300, shared=False), store, threads=1, say=lambda line: None)
+    prepared = prepare(corpus, Bpe(size=300, shared=False), store, threads=1)
     assert isinstance(prepared.target, SymbolVocabulary)
     assert set(prepared.target.symbols[4:]) == {*". (HEADING (NP (S (VP )HEADING )NP )S )VP NN PRP VBZ".split()}
     assert len(prepared.train) == 3
