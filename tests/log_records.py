@@ -11,7 +11,8 @@ import pytest
 def logged_lines(react: Callable[[str], None] = lambda line: None) -> Iterator[list[str]]:
     """Yields the list to which each message is added as it is logged; `react` is called with it as well.
 
-    pytest's `caplog` hears nothing after a test of the command line, which shows the records itself.
+    pytest's `caplog` hears nothing after a test of the command line, whose handler shows the records on standard error.
+    That handler is set aside meanwhile.
     """
     lines: list[str] = []
 
@@ -21,13 +22,13 @@ def logged_lines(react: Callable[[str], None] = lambda line: None) -> Iterator[l
             react(lines[-1])
 
     logger, listener = logging.getLogger("transduce"), Listener()
-    level = logger.level
+    level, handlers = logger.level, logger.handlers[:]
     logger.setLevel(logging.INFO)
-    logger.addHandler(listener)
+    logger.handlers[:] = [listener]
     try:
         yield lines
     finally:
-        logger.removeHandler(listener)
+        logger.handlers[:] = handlers
         logger.setLevel(level)
 
 

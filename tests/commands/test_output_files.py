@@ -77,7 +77,7 @@ def test_preparing_starts_no_more_processes_than_cores(micro, tmp_path, monkeypa
     monkeypatch.setattr(train_module, "count_cores", lambda: 3)
     monkeypatch.setattr(train_module, "prepare_corpus", lambda *_, threads, **__: processes.append(threads))
     for threads in (None, 1, 200):
-        train_module.prepare(recipe, tmp_path / "run", print, threads=threads)
+        train_module.prepare(recipe, tmp_path / "run", threads=threads)
     assert processes == [3, 1, 3]
 
 

@@ -314,7 +314,7 @@ def test_a_neural_gpus_tape_is_active():
 def test_a_memory_networks_maps_are_tied_as_they_are_called(tying, tables):
     model = build({"kind": "memory_network", "d_model": 8, "hops": 3, "span": 4, "tying": tying, "dropout": 0.0})
     assert len(list(model.tables)) == tables
-    pairs = [tuple(map(id, model._pair(list(model.tables), hop))) for hop in range(3)]
+    pairs = [tuple(map(id, model.tables_of(hop))) for hop in range(3)]
     shared = {
         "adjacent": pairs[0][1] == pairs[1][0] and pairs[1][1] == pairs[2][0],
         "layerwise": pairs[0] == pairs[1] == pairs[2],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transduce.commands.draw import draw as draw_command
+from transduce.commands.draw import draw
+from transduce.commands.options import MachineChoice, TargetChoice
 from transduce.pages import draw_attention
 from transduce.translation.results import Explanation
 from transduce.translation.translator import Translator
@@ -24,7 +25,7 @@ def test_a_suffix_in_capitals_is_the_same(explanation: Explanation, tmp_path: Pa
 
 def test_the_command_refuses_a_suffix_before_it_looks_for_the_model(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"attention\.gif"):
-        draw_command(tmp_path / "no-such-model", "A dog.", tmp_path / "attention.gif")
+        draw(tmp_path / "no-such-model", "A dog.", tmp_path / "attention.gif", TargetChoice(), MachineChoice())
 
 
 def test_the_command_draws_what_the_translator_explains(
@@ -38,7 +39,8 @@ def test_the_command_draws_what_the_translator_explains(
             return explanation
 
     monkeypatch.setattr(Translator, "load", lambda run, **request: StubTranslator())
-    draw_command(tmp_path, "The painting.", tmp_path / "attention.html", target="Das Gemälde.")
+    page = tmp_path / "attention.html"
+    draw(tmp_path, "The painting.", page, TargetChoice(), MachineChoice(), target="Das Gemälde.")
     assert calls == [("The painting.", "Das Gemälde.")]
     draw_attention(explanation, tmp_path / "expected.html")
     assert (tmp_path / "attention.html").read_bytes() == (tmp_path / "expected.html").read_bytes()

@@ -128,16 +128,14 @@ class MemoryNetworkModel(TranslationModel):
         # Window i ends with token i itself.
         windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
         visible_memory = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
-        tables = list(self.tables)
-        query = tables[0].target(tokens) + DEVIATION * self.positions(first, new)
+        query = self.tables_of(0)[0].target(tokens) + DEVIATION * self.positions(first, new)
         for hop in range(spec.hops):
-            first_table = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[spec.tying]  # of inputs; outputs: next
             inputs, outputs = (
                 MemoryVectors(
                     table.source(source) + DEVIATION * self.positions(0, source.shape[1]),
                     table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
                 )
-                for table in tables[first_table : first_table + 2]
+                for table in self.tables_of(hop)
             )
             scores = torch.cat(
                 [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
@@ -149,6 +147,12 @@ class MemoryNetworkModel(TranslationModel):
             linear, rectified = (self.between(query) + self.dropout(attended)).chunk(2, dim=-1)
             query = torch.cat([linear, functional.relu(rectified)], dim=-1)
         return query
+
+    def tables_of(self, hop: int) -> tuple[MemoryTable, MemoryTable]:
+        """Returns the tables of input and of output vectors of a hop."""
+        tables = list(self.tables)
+        first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
+        return tables[first], tables[first + 1]
 
     def _padding(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
         """Returns the earlier target tokens before the first one: padding."""
