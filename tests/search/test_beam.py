@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import exhaustive, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, subproblem, table_of, toy_problem
 
+from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, subproblem, table_of, toy_problem
 from transduce.search import beam as beam_module
 from transduce.search.beam import Decoding, beam_search, length_penalty
 from transduce.search.best_tokens import top_k

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+
 from toys import END, small_model, toy_problem
 
 compiled_search = pytest.importorskip("transduce.search.compiled_search")

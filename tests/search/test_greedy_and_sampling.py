@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import greedy
-from toys import BANNED, END, Hashed, Scripted, forced_score, subproblem, table_of, toy_problem
 
+from toys import BANNED, END, Hashed, Scripted, forced_score, subproblem, table_of, toy_problem
 from transduce.search.beam import Decoding, beam_search
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.stepper import SearchProblem

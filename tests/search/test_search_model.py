@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 from oracles import exhaustive, greedy, released_beam_search
-from toys import PAD, assert_same, forced_score, small_model, subproblem, table_of_model, toy_problem
 
+from toys import PAD, assert_same, forced_score, small_model, subproblem, table_of_model, toy_problem
 from transduce.model.transformer import TransformerModel
 from transduce.search import beam
 from transduce.search.beam import Decoding, beam_search

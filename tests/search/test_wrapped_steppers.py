@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 import torch
 from oracles import greedy, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, forced_score, subproblem, table_of, toy_problem
 
+from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, forced_score, subproblem, table_of, toy_problem
 from transduce.search.beam import Decoding, beam_search
 from transduce.search.cancellation import SearchStoppedError, StoppableStepper, stop_after
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
