@@ -7,6 +7,18 @@ from contextlib import contextmanager
 import pytest
 
 
+class Listener(logging.Handler):
+    """Adds each message to a list, and calls a function with it."""
+
+    def __init__(self, lines: list[str], react: Callable[[str], None]) -> None:
+        super().__init__()
+        self.lines, self.react = lines, react
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.react(self.lines[-1])
+
+
 @contextmanager
 def logged_lines(react: Callable[[str], None] = lambda line: None) -> Iterator[list[str]]:
     """Yields the list to which each message is added as it is logged; `react` is called with it as well.
@@ -15,16 +27,11 @@ def logged_lines(react: Callable[[str], None] = lambda line: None) -> Iterator[l
     That handler is set aside meanwhile.
     """
     lines: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-            react(lines[-1])
-
-    logger, listener = logging.getLogger("transduce"), Listener()
+    logger = logging.getLogger("transduce")
     level, handlers = logger.level, logger.handlers[:]
     logger.setLevel(logging.INFO)
-    logger.handlers[:] = [listener]
+    outer = [handler for handler in handlers if isinstance(handler, Listener)]
+    logger.handlers[:] = [*outer, Listener(lines, react)]
     try:
         yield lines
     finally:
