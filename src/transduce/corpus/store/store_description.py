@@ -100,7 +100,7 @@ class StoreDescription(Spec):
 def read_description(directory: Path) -> StoreDescription:
     """Reads `store.json`; raises ValueError where it is missing, damaged, or of another version."""
     if not (directory / DESCRIPTION).is_file():
-        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
+        raise ValueError(f"{directory} holds no complete store; make one with `transduce train --prepare`")
     try:
         values = json.loads(read_regular_file(directory / DESCRIPTION, MAX_JSON_BYTES))
         version, seal = values["version"], values.pop("seal", None)
