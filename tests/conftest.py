@@ -1,5 +1,6 @@
 """What all tests share: shapes checked where models are tested, derandomised properties, one thread."""
 
+import logging
 import os
 import signal
 import sys
@@ -71,8 +72,11 @@ OF_SUBWORDS = {name: os.environ.get(name) for name in ("RAYON_NUM_THREADS", "TOK
 
 @pytest.fixture(autouse=True)
 def taken_back():
-    """What a run tells torch, and the library of its subwords, holds for the test that has it."""
+    """What a run tells torch, the library of its subwords and the logger holds for the test that has it."""
+    logger = logging.getLogger("transduce")
+    handlers, level, propagates = logger.handlers[:], logger.level, logger.propagate
     yield
+    logger.handlers[:], logger.level, logger.propagate = handlers, level, propagates
     for name, value in OF_SUBWORDS.items():
         os.environ.pop(name, None)
         if value is not None:
