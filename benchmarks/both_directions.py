@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.recipe.recipe import Recipe
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-both-directions.yaml"

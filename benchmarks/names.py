@@ -2,8 +2,8 @@
 
 python benchmarks/names.py [--only tatoeba]
 
-For each text and direction `transduce.text.names.Names` learns from the training set (of newstest 2008 to 2011), holds
-out the development set (2012), and judges the references of the test set (2013). From each reference that has a
+For each text and direction `transduce.text.copied_names.Names` learns from the training set (of newstest 2008 to 2011),
+holds out the development set (2012), and judges the references of the test set (2013). From each reference that has a
 capitalised word of its source, not the first, that word is deleted. Precision is that of both judgements together.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from data_folder import data_folder
 
 from transduce.recipe.corpora_of_run import MAX_PAIRS
-from transduce.text.names import Names
+from transduce.text.copied_names import Names
 
 NEWSTEST = ("news-test2008", "newstest2009", "newstest2010", "newstest2011")
 

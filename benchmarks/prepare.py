@@ -91,8 +91,8 @@ def resident_bytes(process: int) -> int:
 
 def prepare_with_transduce(folder: Path) -> None:
     """Prepares the corpus in `folder`, opens it, prepares it again, and prints the seconds of each."""
-    from transduce.corpus.data import DataSpec
-    from transduce.corpus.entries import Files
+    from transduce.corpus.corpus_kinds import Files
+    from transduce.corpus.data_spec import DataSpec
     from transduce.corpus.store.preparation import open_store, prepare
     from transduce.text.subwords import Bpe
 

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-from local_server import LocalServer, started, started_server
 
 from transduce import Translator
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "stress"))
+from local_server import LocalServer, started, started_server
 
 FAULTY = 0.1
 LEAVING = 0.05

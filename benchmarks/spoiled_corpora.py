@@ -15,7 +15,7 @@ from pathlib import Path
 
 from data_folder import data_folder
 
-from transduce.corpus.entries import Files
+from transduce.corpus.corpus_kinds import Files
 from transduce.corpus.misalignment import find_misalignment
 from transduce.corpus.readers import read_pairs
 from transduce.inspection.inspector import PairInspector

@@ -10,7 +10,7 @@ MODULES = [
     "tensorboard.summary.writer.event_file_writer",
     "torch._dynamo",
     "torch._inductor",
-    "transduce.trainer.trainer",
+    "transduce.run.trainer",
 ]
 
 for module in MODULES:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from transduce.corpus.checks import MARKUP
+from transduce.corpus.pair_checks import MARKUP
 from transduce.documents import markdown_document, srt_document
 from transduce.documents.inline_tags import _TAG, string_content
 from transduce.inspection.languages import LETTERS
@@ -61,7 +61,7 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
         for codes in (*inspect.getfullargspec(string_content).defaults, srt_document._CODES)
     ]
     return {
-        ("transduce.corpus.checks", MARKUP.pattern): [PatternUse(MARKUP, "match")],
+        ("transduce.corpus.pair_checks", MARKUP.pattern): [PatternUse(MARKUP, "match")],
         ("transduce.inspection.languages", "re.compile(f'[{letters}]')"): [
             PatternUse(one, "findall") for one in LETTERS
         ],

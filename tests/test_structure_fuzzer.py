@@ -1,4 +1,4 @@
-"""The fuzzer of structure, `benchmarks/structure.py`: its changes, what it calls a finding, and a few tries."""
+"""The fuzzer of structure, `stress/structure.py`: its changes, what it calls a finding, and a few tries."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+STRESS = Path(__file__).parents[1] / "stress"
 
 
 @pytest.fixture(autouse=True)
-def benchmarks_are_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def stress_is_importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(STRESS))
 
 
 def test_changes_repeat_by_seed_and_change_something():
@@ -84,10 +84,10 @@ def test_a_file_outside_that_changes_is_noticed(tmp_path):
 @pytest.mark.slow
 def test_tries_run(tmp_path):
     ended = subprocess.run(
-        [sys.executable, BENCHMARKS / "structure.py", "--tries=5"],
+        [sys.executable, STRESS / "structure.py", "--tries=5"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(BENCHMARKS.parent / "src"), "TMPDIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(STRESS.parent / "src"), "TMPDIR": str(tmp_path)},
     )
     assert "| all |  | 5 |" in ended.stdout, ended.stderr
     assert not ended.stderr

@@ -9,7 +9,7 @@ the sentences of the splits `test` and `novel` that have such a phrase, and the 
 import argparse
 from collections.abc import Iterator
 
-from transduce.corpus.entries import EmbeddedTrees
+from transduce.corpus.corpus_kinds import EmbeddedTrees
 from transduce.parsing.bracket_scores import bracket_scores
 from transduce.parsing.parser import Parser
 from transduce.parsing.treebank_reader import read_treebank

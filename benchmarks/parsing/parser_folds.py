@@ -22,10 +22,10 @@ from transduce.parsing.parser import Parser, split_treebank_words
 from transduce.parsing.trees import Tree, format_tree, words_of
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.recipe.starting_point import StartingPoint
+from transduce.run.train import TrainOptions, run_training
 from transduce.runtime.device import set_up_device
 from transduce.storage.atomic import atomic_write_text
 from transduce.text.lines import read_lines
-from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.search_method import search_method
 
 SELF_TRAINED = "self-trained.trees"

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.recipe.recipe import Recipe, load
+from transduce.run.train import prepare
 from transduce.text.lines import read_lines
-from transduce.trainer.train import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "recipes/multi30k-en-de.yaml"

@@ -23,7 +23,7 @@ _MODULES = {
     "Recipe": "transduce.recipe.recipe",
     "Translation": "transduce.translation.results",
     "Translator": "transduce.translation.translator",
-    "train": "transduce.trainer.train",
+    "train": "transduce.run.train",
 }
 
 __all__ = ["Decoding", "Recipe", "Translation", "Translator", "train"]
@@ -41,7 +41,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from transduce.recipe.recipe import Recipe
+    from transduce.run.train import train
     from transduce.search.beam import Decoding
-    from transduce.trainer.train import train
     from transduce.translation.results import Translation
     from transduce.translation.translator import Translator

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from transduce import pages
-from transduce.corpus.entries import EmbeddedTrees
+from transduce.corpus.corpus_kinds import EmbeddedTrees
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure.scores import Score, scores
@@ -19,8 +19,8 @@ from transduce.parsing.treebank_reader import read_treebank
 from transduce.parsing.trees import Tree, words_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import from_values
+from transduce.run.train import TrainOptions, run_training
 from transduce.runtime.device import choose_device
-from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")

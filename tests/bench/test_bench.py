@@ -7,10 +7,10 @@ import torch
 
 from transduce.bench import timing
 from transduce.bench.timing import StepTimer, median_seconds
-from transduce.bench.training import bench_training
-from transduce.bench.translating import bench_translating
+from transduce.bench.training_speed import bench_training
+from transduce.bench.translation_speed import bench_translating
 from transduce.commands import bench as commands_bench
-from transduce.corpus.entries import Embedded, Files
+from transduce.corpus.corpus_kinds import Embedded, Files
 from transduce.corpus.planner import Planner
 from transduce.recipe.recipe import from_values
 from transduce.translation.search_method import SearchMethod

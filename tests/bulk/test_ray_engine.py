@@ -15,8 +15,8 @@ import pytest
 from listening import process_tree, reachable_addresses
 from micro_run import WORDS, forked
 from transduce.bulk import ray_engine
-from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.ray_engine import translate_on_ray
+from transduce.bulk.shard_translator import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
 from transduce.search.beam import Decoding

@@ -13,7 +13,7 @@ from transduce.demo import TRANSLATING, demo_translation
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure.scores import scores
-from transduce.trainer.train import TrainOptions
+from transduce.run.train import TrainOptions
 from transduce.translation.translator import Translator
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}

@@ -11,7 +11,7 @@ VISIBLE = "a\\x1b]0;title\\x07b\\x1b[2Jc\\x0dd\\u202ee"
 
 COMMANDS = """
 import sys, warnings
-from transduce.commands import bars, main
+from transduce.commands import progress_bars, main
 bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
 hostile, *arguments = sys.argv[1:]
 {before}

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from micro_run import forked
-from transduce.commands.output import write_output
+from transduce.commands.output_file import write_output
 from transduce.model_directory.model import Model
+from transduce.run.publishing import average
 from transduce.search.beam import Decoding
-from transduce.trainer.publishing import average
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod

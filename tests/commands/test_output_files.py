@@ -15,12 +15,12 @@ import torch
 
 from micro_run import forked
 from transduce.commands import main
-from transduce.commands.output import write_output
+from transduce.commands.output_file import write_output
 from transduce.embedded import FILES, SPLITS
 from transduce.pages import draw_attention
 from transduce.recipe.recipe import load
+from transduce.run import train as train_module
 from transduce.runtime.device import set_threads, training_numerics
-from transduce.trainer import train as train_module
 from transduce.translation.results import Explanation
 
 

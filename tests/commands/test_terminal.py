@@ -11,7 +11,7 @@ import pytest
 from micro_run import forked, forked_on_terminal
 from transduce.commands import main
 from transduce.commands.console import aligned_table, escape_control_characters
-from transduce.commands.output import check_writable
+from transduce.commands.output_file import check_writable
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["translate", "-h"]])
@@ -78,7 +78,7 @@ def test_tables_align_numbers_right_and_text_left():
 
 def test_a_bar_is_shown_on_a_terminal_and_nowhere_else():
     code = """
-from transduce.commands import bars
+from transduce.commands import progress_bars
 from transduce.commands.console import progress_on_terminal, say
 from transduce.runtime.progress import track
 bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
@@ -106,7 +106,7 @@ print("end")
 def test_a_training_on_a_terminal_has_a_bar(micro, tmp_path):
     script = tmp_path / "command.py"
     script.write_text("""
-from transduce.commands import bars, main
+from transduce.commands import progress_bars, main
 bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
 main()
 """)

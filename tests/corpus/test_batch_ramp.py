@@ -10,9 +10,9 @@ from test_planner import numbers, random_pairs, stored
 
 from transduce.corpus.batch_ramp import BatchRamp
 from transduce.corpus.planner import PlannedStep, Planner, Position
-from transduce.corpus.token_store import TokenStore
+from transduce.corpus.store.token_store import TokenStore
 from transduce.settings import validated
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 RAMP = BatchRamp(start=100, end=800, steps=14)
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from transduce.corpus.check_actions import _dropped
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import Tsv
+from transduce.corpus.corpus_kinds import Tsv
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirty_pieces import PIECES
-from transduce.corpus.checks import Fault
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import Files, Tmx, Tsv
+from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.pair_checks import Fault
 from transduce.corpus.planner import Planner, Position
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.corpus.store import store_description

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from log_records import logged_lines
-from transduce.corpus.data import DataSpec
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.mixture import with_temperature
 from transduce.corpus.planner import Planner
 from transduce.corpus.readers import read_pairs
 from transduce.corpus.store.preparation import prepare
-from transduce.corpus.token_store import CorpusPart
+from transduce.corpus.store.token_store import CorpusPart
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 import transduce.embedded
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import Embedded, Files, Tsv
+from transduce.corpus.corpus_kinds import Embedded, Files, Tsv
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.misalignment import _features
 from transduce.corpus.readers import read_pairs
 from transduce.settings import validated

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.corpus.checks import Fault
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import Hub, Tmx
+from transduce.corpus.corpus_kinds import Hub, Tmx
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.pair_checks import Fault
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.corpus.readers import read_pairs
 from transduce.corpus.store.preparation import prepare

@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from transduce.model.layers import MIXERS
-from transduce.model.spec import MODELS
+from transduce.model.model_spec import MODELS
 from transduce.paper.models_page import models_page, specs_of_satellite
 from transduce.paper.system_presets import PRESETS
 from transduce.recipe.recipe import Recipe, merge_preset

@@ -15,7 +15,15 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md",
 PACKAGE = ROOT / "src" / "transduce"
 CURRENT = [page for page in PAGES if page.parent.name != "archive"]  # the archive keeps the names of its day
 REFERENCE = re.compile(r"`([\w./-]+\.py)::([\w.]+)(?:\[[^`]*\])?`")
-FOLDERS = ("src", "tests", "recipes", "docs", "benchmarks", *(path.name for path in PACKAGE.iterdir() if path.is_dir()))
+FOLDERS = (
+    "src",
+    "tests",
+    "recipes",
+    "docs",
+    "benchmarks",
+    "stress",
+    *(path.name for path in PACKAGE.iterdir() if path.is_dir()),
+)
 FILE = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*\w/?|[\w./-]+\.py)`")
 MODULE = re.compile(r"`(transduce(?:\.\w+)+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")

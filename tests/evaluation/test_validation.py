@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.corpus.entries import Files, Tmx, Tsv
+from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
 from transduce.corpus.parallel_text import ParallelText, read_parallel_text
 from transduce.evaluation.validation import Validation, perplexity
 from transduce.measure.scores import scores

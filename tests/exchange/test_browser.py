@@ -191,7 +191,7 @@ def test_the_folder_is_whole_and_names_no_other_host(runtime, tmp_path):
 @pytest.fixture
 def benchmark(monkeypatch):
     """The benchmark of the page, which drives Chromium."""
-    monkeypatch.syspath_prepend(str(HERE.parents[1] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(HERE.parents[1] / "stress"))
     return importlib.import_module("browser")
 
 

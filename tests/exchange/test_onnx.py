@@ -17,8 +17,8 @@ from transduce.exchange.transformer_weights import int8_rows
 from transduce.model.transformer import TransformerModel
 from transduce.model_directory.model import Model
 from transduce.search.beam import Decoding
-from transduce.text.linearisation import InOrder
 from transduce.text.subwords import Subwords
+from transduce.text.tree_linearisation import InOrder
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

@@ -9,7 +9,7 @@ from foreign_models import ENGLISH, GERMAN, write_opus_mt
 from transduce.exchange.import_model import import_model
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe, from_values
-from transduce.trainer.train import TrainOptions, run_training
+from transduce.run.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
 
 TRAINING = {

@@ -14,7 +14,7 @@ import pytest
 from fetch_world import PAIRS, archive_of, as_member, tar
 
 import transduce.fetch
-from transduce.corpus.entries import files_of
+from transduce.corpus.corpus_kinds import files_of
 from transduce.fetch import Unavailable
 from transduce.recipe.recipe import load
 from transduce.storage.locks import exclusive_lock

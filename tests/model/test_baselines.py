@@ -14,7 +14,7 @@ from variants import BEGIN, VARIANTS, annotation_of, batch
 
 from transduce.model.dropout import Dropout
 from transduce.model.local_attention import LocalAttention
-from transduce.model.spec import MODELS, CustomModel, ModelSpec
+from transduce.model.model_spec import MODELS, CustomModel, ModelSpec
 from transduce.model.translation_model import TranslationModel, Vocabulary
 from transduce.settings import Spec
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.paper.models.convolutional import AttentionStep
 from transduce.paper.system_presets import PRESETS

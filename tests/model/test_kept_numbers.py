@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 from test_baselines import MEMBERS
 
 from transduce.model.cross_entropy import Smoothing
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
-from transduce.training.fitting import KEPT_NUMBERS
+from transduce.training.memory_check import KEPT_NUMBERS
 from transduce.training.objective import TrainingObjective
 
 ROWS = 4

@@ -13,7 +13,7 @@ from transduce.model.attention_scores import Dot
 from transduce.model.experts import Experts
 from transduce.model.feed_forward import FeedForward
 from transduce.model.local_attention import LocalAttention
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import count_operations
 from transduce.paper.models.recurrent import SourceAttention

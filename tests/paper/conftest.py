@@ -3,7 +3,7 @@
 import pytest
 
 from transduce.bench import timing
-from transduce.paper.scales import Scale
+from transduce.paper.experiment_scales import Scale
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure.scores import Score
-from transduce.paper import all_results, experiments, record, table2
+from transduce.paper import all_results, experiments, finished_runs, table2
+from transduce.paper.experiment_scales import scale_named
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
 from transduce.paper.published_systems import SYSTEMS
-from transduce.paper.scales import scale_named
 
 
 def invoke(*arguments):
@@ -232,7 +232,7 @@ def test_a_page_has_the_readmes_section_on_each_table(scaling):
 
 def test_records_are_collected_after_an_error(tmp_path, monkeypatch):
     def fail(options):
-        record.add_record(options.folder("table3"), record.Record("base-1", {}, {"bleu": 9.5}))
+        finished_runs.add_record(options.folder("table3"), finished_runs.Record("base-1", {}, {"bleu": 9.5}))
         raise ValueError("failed")
 
     define(monkeypatch, "table3", run=fail)
@@ -241,8 +241,8 @@ def test_records_are_collected_after_an_error(tmp_path, monkeypatch):
     assert json.loads(line) == {"folder": "table3-small", "trial": "base-1", "recipe": {}, "found": {"bleu": 9.5}}
     define(monkeypatch, "table3")
     assert invoke("table3", "--run", "--work", tmp_path / "other", "--out", tmp_path / "out").exit_code == 0
-    records = record.read_records(tmp_path / "other" / "table3-small", "base-1")
-    assert records == [record.Record("base-1", {}, {"bleu": 9.5})]
+    records = finished_runs.read_records(tmp_path / "other" / "table3-small", "base-1")
+    assert records == [finished_runs.Record("base-1", {}, {"bleu": 9.5})]
 
 
 @pytest.mark.parametrize(

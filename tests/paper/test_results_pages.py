@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from transduce.commands import app
 from transduce.paper import trials
 from transduce.paper.experiments import EXPERIMENTS
-from transduce.paper.record import Record
+from transduce.paper.finished_runs import Record
 from transduce.paper.trials import TrialResult
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

@@ -10,8 +10,8 @@ from transduce.paper import table2
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import run_trial
+from transduce.run.train import TrainOptions
 from transduce.settings import validated
-from transduce.trainer.train import TrainOptions
 
 PAPER = {
     "ByteNet": (23.75, None),

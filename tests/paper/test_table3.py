@@ -6,11 +6,11 @@ import pytest
 from paper_fixtures import make_result
 
 from transduce.paper import table3
-from transduce.paper.record import Record, add_record
-from transduce.paper.scales import scale_named
+from transduce.paper.experiment_scales import scale_named
+from transduce.paper.finished_runs import Record, add_record
 from transduce.paper.system_presets import PRESETS
 from transduce.paper.table3 import Ordering, VariationResult, compare_with_base, difference, divide_sizes, recipe_of
-from transduce.trainer.train import TrainOptions
+from transduce.run.train import TrainOptions
 
 # Perplexity, BLEU, and millions of parameters where the paper prints them.
 PAPER = """

@@ -12,7 +12,7 @@ from transduce.paper import table4
 from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
 from transduce.paper.treebanks import treebank_of_scale
 from transduce.parsing.trees import parse_tree, words_of
-from transduce.trainer.train import TrainOptions
+from transduce.run.train import TrainOptions
 
 PAPER = {
     ("Transformer (4 layers)", "WSJ only, discriminative"): 91.3,

@@ -10,8 +10,8 @@ from paper_fixtures import TRANSFORMER
 from transduce.model.flops import flops
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.model_directory.config import Weights
+from transduce.paper.finished_runs import add_record, collect_records, distribute_records, read_records
 from transduce.paper.printing import confidence_interval, describe_trainings
-from transduce.paper.record import add_record, collect_records, distribute_records, read_records
 from transduce.paper.trials import (
     Budget,
     Trial,
@@ -22,11 +22,11 @@ from transduce.paper.trials import (
     shared_store,
 )
 from transduce.recipe.recipe import from_values
+from transduce.run import build
+from transduce.run.train import TrainOptions
+from transduce.run.trainer import TrainResult
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
-from transduce.trainer import build
-from transduce.trainer.train import TrainOptions
-from transduce.trainer.trainer import TrainResult
 from transduce.training.divergence import DivergedError
 
 CPU = TrainOptions("cpu", 1)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from transduce.parsing.tree_repair import balance_brackets, flat_tree, repair_tree
 from transduce.parsing.tree_symbols import symbols_of, tree_of
 from transduce.parsing.trees import Tree, clean_tree, format_tree, parse_tree, words_of
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import load_vocabulary, parse_vocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 
 TREE = parse_tree("(S (NP (PRP It)) (VP (VBZ works)) (. .))")
 SYMBOLS = {

@@ -12,7 +12,7 @@ from transduce.commands import main
 from transduce.demo import PARSING, demo_parsing
 from transduce.embedded import splits
 from transduce.parsing.trees import parse_tree, words_of
-from transduce.trainer.train import TrainOptions
+from transduce.run.train import TrainOptions
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}
 

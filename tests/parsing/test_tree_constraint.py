@@ -11,8 +11,8 @@ from transduce.parsing.tree_symbols import tree_of
 from transduce.search.beam import CHECK_INTERVAL, Decoding, Hypothesis, beam_search
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.stepper import SearchProblem
-from transduce.text.linearisation import MIN_EXTRA_LENGTH, InOrder, TopDown
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
+from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH, InOrder, TopDown
 
 SYMBOLS = SymbolVocabulary.learn(["(S )S (NP )NP NN VB ,"])
 KINDS = [TopDown(), InOrder()]

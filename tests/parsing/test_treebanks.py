@@ -5,17 +5,17 @@ import lzma
 
 import pytest
 
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import EmbeddedTrees, Trees
+from transduce.corpus.corpus_kinds import EmbeddedTrees, Trees
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.readers import read_pairs
 from transduce.corpus.store.preparation import prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
 from transduce.parsing.treebank_reader import read_treebank
 from transduce.parsing.trees import format_tree
 from transduce.settings import validated
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.subwords import Bpe
 from transduce.text.symbol_vocabulary import SymbolVocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 
 FIRST = "( (S (NP-SBJ (PRP It)) (VP (VBZ works) (NP (-NONE- *T*-1))) (. .)) )"
 SECOND = "(HEADING (NN Results))"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.recipe.recipe import Recipe, load
-from transduce.trainer.train import prepare
+from transduce.run.train import prepare
 
 TRAIN = "data: {train: {tsv: a}}\n"
 LEAST = {"data": {"train": {"tsv": "a"}}, "model": {"preset": "tiny"}}

@@ -8,7 +8,7 @@ import pytest
 
 from transduce.model.attention import Attention
 from transduce.model.layers import MIXERS
-from transduce.model.spec import MODELS
+from transduce.model.model_spec import MODELS
 from transduce.settings import ByKind, Spec, validated
 
 READ_RECIPES = """

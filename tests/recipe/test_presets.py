@@ -12,7 +12,7 @@ from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.recipe import Recipe, from_values, merge_preset
 from transduce.settings import validated
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 # Millions of parameters of the text's model at 37,000 and at 41,200 subwords.
 TEXT = {

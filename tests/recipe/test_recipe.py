@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from transduce.corpus.entries import Embedded
+from transduce.corpus.corpus_kinds import Embedded
 from transduce.recipe.recipe import dump, load
 
 TRAIN = "data: {train: {source: a.en, target: a.de}}\n"

@@ -15,8 +15,8 @@ from torch.distributed.tensor import DTensor
 
 from transduce.corpus.store.preparation import open_store
 from transduce.recipe.recipe import load
+from transduce.run.trainer import Trainer
 from transduce.runtime.distributed import ProcessGroup, join_process_group
-from transduce.trainer.trainer import Trainer
 from transduce.training.loop import training_steps
 
 

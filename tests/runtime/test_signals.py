@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from transduce.run.train import _close_group
 from transduce.runtime.signals import (
     Interrupted,
     StoppedTogether,
@@ -13,7 +14,6 @@ from transduce.runtime.signals import (
     raise_on_signals,
     raise_on_sigterm,
 )
-from transduce.trainer.train import _close_group
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 

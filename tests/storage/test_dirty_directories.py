@@ -15,9 +15,9 @@ from transduce.model_directory.model import Model
 from transduce.model_directory.writing import write_model, write_recipe
 from transduce.recipe.corpora_of_run import named_test_set
 from transduce.recipe.model_summary import summarise_model
+from transduce.run.checkpoints import Checkpoints
 from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import Bpe, Subwords
-from transduce.trainer.checkpoints import Checkpoints
 
 FILES = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 

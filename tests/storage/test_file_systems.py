@@ -13,18 +13,18 @@ import pytest
 import torch
 
 from transduce.commands import main
-from transduce.commands.output import check_writable, open_output, release_outputs, write_output
+from transduce.commands.output_file import check_writable, open_output, release_outputs, write_output
 from transduce.corpus.store.encoding import EncodingState
 from transduce.corpus.store.preparation import verify_store
 from transduce.model_directory.manifest import verify
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import recipe_was_edited, write_model
+from transduce.run.checkpoints import Checkpoint, Checkpoints
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock, wait_for_lock
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Subwords
-from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import torch
 
 from micro_run import forked
 from transduce.bulk.finished_shards import FinishedShards
-from transduce.bulk.job import ShardResult
-from transduce.commands import output
-from transduce.commands.output import check_writable, open_output, release_outputs, write_output
+from transduce.bulk.shard_translator import ShardResult
+from transduce.commands import output_file
+from transduce.commands.output_file import check_writable, open_output, release_outputs, write_output
 from transduce.exchange import browser_format
 from transduce.measure.calibration import reliability_curve
 from transduce.model_directory.manifest import CARD, verify
@@ -24,11 +24,11 @@ from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_config, write_model, write_new_model
 from transduce.pages import draw_calibration, draw_tree
 from transduce.parsing.trees import parse_tree
+from transduce.run.checkpoints import Checkpoint, Checkpoints
+from transduce.run.trackers import CsvTracker
 from transduce.storage import locks
 from transduce.storage.atomic import atomic_write, atomic_write_text, write_tensors
 from transduce.storage.locks import LockHeldError, exclusive_lock, output_lock
-from transduce.trainer.checkpoints import Checkpoint, Checkpoints
-from transduce.trainer.trackers import CsvTracker
 
 REFUSED = "it is already being written; wait for the other command to end, or name another file"
 
@@ -348,7 +348,7 @@ def test_a_file_that_another_command_has_just_written_is_not_replaced(tmp_path, 
         out.write_text("of the other")
         yield
 
-    monkeypatch.setattr(output, "output_lock", lock_after_the_other_has_ended)
+    monkeypatch.setattr(output_file, "output_lock", lock_after_the_other_has_ended)
     with release_outputs(), pytest.raises(ValueError, match=f"--out {tmp_path / 'out'}: the file exists already"):
         check_writable(tmp_path / "out")
 

@@ -5,9 +5,9 @@ import pytest
 from micro_run import RECIPE, forked
 from transduce.evaluation.validation import ValidationScore
 from transduce.recipe.recipe import load, read_values
+from transduce.run.dry_run import Pace
 from transduce.suggestion.candidates import RecipeCandidate
 from transduce.suggestion.recipe_choice import Probe, suggest_recipe
-from transduce.trainer.dry_run import Pace
 
 LIMITS = "  steps: 12\n"
 

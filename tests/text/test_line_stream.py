@@ -6,7 +6,7 @@ import pytest
 
 from transduce.text.line_stream import CHUNK_BYTES, LineStream
 from transduce.text.lines import read_lines
-from transduce.text.sentences import has_several_sentences
+from transduce.text.sentence_ends import has_several_sentences
 
 
 def streamed(content, limit=1000):

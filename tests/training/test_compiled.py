@@ -13,7 +13,7 @@ from test_loop import PAIRS, OneStepPlanner, objective, micro_batch
 from transduce.training.loop import training_steps
 from transduce.training.optimiser import Adam, FlatAdam
 from transduce.training.precision import Precision
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 micro_batches = [micro_batch(PAIRS), micro_batch(PAIRS[:3]), micro_batch(PAIRS[1:2])]
 for compiled in (False, True):

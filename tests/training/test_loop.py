@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import Files
+from transduce.corpus.corpus_kinds import Files
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.planner import MicroBatch, PlannedStep, Planner, Position
 from transduce.corpus.store.preparation import prepare
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Vocabulary
+from transduce.run.checkpoints import Checkpoint, Checkpoints
 from transduce.text.subwords import Bpe
-from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.training.loop import _prefetched, training_steps
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Adam, FlatAdam
 from transduce.training.precision import Precision
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 CPU = torch.device("cpu")
 

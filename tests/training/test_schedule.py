@@ -3,7 +3,7 @@
 import pytest
 
 from transduce.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Paper, WarmupStableDecay
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 ENDING = [
     LinearDecay(warmup=7, peak=0.1),

@@ -10,7 +10,7 @@ from transduce.commands.options import Engine
 from transduce.commands.translate import calibrated_run
 from transduce.model_directory.manifest import fingerprint
 from transduce.recipe import corpora_of_run
-from transduce.text.names import Names
+from transduce.text.copied_names import Names
 from transduce.translation import confidence
 from transduce.translation.confidence import Calibration, measure_reliability, raw_confidence
 from transduce.translation.results import Translation

@@ -17,13 +17,13 @@ from transduce.commands import app
 from transduce.embedded import split
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
+from transduce.run.train import train
 from transduce.serving.application import create_application
 from transduce.serving.language_names import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.request_log import Metrics
 from transduce.serving.server import load_models
 from transduce.serving.service import Service
-from transduce.trainer.train import train
 from transduce.translation.alignment import aligned_words
 
 RECIPE = """

@@ -335,7 +335,7 @@ def test_recipes_load_with_changes(micro: Path) -> None:
 
 
 def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Path, tmp_path: Path, log_lines) -> None:
-    from transduce.trainer.train import train as generator
+    from transduce.run.train import train as generator
 
     assert train is generator
     assert inspect.isgeneratorfunction(train)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from transduce.corpus.entries import EmbeddedTrees, Tsv
-from transduce.evaluation.test_scores import request_for_corpus
+from transduce.corpus.corpus_kinds import EmbeddedTrees, Tsv
+from transduce.evaluation.score_test_set import request_for_corpus
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.recipe.presets import PRESETS

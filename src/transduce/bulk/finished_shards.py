@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.bulk.job import ShardResult
+from transduce.bulk.shard_translator import ShardResult
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
+from transduce.bulk.shard_translator import ShardResult, ShardTranslator, TranslationJob
 from transduce.bulk.shards import Shard
 
 _log = logging.getLogger("transduce")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from transduce.bulk.finished_shards import FinishedShards, PairFilter
-from transduce.bulk.job import ShardResult, TranslationJob
+from transduce.bulk.shard_translator import ShardResult, TranslationJob
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.runtime.progress import ProgressRate
 from transduce.storage.locks import exclusive_lock

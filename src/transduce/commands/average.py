@@ -22,7 +22,7 @@ def average(
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
     from transduce.recipe.corpora_of_run import test_sets_of
-    from transduce.trainer.publishing import average
+    from transduce.run.publishing import average
 
     if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")

@@ -62,7 +62,7 @@ def bench(
         )
         import torch
 
-        from transduce.bench.training import bench_training
+        from transduce.bench.training_speed import bench_training
 
         recipe, name = _recipe(run, preset, data, change)
         figures = bench_training(recipe, name, torch.device(device), steps or STEPS[device.split(":")[0]], vocabulary)
@@ -134,7 +134,7 @@ def _bench_translating(run: Path | None, data: str | None, runs: int, **options:
 
     `options` are those of `Translator.load`.
     """
-    from transduce.bench.translating import bench_translating
+    from transduce.bench.translation_speed import bench_translating
     from transduce.embedded import split
     from transduce.text.lines import read_lines
     from transduce.translation.search_method import SearchMethod

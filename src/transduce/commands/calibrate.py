@@ -7,12 +7,12 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import MachineChoice, OverwriteOption
-from transduce.commands.output import check_writable, lock_output
+from transduce.commands.output_file import check_writable, lock_output
 
 if TYPE_CHECKING:
-    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.corpus.parallel_text import ParallelText
-    from transduce.text.names import Names
+    from transduce.text.copied_names import Names
 
 
 def calibrate(
@@ -29,7 +29,7 @@ def calibrate(
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
     from transduce import pages
     from transduce.corpus.parallel_text import read_parallel_text
-    from transduce.evaluation.test_scores import request_for_corpus
+    from transduce.evaluation.score_test_set import request_for_corpus
     from transduce.model_directory.model import Model
     from transduce.recipe.corpora_of_run import named_test_set
     from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability
@@ -64,7 +64,7 @@ def _learn_names(run: Path, corpus: "CorpusSpec", text: "ParallelText") -> "Name
     Without the training text no name is known, and only the rule for unknown words is left.
     """
     from transduce.recipe.corpora_of_run import training_pairs
-    from transduce.text.names import Names
+    from transduce.text.copied_names import Names
 
     held_out = list(zip(text.source, text.target, strict=True))
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.options import JsonOption, OverwriteOption
-from transduce.commands.output import check_writable
+from transduce.commands.output_file import check_writable
 from transduce.commands.paired_texts import check_paired
 from transduce.runtime.json_text import json_text
 

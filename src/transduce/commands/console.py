@@ -110,7 +110,7 @@ def progress_on_terminal() -> Iterator[None]:
 
 def _show_bar(description: str, total: float | None) -> AbstractContextManager[Progress]:
     """Shows the progress bar of a task."""
-    from transduce.commands.bars import show_bar  # rich is slow to import
+    from transduce.commands.progress_bars import show_bar  # rich is slow to import
 
     return show_bar(description, total)
 

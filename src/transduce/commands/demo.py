@@ -35,7 +35,7 @@ def demo(
 ) -> None:
     """Trains on the embedded corpus, measures, shows and draws; prints everything on standard output."""
     from transduce.demo import demo_parsing, demo_translation
-    from transduce.trainer.train import TrainOptions
+    from transduce.run.train import TrainOptions
 
     def show(line: str) -> None:
         with contextlib.suppress(OSError):  # a closed pipe does not stop the training

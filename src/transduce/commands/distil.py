@@ -35,8 +35,8 @@ def distil(
     """Translates text with a teacher and trains a student on it; the same command resumes both."""
     from transduce.corpus.readers import check_files
     from transduce.recipe.distillation import choose_direction, read_teacher_recipe, student_recipe
-    from transduce.trainer.run_directory import check_is_run_or_empty
-    from transduce.trainer.train import TrainOptions, run_training
+    from transduce.run.run_directory import check_is_run_or_empty
+    from transduce.run.train import TrainOptions, run_training
     from transduce.translation.output_format import OutputFormat
 
     config = read_config(teacher[0])

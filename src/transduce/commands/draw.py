@@ -7,7 +7,7 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import MachineChoice, OverwriteOption, TargetChoice, refuse_options
-from transduce.commands.output import check_writable
+from transduce.commands.output_file import check_writable
 
 
 def draw(

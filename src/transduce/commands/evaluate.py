@@ -18,12 +18,12 @@ from transduce.commands.options import (
     refuse_options,
     search_method_of_options,
 )
-from transduce.commands.output import check_writable, write_output
+from transduce.commands.output_file import check_writable, write_output
 from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.corpus.parallel_text import ParallelText
     from transduce.measure.scores import Score
     from transduce.model_directory.config import Config
@@ -51,7 +51,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
-    from transduce.evaluation.test_scores import request_for_corpus
+    from transduce.evaluation.score_test_set import request_for_corpus
     from transduce.model_directory.model import Model
     from transduce.translation.source_request import target_language_of
     from transduce.translation.translator import Translator
@@ -121,7 +121,7 @@ def _translate(
     method: "SearchMethod",
 ) -> Outputs:
     """Translates the source and measures the translations."""
-    from transduce.evaluation.test_scores import translate_test
+    from transduce.evaluation.score_test_set import translate_test
 
     lines, tokens, seconds, results = translate_test(corpus, metrics, language, bootstrap, translator, method)
     objects = {name: score._asdict() for name, score in results.items()}
@@ -167,7 +167,7 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
     """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
-    from transduce.corpus.entries import Trees
+    from transduce.corpus.corpus_kinds import Trees
     from transduce.parsing.tree_scores import read_gold_trees_of
 
     if reference is not None and named is None:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from transduce.commands.console import progress_on_terminal, say, show_log_records
-from transduce.commands.output import release_outputs
+from transduce.commands.output_file import release_outputs
 from transduce.runtime.signals import Interrupted, OtherProcessError, raise_on_sigterm
 from transduce.storage.named_errors import name_in_errors
 

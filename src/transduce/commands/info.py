@@ -85,7 +85,7 @@ def verify_files(run: Path) -> None:
     """
     from transduce.corpus.store.preparation import verify_store
     from transduce.model_directory.manifest import verify
-    from transduce.trainer.checkpoints import Checkpoints
+    from transduce.run.checkpoints import Checkpoints
 
     checkpoints, faults = Checkpoints(run / "training"), verify(run)
     for step in checkpoints.steps():

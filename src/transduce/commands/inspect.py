@@ -7,12 +7,12 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import JsonOption, OverwriteOption
-from transduce.commands.output import check_writable, write_output
+from transduce.commands.output_file import check_writable, write_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.corpus.corpus_inspection import CorpusInspection
-    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.corpus_kinds import CorpusSpec
 
 SHOWN_CHARACTERS = 160
 NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
@@ -79,7 +79,7 @@ def _corpora(
 
 def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
     """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
-    from transduce.corpus.entries import Files, Tmx, Tsv
+    from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
     from transduce.text.compressed import plain_name
 
     if len(files) == 2:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.commands.console import say
-from transduce.commands.output import open_output
+from transduce.commands.output_file import open_output
 from transduce.runtime.progress import Progress, is_terminal, track
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def translate_windows(
     translation is a loop.
     """
     from transduce.text.repetition import is_loop
-    from transduce.text.sentences import has_several_sentences
+    from transduce.text.sentence_ends import has_several_sentences
 
     lines_before, suspects, loops = 0, list[int](), list[int]()
     with open_output(out) as write, text_progress(windows, out) as progress:

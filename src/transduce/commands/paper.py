@@ -50,8 +50,8 @@ def paper(
     from transduce.paper import experiments
     from transduce.paper.all_results import write_page
     from transduce.paper.provenance import program_version
+    from transduce.run.train import TrainOptions
     from transduce.runtime.device import set_up_device
-    from transduce.trainer.train import TrainOptions
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     of_runs = {

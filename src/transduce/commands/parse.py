@@ -8,7 +8,7 @@ import typer
 
 from transduce.commands.line_windows import read_windows, runs_and_text, text_progress
 from transduce.commands.options import MachineChoice, OutputChoice, SearchChoice, search_method_of_options
-from transduce.commands.output import check_writable, open_output
+from transduce.commands.output_file import check_writable, open_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:

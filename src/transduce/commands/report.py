@@ -7,10 +7,10 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
-from transduce.commands.output import check_writable, write_output
+from transduce.commands.output_file import check_writable, write_output
 
 if TYPE_CHECKING:
-    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.corpus_kinds import CorpusSpec
 
 
 def report(
@@ -42,7 +42,7 @@ def report(
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
     """Returns the test sets of `names`, or all of the recipe whose files exist; none where there is no recipe."""
-    from transduce.corpus.entries import files_of
+    from transduce.corpus.corpus_kinds import files_of
     from transduce.model_directory.manifest import RECIPE
     from transduce.recipe.corpora_of_run import named_test_set, test_sets_of
 

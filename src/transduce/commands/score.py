@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.options import MachineChoice, TargetChoice
-from transduce.commands.output import open_output
+from transduce.commands.output_file import open_output
 from transduce.commands.paired_texts import read_paired_texts
 
 

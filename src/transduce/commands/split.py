@@ -9,10 +9,10 @@ import typer
 
 from transduce.commands.inspect import corpus_of_files
 from transduce.commands.options import OverwriteOption
-from transduce.commands.output import check_writable, open_output
+from transduce.commands.output_file import check_writable, open_output
 
 if TYPE_CHECKING:
-    from transduce.corpus.entries import CorpusSpec
+    from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.corpus.splitting import CorpusSplit
 
 Write = Callable[[str], None]
@@ -27,7 +27,7 @@ def split(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Writes train, validation and test as text files, source and target; prints their sizes and a recipe's `data`."""
-    from transduce.corpus.entries import Tmx
+    from transduce.corpus.corpus_kinds import Tmx
     from transduce.corpus.readers import read_pairs
     from transduce.corpus.splitting import near_duplicate_groups, split_groups
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
-from transduce.commands.output import check_writable, open_output
+from transduce.commands.output_file import check_writable, open_output
 
 if TYPE_CHECKING:
     from transduce.suggestion.recipe_choice import Suggestion

@@ -13,8 +13,8 @@ from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, r
 
 if TYPE_CHECKING:
     from transduce.recipe.recipe import Recipe
-    from transduce.trainer.dry_run import DryRun
-    from transduce.trainer.trainer import TrainResult
+    from transduce.run.dry_run import DryRun
+    from transduce.run.trainer import TrainResult
 
 
 def train(
@@ -58,10 +58,10 @@ def train(
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
+    from transduce.run.fine_tuning import load_training_recipe
+    from transduce.run.trackers import TrackerChoice
+    from transduce.run.train import TrainOptions, run_training
     from transduce.runtime.local_processes import local_processes
-    from transduce.trainer.fine_tuning import load_training_recipe
-    from transduce.trainer.trackers import TrackerChoice
-    from transduce.trainer.train import TrainOptions, run_training
 
     loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart)
     if prepare:
@@ -77,7 +77,7 @@ def train(
     if dry_run:
         if processes > 1:
             raise ValueError("--dry-run measures a training in one process: leave --processes out")
-        from transduce.trainer.dry_run import dry_run as measure
+        from transduce.run.dry_run import dry_run as measure
 
         has_patience = loaded.training.patience is not None
         print(dry_run_table(measure(loaded, out, options), has_patience=has_patience))
@@ -88,8 +88,8 @@ def train(
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
     """Learns the subwords and writes the token store, which a training into `out` reads."""
+    from transduce.run.train import prepare
     from transduce.storage.locks import exclusive_lock
-    from transduce.trainer.train import prepare
 
     with exclusive_lock(out, "training"):
         prepared = prepare(recipe, out, threads=threads)

@@ -19,7 +19,7 @@ from transduce.commands.options import (
     TargetChoice,
     search_method_of_options,
 )
-from transduce.commands.output import check_writable
+from transduce.commands.output_file import check_writable
 from transduce.commands.translators import converted, load_translator, read_config, with_glossary
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from transduce.commands.options import (
     TargetChoice,
     search_method_of_options,
 )
-from transduce.commands.output import check_name, lock_output
+from transduce.commands.output_file import check_name, lock_output
 from transduce.commands.translators import read_config
 
 if TYPE_CHECKING:
     from transduce.bulk.finished_shards import PairFilter
-    from transduce.bulk.job import TranslationJob
+    from transduce.bulk.shard_translator import TranslationJob
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
@@ -91,8 +91,8 @@ def translate_in_bulk(
     pairs: "PairFilter | None" = None,
 ) -> None:
     """Translates shard by shard, or resumes a stopped bulk translation."""
-    from transduce.bulk.job import translate_locally
     from transduce.bulk.ray_engine import translate_on_ray
+    from transduce.bulk.shard_translator import translate_locally
     from transduce.bulk.shards import cut_texts
     from transduce.bulk.translate_shards import translate_texts
     from transduce.runtime.signals import raise_on_signals
@@ -117,7 +117,7 @@ def bulk_job(
     output_format: "OutputFormat",
 ) -> "TranslationJob":
     """Returns how every shard is translated."""
-    from transduce.bulk.job import TranslationJob
+    from transduce.bulk.shard_translator import TranslationJob
     from transduce.translation.translator import BATCH_TOKENS
 
     return TranslationJob.of(

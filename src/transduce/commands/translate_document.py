@@ -20,7 +20,7 @@ from transduce.commands.options import (
     TargetChoice,
     search_method_of_options,
 )
-from transduce.commands.output import check_writable
+from transduce.commands.output_file import check_writable
 from transduce.commands.translators import converted, load_translator, read_config, with_glossary
 from transduce.documents.document import TextFormat, format_by_name
 from transduce.runtime.progress import is_terminal

@@ -7,10 +7,10 @@ throughout, and a validation or test set that the training corpora contain.
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from transduce.corpus.checks import name_of
 from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.pair_checks import name_of
 from transduce.inspection.held_out import HeldOutText
 from transduce.inspection.inspector import Inspection, first_numbers
 from transduce.inspection.languages import PairLanguages, load_language_identifier

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from transduce.corpus.checks import name_of
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.misalignment import Misalignment, find_misalignment
+from transduce.corpus.pair_checks import name_of
 from transduce.corpus.readers import read_byte_pairs, read_pairs
 from transduce.inspection.held_out import HeldOutText
 from transduce.inspection.inspector import Inspection, PairInspector

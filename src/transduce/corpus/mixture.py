@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import MAX_WEIGHT
-from transduce.corpus.token_store import CorpusPart
+from transduce.corpus.corpus_kinds import MAX_WEIGHT
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.store.token_store import CorpusPart
 from transduce.text.directions import Direction
 
 

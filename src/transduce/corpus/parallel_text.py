@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.corpus.checks import name_of
-from transduce.corpus.entries import CorpusSpec, Files, Hub, Tmx, Tsv, files_of
+from transduce.corpus.corpus_kinds import CorpusSpec, Files, Hub, Tmx, Tsv, files_of
+from transduce.corpus.pair_checks import name_of
 from transduce.corpus.readers import read_pairs
 from transduce.storage.checksums import checksum_of
 from transduce.text.lines import refuse_markup

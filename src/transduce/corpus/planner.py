@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.batch_ramp import BatchRamp
-from transduce.corpus.token_store import SIDES, CorpusPart, Side, TokenStore
+from transduce.corpus.store.token_store import SIDES, CorpusPart, Side, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import (
+from transduce.corpus.corpus_kinds import (
     CorpusSpec,
     Embedded,
     EmbeddedTrees,
@@ -22,6 +21,7 @@ from transduce.corpus.entries import (
     Tsv,
     files_of,
 )
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.misalignment import find_misalignment
 from transduce.settings import from_satellite
 from transduce.text.compressed import decompressed

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, Side, TokenStore, TokenStoreWriter
+from transduce.corpus.store.token_store import (
+    FILES,
+    SIDES,
+    CorpusPart,
+    PackedSentences,
+    Side,
+    TokenStore,
+    TokenStoreWriter,
+)
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 

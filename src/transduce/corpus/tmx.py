@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
 from xml.parsers import expat
 
-from transduce.corpus.entries import Languages
+from transduce.corpus.corpus_kinds import Languages
 from transduce.text.lines import check_line_size
 
 LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"

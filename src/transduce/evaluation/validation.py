@@ -19,8 +19,8 @@ from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.stepper import pad_rows
 from transduce.settings import from_satellite
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.batching import LineTooLargeError, sentence_batches
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

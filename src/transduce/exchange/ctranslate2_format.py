@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.exchange.engine_limits import check_products
 from transduce.exchange.parity import EngineTranslation
-from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
     Linear,

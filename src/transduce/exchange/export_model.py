@@ -17,11 +17,11 @@ from transduce import __version__
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.ctranslate2_format import CTranslate2Engine
+from transduce.exchange.engine_limits import refusal
 from transduce.exchange.hugging_face_format import HuggingFaceEngine
 from transduce.exchange.marian_format import MarianEngine
 from transduce.exchange.onnx_format import OnnxEngine
 from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences
-from transduce.exchange.representable import refusal
 from transduce.exchange.transformer_weights import TABLE_POSITIONS
 from transduce.model.transformer import TransformerModel
 from transduce.model_directory.manifest import RECIPE, fingerprint

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transduce.exchange.layer_names import FAIRSEQ, named_layers
+from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.parity import EngineTranslation
-from transduce.exchange.representable import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     Array,
     TransformerWeights,
@@ -24,6 +23,7 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
+from transduce.exchange.weight_names import FAIRSEQ, named_layers
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied

@@ -16,8 +16,8 @@ from transduce.exchange.imported_model import (
     shared_numbers,
     take_embeddings,
 )
-from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import part_of, plain_values, read_checkpoint
+from transduce.exchange.weight_names import FAIRSEQ, take_layers
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 

@@ -20,8 +20,8 @@ from transduce.exchange.imported_model import (
     shared_numbers,
     take_embeddings,
 )
-from transduce.exchange.layer_names import MARIAN, take_layers
 from transduce.exchange.weight_files import read_npz
+from transduce.exchange.weight_names import MARIAN, take_layers
 from transduce.recipe.recipe_values import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model

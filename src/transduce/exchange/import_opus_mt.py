@@ -21,8 +21,8 @@ from transduce.exchange.imported_model import (
     shared_numbers,
     take_embeddings,
 )
-from transduce.exchange.layer_names import FAIRSEQ, take_layers
 from transduce.exchange.weight_files import read_checkpoint
+from transduce.exchange.weight_names import FAIRSEQ, take_layers
 from transduce.model.positions import sinusoids
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file

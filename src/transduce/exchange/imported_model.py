@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from transduce.exchange.representable import length_penalty_of_power
+from transduce.exchange.engine_limits import length_penalty_of_power
 from transduce.model.transformer import Transformer
 from transduce.search.beam import Decoding
 from transduce.settings import validated

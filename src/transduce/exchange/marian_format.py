@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.exchange.layer_names import MARIAN, named_layers
+from transduce.exchange.engine_limits import check_products, length_power, refusal
 from transduce.exchange.parity import EngineTranslation
-from transduce.exchange.representable import check_products, length_power, refusal
 from transduce.exchange.transformer_weights import (
     TransformerWeights,
     attentions_of,
     transformer_weights,
 )
+from transduce.exchange.weight_names import MARIAN, named_layers
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied

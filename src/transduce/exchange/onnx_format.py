@@ -13,6 +13,7 @@ import tokenizers
 import torch
 from numpy.typing import NDArray
 
+from transduce.exchange.engine_limits import check_is_transformer, check_is_untagged, refusal
 from transduce.exchange.hugging_face_format import (
     TARGET_FOLDER,
     generation_config,
@@ -21,7 +22,6 @@ from transduce.exchange.hugging_face_format import (
     write_tokenizers,
 )
 from transduce.exchange.parity import EngineTranslation
-from transduce.exchange.representable import check_is_transformer, check_is_untagged, refusal
 from transduce.model.attention import AttentionSpec
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model_directory.model import Model

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from transduce.corpus import hub
-from transduce.corpus.entries import Files
+from transduce.corpus.corpus_kinds import Files
 from transduce.corpus.readers import read_byte_pairs
 from transduce.fetch.catalogue import Archive, Choice, Location, Part, Section, Table
 from transduce.fetch.download import Unavailable, download, find_fault

@@ -10,7 +10,7 @@ from transduce.model.attention import Values
 from transduce.model.attention_scores import Keys
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import KeyValueCache, capacity_for
-from transduce.model.next_word import SourceWords
+from transduce.model.next_word_attention import SourceWords
 
 ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
 SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped

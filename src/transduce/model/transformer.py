@@ -18,7 +18,7 @@ from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.initialisation import Initialisation, initialise
 from transduce.model.kv_cache import DecodingContext, KeyValueCache
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec, MixerByKind
-from transduce.model.next_word import NextWord, SourceWords
+from transduce.model.next_word_attention import NextWord, SourceWords
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (

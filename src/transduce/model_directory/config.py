@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.manifest import CONFIG
 from transduce.search.beam import Decoding
 from transduce.settings import Spec, check_version, parse_json, validated
-from transduce.text.linearisation import LinearisationSpec
+from transduce.text.tree_linearisation import LinearisationSpec
 
 CONFIG_VERSION: Literal[2] = 2
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
-from transduce.model.spec import CustomModel, ModelBuilder
+from transduce.model.model_spec import CustomModel, ModelBuilder
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus.entries import CorpusSpec, ParallelCorpus
+from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
 from transduce.corpus.parallel_text import ParallelText, read_parallel_text
-from transduce.evaluation.test_scores import TranslatedTest, request_for_corpus, translate_test
+from transduce.evaluation.score_test_set import TranslatedTest, request_for_corpus, translate_test
 from transduce.measure.system_comparison import SystemScores, score_systems
 from transduce.model_directory.config import Config
 from transduce.model_directory.manifest import RECIPE
 from transduce.model_directory.model import Model
 from transduce.recipe.model_summary import summarise_model
+from transduce.run.metrics_log import METRICS_LOG
 from transduce.text.directions import Direction
-from transduce.trainer.metrics_log import METRICS_LOG
 from transduce.translation.confidence import CONFIDENCE, Calibration, Reliability
 from transduce.translation.results import Explanation
 from transduce.translation.search_method import search_method

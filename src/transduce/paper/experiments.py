@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from transduce.paper import distance, scaling, table1, table2, table3, table4
+from transduce.paper import distance_costs, scaled_dot_product, table1, table2, table3, table4
+from transduce.paper.experiment_scales import ScaleName, scale_named
+from transduce.paper.finished_runs import collect_records, distribute_records
 from transduce.paper.provenance import Provenance, provenance_of_this_call
 from transduce.paper.published_systems import SYSTEMS
-from transduce.paper.record import collect_records, distribute_records
-from transduce.paper.scales import ScaleName, scale_named
 from transduce.paper.treebanks import treebank_of_scale
+from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.locks import wait_for_lock
-from transduce.trainer.train import TrainOptions
 
 
 class ExperimentOptions(NamedTuple):
@@ -166,16 +166,16 @@ def _table4(options: ExperimentOptions) -> tuple[str, table4.ParserComparison]:
     return treebank.corpus, table4.run_table4(treebank, names, options.seeds, options.minutes, folder, options.training)
 
 
-def _scaling(options: ExperimentOptions) -> tuple[str, list[scaling.CompatibilityResult]]:
+def _scaling(options: ExperimentOptions) -> tuple[str, list[scaled_dot_product.CompatibilityResult]]:
     scale = scale_named(options.scale)
-    names, folder = options.select_rows(scaling.NAMES), options.folder("scaling")
-    return scale.corpus, scaling.run_scaling(scale, names, options.minutes, folder, options.training)
+    names, folder = options.select_rows(scaled_dot_product.NAMES), options.folder("scaling")
+    return scale.corpus, scaled_dot_product.run_scaling(scale, names, options.minutes, folder, options.training)
 
 
-def _distance(options: ExperimentOptions) -> tuple[str, distance.DistanceResults]:
+def _distance(options: ExperimentOptions) -> tuple[str, distance_costs.DistanceResults]:
     scale = scale_named(options.scale)
-    names, folder = options.select_rows(distance.NAMES), options.folder("distance")
-    return scale.corpus, distance.run_distance(scale, names, options.minutes, folder, options.training)
+    names, folder = options.select_rows(distance_costs.NAMES), options.folder("distance")
+    return scale.corpus, distance_costs.run_distance(scale, names, options.minutes, folder, options.training)
 
 
 EXPERIMENTS = {
@@ -204,16 +204,16 @@ EXPERIMENTS = {
     ),
     "scaling": ExperimentDefinition(
         "Section 3.2.1: the size of d_k and how a query fits a key ({corpus})",
-        list[scaling.CompatibilityResult],
+        list[scaled_dot_product.CompatibilityResult],
         _scaling,
-        scaling.as_text,
-        scaling.draw,
+        scaled_dot_product.as_text,
+        scaled_dot_product.draw,
     ),
     "distance": ExperimentDefinition(
         "Sections 4 and 3.5: what distance costs ({corpus}, and artificial sequences)",
-        distance.DistanceResults,
+        distance_costs.DistanceResults,
         _distance,
-        distance.as_text,
-        distance.draw,
+        distance_costs.as_text,
+        distance_costs.draw,
     ),
 }

@@ -1,7 +1,7 @@
 """The page docs/paper-models.md, generated from the settings: `python -m transduce.paper.models_page` prints it."""
 
 from transduce.model.layers import MIXERS
-from transduce.model.spec import MODELS
+from transduce.model.model_spec import MODELS
 from transduce.paper.system_presets import PRESETS
 from transduce.recipe import presets
 from transduce.recipe.reference import keys_table, presets_table, reference_specs, specs_below, title

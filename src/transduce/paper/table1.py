@@ -15,6 +15,7 @@ from torch import nn
 
 from transduce.model.feed_forward import FeedForward
 from transduce.paper.counting import count_operations, longest_chain
+from transduce.paper.finished_runs import one_of
 from transduce.paper.layer_kinds import (
     CONVOLUTION,
     KINDS,
@@ -27,7 +28,6 @@ from transduce.paper.layer_kinds import (
     longest_path,
 )
 from transduce.paper.printing import STYLES, markdown_table, panels
-from transduce.paper.record import one_of
 
 _log = logging.getLogger("transduce")
 

@@ -10,13 +10,13 @@ import torch
 
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.measure.scores import Score, scores
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
+from transduce.paper.experiment_scales import LanguagePair, Scale, ScaleName
+from transduce.paper.finished_runs import Record, add_record, one_of, read_records
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
 from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
-from transduce.paper.record import Record, add_record, one_of, read_records
-from transduce.paper.scales import LanguagePair, Scale, ScaleName
 from transduce.paper.system_presets import PRESETS
 from transduce.paper.trials import (
     RESAMPLES,
@@ -30,9 +30,9 @@ from transduce.paper.trials import (
     shared_store,
 )
 from transduce.recipe.recipe import Recipe
+from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
-from transduce.trainer.train import TrainOptions
 from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.model.flops import LENGTH, flops
 from transduce.model.translation_model import Vocabulary
+from transduce.paper.experiment_scales import Scale
+from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import (
     describe_trainings,
     format_interval,
@@ -16,14 +18,12 @@ from transduce.paper.printing import (
     markdown_table,
     student_quantile,
 )
-from transduce.paper.record import recorded_seeds
-from transduce.paper.scales import Scale
 from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
+from transduce.run.train import TrainOptions
 from transduce.settings import merged
-from transduce.trainer.train import TrainOptions
 
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
+from transduce.paper.finished_runs import one_of, recorded_seeds
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
-from transduce.paper.record import one_of, recorded_seeds
 from transduce.paper.treebanks import Treebank
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
@@ -21,9 +21,9 @@ from transduce.parsing.parser import Parser
 from transduce.parsing.tree_scores import read_trees_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
+from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write_text
-from transduce.trainer.train import TrainOptions
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.embedded import split
-from transduce.paper.scales import ScaleName
+from transduce.paper.experiment_scales import ScaleName
 from transduce.parsing.parser import split_treebank_words
 from transduce.parsing.trees import parse_tree, words_of
 from transduce.recipe.presets import Values

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.timing import matrix_rate
-from transduce.corpus.entries import PATHS, CorpusSpec
+from transduce.corpus.corpus_kinds import PATHS, CorpusSpec
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.evaluation.validation import Validation
@@ -24,18 +24,18 @@ from transduce.model.flops import flops
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.model_directory.manifest import RECIPE, fingerprint
 from transduce.model_directory.model import Model
+from transduce.paper.finished_runs import Record, add_record, read_records
 from transduce.paper.provenance import program_version
-from transduce.paper.record import Record, add_record, read_records
 from transduce.recipe.recipe import Recipe
 from transduce.recipe.recipe_values import read_yaml
+from transduce.run.build import build_planner
+from transduce.run.run_directory import has_saved
+from transduce.run.train import TrainOptions, run_training
+from transduce.run.trainer import TrainResult
 from transduce.runtime.device import choose_device, count_cores, describe_environment
 from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
-from transduce.trainer.build import build_planner
-from transduce.trainer.run_directory import has_saved
-from transduce.trainer.train import TrainOptions, run_training
-from transduce.trainer.trainer import TrainResult
 from transduce.training.divergence import DivergedError
 from transduce.training.precision import Precision
 

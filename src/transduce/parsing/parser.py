@@ -10,7 +10,7 @@ from transduce.parsing.tree_repair import flat_tree, repair_tree
 from transduce.parsing.tree_symbols import tree_of
 from transduce.parsing.trees import Tree, format_tree, unescape_word
 from transduce.runtime.progress import track
-from transduce.text.linearisation import MIN_EXTRA_LENGTH
+from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 from transduce.translation.engine import TranslationPrecision
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from transduce.parsing.tree_symbols import closes_phrase, opens_phrase
 from transduce.search.stepper import Stepper, StepperState
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 
 MAX_OPEN_RUN = 12
 """Phrases that may begin at one word without a word in between, which bounds chains of phrases with one part each.

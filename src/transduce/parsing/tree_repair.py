@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from transduce.parsing.tree_symbols import closes_phrase, opens_phrase, preterminal, preterminal_without_tag
 from transduce.parsing.trees import Tree
-from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.tree_linearisation import InOrder, TopDown
 
 ROOT = "S"
 """The label of a root that joins several."""

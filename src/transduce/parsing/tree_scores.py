@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.corpus.checks import name_of
-from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, Trees
+from transduce.corpus.corpus_kinds import CorpusSpec, EmbeddedTrees, Trees
+from transduce.corpus.pair_checks import name_of
 from transduce.corpus.parallel_text import ParallelText
 from transduce.evaluation.validation import ValidationScore
 from transduce.parsing.bracket_scores import BracketScore, bracket_scores
@@ -13,7 +13,7 @@ from transduce.parsing.parser import Parser
 from transduce.parsing.tree_symbols import tree_of
 from transduce.parsing.treebank_reader import read_gold_treebank
 from transduce.parsing.trees import Tree, words_of
-from transduce.text.linearisation import InOrder, TopDown
+from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.parsing.trees import Tree, escape_word
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 
 NORMALISED_TAG = "XX"
 

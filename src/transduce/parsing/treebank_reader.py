@@ -4,7 +4,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
-from transduce.corpus.entries import EmbeddedTrees, Trees, files_below, files_of
+from transduce.corpus.corpus_kinds import EmbeddedTrees, Trees, files_below, files_of
 from transduce.corpus.readers import decode_line, read_byte_lines
 from transduce.parsing.tree_symbols import symbols_of
 from transduce.parsing.trees import Tree, clean_tree, is_comment, parse_tree, read_trees, words_of

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
+from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.readers import read_byte_pairs
 from transduce.model_directory.manifest import RECIPE
 from transduce.recipe.recipe_values import read_yaml

@@ -11,7 +11,7 @@ from transduce.recipe.recipe_values import parse_change
 from transduce.search.beam import Decoding
 from transduce.settings import merged, validated
 from transduce.storage.locks import exclusive_lock
-from transduce.text.linearisation import MIN_EXTRA_LENGTH
+from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.model_directory.manifest import RECIPE
 from transduce.recipe.recipe import Recipe, from_values, read_resolved_recipe
 from transduce.text.directions import Direction

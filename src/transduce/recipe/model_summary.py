@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.model.flops import flops
-from transduce.model.spec import ModelSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.model import Model
 from transduce.recipe.presets import all_presets, find_preset

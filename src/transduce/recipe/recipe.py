@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import PATHS, is_folder
-from transduce.model.spec import ModelSpec
+from transduce.corpus.corpus_kinds import PATHS, is_folder
+from transduce.corpus.data_spec import DataSpec
+from transduce.model.model_spec import ModelSpec
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Symbols
 from transduce.recipe.decoding import check_decoding
@@ -25,7 +25,7 @@ from transduce.recipe.recipe_values import (
 from transduce.search.beam import Decoding
 from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 if TYPE_CHECKING:
     from transduce.recipe.starting_point import StartingPoint

@@ -14,7 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
-from transduce.corpus.entries import PATHS
+from transduce.corpus.corpus_kinds import PATHS
 from transduce.settings import MAX_DEPTH, MAX_SHOWN_LENGTH, check_plain
 
 LARGEST = 100_000

@@ -10,7 +10,17 @@ from typing import Any, Literal, Union
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, ParallelCorpus, TaggedCorpus, Tmx, Trees, Tsv
+from transduce.corpus.corpus_kinds import (
+    Embedded,
+    EmbeddedTrees,
+    Files,
+    Hub,
+    ParallelCorpus,
+    TaggedCorpus,
+    Tmx,
+    Trees,
+    Tsv,
+)
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
 from transduce.recipe.presets import BASE, PRESETS, Values

@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from transduce.corpus.data import DataSpec
+from transduce.corpus.data_spec import DataSpec
 from transduce.model_directory.config import Config
 from transduce.model_directory.manifest import RECIPE
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
 from transduce.settings import Spec, flat, merged
 from transduce.text.directions import Direction, is_same_language
-from transduce.text.learning import MIN_SIZE
+from transduce.text.subword_training import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, SubwordsSpec, WordPiece
 from transduce.text.token_vocabulary import load_vocabulary, subwords_files
 from transduce.training.schedule import Constant, EndingSchedule
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 FREE = ("dropout", "initialisation", "balance")
 """Last parts of the keys of `model` that may differ: they change the training of a model and not its output."""

@@ -12,6 +12,10 @@ from transduce.corpus.readers import check_files, read_byte_pairs
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.evaluation.validation import ValidationScore
 from transduce.recipe.recipe import Recipe, from_values
+from transduce.run.build import count_steps
+from transduce.run.dry_run import MAX_STEPS, Pace, validation_seconds, whole_steps
+from transduce.run.train import prepare
+from transduce.run.trainer import Trainer
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
 from transduce.runtime.quiet import quiet
@@ -25,11 +29,7 @@ from transduce.suggestion.candidates import (
     with_checkpoints,
     with_r_drop,
 )
-from transduce.trainer.build import count_steps
-from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds, whole_steps
-from transduce.trainer.train import prepare
-from transduce.trainer.trainer import Trainer
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 _log = logging.getLogger("transduce")
 

@@ -34,8 +34,8 @@ from transduce.text.byte_level import (
     byte_letters,
     parse_tokenizer,
 )
-from transduce.text.learning import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 from transduce.text.source_tags import subword_of_tag, tag_of_subword
+from transduce.text.subword_training import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 
 __all__ = [
     "BEGIN",

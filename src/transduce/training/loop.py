@@ -18,7 +18,7 @@ from transduce.text.subwords import END
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
-from transduce.training.spec import Training
+from transduce.training.training_settings import Training
 
 BEGINNING = Position()
 

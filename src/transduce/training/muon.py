@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transduce.runtime.device import has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
-from transduce.training.layout import Layout
+from transduce.training.flat_parameters import Layout
 from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come near 1 in few iterations

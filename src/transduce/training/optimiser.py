@@ -16,7 +16,7 @@ from torch.optim.adam import adam
 
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
-from transduce.training.layout import Layout, check_shapes
+from transduce.training.flat_parameters import Layout, check_shapes
 
 NORM_ROW = 1024  # numbers whose norm is computed in the gradient's precision; norms of rows are added in float64
 

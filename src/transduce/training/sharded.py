@@ -15,7 +15,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.runtime.distributed import ProcessGroup
-from transduce.training.layout import Layout, check_shapes
+from transduce.training.flat_parameters import Layout, check_shapes
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import MOMENTS, Adam, FusedAdam
 

@@ -20,7 +20,7 @@ from transduce.model_directory.manifest import fingerprint
 from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.names import Names
+from transduce.text.copied_names import Names
 from transduce.text.repetition import is_loop
 from transduce.translation.results import Translation
 

@@ -44,8 +44,8 @@ from transduce.search.greedy_and_sampling import greedy_search, sample
 from transduce.search.stepper import SearchProblem, Stepper, forced_scores, pad_rows
 from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
 from transduce.settings import from_satellite
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
+from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.batching import MAX_LINE_TOKENS, SentenceBatch
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.search_threads import map_in_threads

@@ -23,9 +23,9 @@ from transduce.runtime.memory import is_out_of_memory, run_by_halves
 from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
-from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.batching import (
     LineTooLargeError,
     SentenceBatch,

@@ -27,5 +27,5 @@ fingerprint; `state.json` how many bytes of each file are flushed. At the end th
 are moved into place, and the new store.json is written last: without it there is no store.
 
 `preparation` tells this from top to bottom. `encoding` reads and encodes pairs in batches, on all cores; memory does
-not grow with the corpora. The planner reads a store as a `transduce.corpus.token_store.TokenStore`.
+not grow with the corpora. The planner reads a store as a `transduce.corpus.store.token_store.TokenStore`.
 """

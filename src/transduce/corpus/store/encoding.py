@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from transduce.corpus.checks import Fault, NumberedPair, Report, check_pairs, name_of
-from transduce.corpus.data import DataSpec
-from transduce.corpus.learning import tag_ids
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.pair_checks import Fault, NumberedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
-from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
+from transduce.corpus.store.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
+from transduce.corpus.subword_sample import tag_ids
 from transduce.corpus.worker_pool import map_in_order
 from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import ProgressRate, track

@@ -9,12 +9,11 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from transduce.corpus.check_actions import DroppedPairs, run_checks
-from transduce.corpus.checks import Report, name_of
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import files_of
-from transduce.corpus.growth import check_vocabularies, grow_vocabularies, vocabulary_checksums
-from transduce.corpus.learning import check_tags, learn_subwords, limit_threads
+from transduce.corpus.corpus_kinds import files_of
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.grown_vocabularies import check_vocabularies, grow_vocabularies, vocabulary_checksums
 from transduce.corpus.mixture import describe_mixture, with_temperature
+from transduce.corpus.pair_checks import Report, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store.encoding import STATE, EncodingState, encode_corpus
 from transduce.corpus.store.store_description import (
@@ -34,8 +33,9 @@ from transduce.corpus.store.store_description import (
     store_error,
     time_of_change,
 )
+from transduce.corpus.store.token_store import FILES, Count, TokenStore
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
-from transduce.corpus.token_store import FILES, Count, TokenStore
+from transduce.corpus.subword_sample import check_tags, learn_subwords, limit_threads
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from transduce.corpus.checks import Report
-from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
+from transduce.corpus.corpus_kinds import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
+from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.pair_checks import Report
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
-from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
+from transduce.corpus.store.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 from transduce.settings import Spec, from_satellite
 from transduce.storage.checksums import checksums_of_files, find_damage

@@ -1,0 +1,145 @@
+"""Checks of training pairs, and the report of dropped and suspicious pairs."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from transduce.corpus.corpus_kinds import CorpusSpec, Hub, Trees, files_of
+from transduce.inspection.line_checks import Check
+from transduce.text.subwords import LONGEST_WORD_IN_BYTES
+
+EXAMPLES = 3
+"""Places that a report names for each fault."""
+
+MARKUP = re.compile(
+    r"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE | re.ASCII
+)
+
+NumberedPair = tuple[int, tuple[bytes, bytes]]
+"""The number of a pair in its corpus, from 1, and both sides undecoded."""
+
+
+class CheckedPair(NamedTuple):
+    """A pair of lines without fault, and its place: the file or corpus, and the line."""
+
+    place: str
+    source: str
+    target: str
+
+    @property
+    def has_markup(self) -> bool:
+        """Whether a side begins with a tag of the files of evaluations, such as `<seg>`."""
+        return any(map(MARKUP.match, (self.source, self.target)))
+
+
+class Fault(StrEnum):
+    """The faults of pairs; the values are shown to users and stored in `store.json`."""
+
+    BAD_UTF8 = "dropped, no UTF-8"
+    NUL = "dropped, with a NUL character"
+    EMPTY = "dropped, with an empty side"
+    LONG = "dropped, too long"
+    RATIO = "dropped, ill-proportioned"
+    UNKNOWN = "dropped, with symbols that the model of --from does not have"
+    MARKUP = "kept, but with SGML markup"
+
+
+REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
+"""What follows the places of a fault."""
+
+
+@dataclass
+class Report:
+    """The numbers of pairs read, of pairs kept and of pairs with each fault, and the first places of each fault."""
+
+    read: Annotated[int, Field(ge=0)] = 0
+    kept: Annotated[int, Field(ge=0)] = 0
+    faults: dict[Fault | Check, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
+    places: dict[Fault | Check, list[str]] = field(default_factory=dict)
+
+    def note(self, fault: Fault | Check, place: str) -> None:
+        """Counts a fault at `place`."""
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+        places = self.places.setdefault(fault, [])
+        if len(places) < EXAMPLES:
+            places.append(place)
+
+    def add(self, later: "Report") -> None:
+        """Adds the report of the pairs that follow."""
+        self.read += later.read
+        self.kept += later.kept
+        for fault, count in later.faults.items():
+            self.faults[fault] = self.faults.get(fault, 0) + count
+            self.places[fault] = (self.places.get(fault, []) + later.places[fault])[:EXAMPLES]
+
+    def summary(self) -> list[str]:
+        """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
+        lines = self.counts()
+        for place, (fault, count) in enumerate(self._found(), start=1):
+            places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
+            lines[place] += f": {places}{REMEDIES.get(fault, '')}"
+        return lines
+
+    def counts(self) -> list[str]:
+        """Returns the number of pairs kept, then the number of pairs with each fault."""
+        return [
+            f"{self.kept:,} of {self.read:,} pairs kept",
+            *(f"{n:,} {_phrase(fault)}" for fault, n in self._found()),
+        ]
+
+    def _found(self) -> list[tuple[Fault | Check, int]]:
+        """Returns the faults that pairs have, with their numbers."""
+        return [(fault, self.faults[fault]) for fault in (*Fault, *Check) if self.faults.get(fault)]
+
+
+def _phrase(fault: Fault | Check) -> str:
+    return str(fault) if isinstance(fault, Fault) else f"dropped by `checks`, {fault.phrase}"
+
+
+def name_of(corpus: CorpusSpec) -> str:
+    """Returns the name of a corpus in messages and reports."""
+    if isinstance(corpus, Hub):
+        return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
+    if isinstance(corpus, Trees):
+        return Path(corpus.trees).name
+    return next((path.name for path in files_of(corpus)), "embedded corpus")
+
+
+def check_pairs(
+    pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int, dropped: Mapping[int, Check]
+) -> Iterator[CheckedPair]:
+    """Yields each pair that is text on both sides; counts faults in `report`.
+
+    `name` is the corpus in places. Pairs whose numbers are in `dropped` are left out. A side with more bytes than
+    `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines would need
+    gigabytes.
+    """
+    for number, pair in pairs:
+        report.read += 1
+        place = f"{name}:{number}"
+        if number in dropped:
+            report.note(dropped[number], place)
+            continue
+        text = _decode(pair) if max(map(len, pair)) <= max_length * LONGEST_WORD_IN_BYTES else Fault.LONG
+        if isinstance(text, Fault):
+            report.note(text, place)
+            continue
+        yield CheckedPair(place, *text)
+
+
+def _decode(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:
+    """Returns both sides as text, or the first fault for which the pair is dropped."""
+    try:
+        source, target = (side.decode() for side in pair)
+    except UnicodeDecodeError:
+        return Fault.BAD_UTF8
+    if "\0" in source or "\0" in target:
+        return Fault.NUL
+    if not source.strip() or not target.strip():
+        return Fault.EMPTY
+    return source, target

@@ -1,0 +1,172 @@
+"""Two artificial tasks for translation models that depend on distance: copying, and agreement of first and last word.
+
+In copying a line is its own translation. In agreement the last word of the translation names the class of the first
+word, whatever lies between them.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+import torch
+
+from transduce.corpus.corpus_kinds import Files
+from transduce.corpus.store.token_store import SIDES
+from transduce.model_directory.model import Model
+from transduce.paper import published_systems
+from transduce.paper.published_systems import System
+from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.recipe.presets import Values
+from transduce.recipe.recipe import Recipe, from_values
+from transduce.run.train import TrainOptions
+from transduce.search.stepper import pad_rows
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.locks import wait_for_lock
+from transduce.translation.batching import sentence_batches
+
+Task = Literal["copying", "agreement"]
+TASKS: tuple[Task, ...] = ("copying", "agreement")
+
+WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # the first half is of the first class
+CLASSES = ("one", "two")
+LONGEST = 24  # words, in training
+BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
+PAIRS, TESTED = 20_000, 100  # pairs for training; sentences of each length for testing
+STEPS = 800
+
+
+def _with_released_initialisation(system: System) -> System:
+    """Returns a Transformer with the initial weights of the released code: from smaller ones it learns no copying."""
+    if system.small["kind"] != "transformer":
+        return system
+    return system._replace(small={**system.small, "initialisation": "fused-glorot"})
+
+
+_TABLE_2 = {
+    system.name: _with_released_initialisation(system)
+    for system in published_systems.SYSTEMS
+    if system.name not in ("big", "pre-norm")
+}
+
+
+def _varied(name: str, base: str, **changes: Values) -> System:
+    """Returns a system of Table 2 with changes to its model."""
+    return _TABLE_2[base]._replace(name=name, changes=changes)
+
+
+SYSTEMS = [
+    *_TABLE_2.values(),
+    _varied("tanh", "rnnsearch", cell={"kind": "plain"}),
+    _varied("neighbours", "base", mixer={"kind": "local_attention", "heads": 4, "d_k": 32, "d_v": 32, "neighbours": 4}),
+    _varied("convolutions", "base", mixer={"kind": "convolution", "kernel": 5}),
+    _varied("separable", "base", mixer={"kind": "separable_convolution", "kernel": 5}),
+]
+
+
+def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
+    """Yields a source and its translation for each length in words."""
+    random = Random(f"{task} {seed}")
+    for length in lengths:
+        words = random.choices(WORDS, k=length)
+        sentence = " ".join(words)
+        class_of_first = CLASSES[WORDS.index(words[0]) * 2 // len(WORDS)]
+        yield (f"{task} {sentence}", sentence if task == "copying" else f"{sentence} {class_of_first}")
+
+
+def run_sequences(names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions) -> list[TrialResult]:
+    """Trains the systems in `names`, each on both tasks at once.
+
+    Returns the results of every system that was trained for all steps.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    with wait_for_lock(work):
+        for name, count, seed in ((_train_name(), PAIRS, 1), ("test", 200, 2)):
+            random = Random(seed)
+            pairs = [
+                pair
+                for task in TASKS
+                for pair in draw_pairs(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
+            ]
+            for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
+                path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
+                if not path.exists() or path.read_text("utf-8") != text:  # another process may be training on it
+                    atomic_write_text(path, text)
+    shared_store(_recipe(SYSTEMS[0], work), work)
+    measures = {_measure_name(*key): partial(_accuracy, *key) for key in product(TASKS, BINS)}
+    test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
+    budget, results = Budget("steps", STEPS, minutes), []
+    for system in SYSTEMS:
+        trial = Trial(system.name, _recipe(system, work), test, measures)
+        if system.name in names:
+            run_trial(trial, work, [budget], options)
+        result = read_trial(trial, work, budget)
+        if result is not None and result.is_complete:
+            results.append(result)
+    return results
+
+
+def accuracy_of(result: TrialResult, task: Task, bounds: tuple[int, int]) -> float | None:
+    """Returns the accuracy on sentences of a number of words within `bounds`: of all words copied, or of the last."""
+    accuracy: float | None = result.measures.get(_measure_name(task, bounds))
+    return accuracy
+
+
+def _measure_name(task: Task, bounds: tuple[int, int]) -> str:
+    """Returns the key of an accuracy in records."""
+    return f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length"
+
+
+def _train_name() -> str:
+    """Returns the stem of the training files, with all that may change of them: a recipe has only their names."""
+    return f"train-{PAIRS}-to-{LONGEST}-of-{len(WORDS)}"
+
+
+def _recipe(system: System, work: Path) -> Recipe:
+    """Returns the recipe of a system on both tasks."""
+    corpus = {side: str((work / f"{_train_name()}.{side}").resolve()) for side in SIDES}
+    values: Values = {
+        "data": {"train": corpus},
+        "subwords": {"kind": "bpe", "size": 400},  # every word is one subword
+        "model": {**system.model(small=True), "dropout": 0.0},
+        "training": {
+            "steps": None,
+            "batch_tokens": 2048,
+            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": system.peak},
+            "clip": 1.0,
+            "validate_every": None,
+            "save_every": 1000,
+            "average": None,
+        },
+    }
+    return from_values(values, place=system.name)
+
+
+@torch.inference_mode()
+def _accuracy(task: Task, bounds: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
+    """Returns the share of counted tokens that are the most probable ones after the reference tokens before them."""
+    lengths = [length for length in range(bounds[0], bounds[1] + 1) for _ in range(TESTED)]
+    pairs = list(draw_pairs(task, iter(lengths), 3))
+    source = model.source.encode([source for source, _ in pairs])
+    target = model.target.encode([target for _, target in pairs])
+    module, symbols = model.module, model.config.model.symbols
+    device = next(module.parameters()).device
+    correct = total = 0
+    for places in sentence_batches(torch.tensor([len(tokens) + 1 for tokens in target]).numpy(), 4096):
+        rows = (
+            [[*source[place], symbols.end] for place in places],
+            [[symbols.begin, *target[place]] for place in places],
+            [target[place] for place in places],
+        )
+        source_ids, target_in, target_out = (pad_rows(side, symbols.pad, device) for side in rows)
+        states = module(source_ids, source_ids != symbols.pad, target_in).states
+        best = module.readout(states).argmax(-1)[:, :-1]
+        counted = target_out != symbols.pad
+        if task == "agreement":
+            last = counted.sum(1, keepdim=True) - 1
+            counted = counted & (torch.arange(target_out.shape[1], device=device) == last)
+        correct += int((best == target_out)[counted].sum())
+        total += int(counted.sum())
+    return correct / total

@@ -1,0 +1,82 @@
+"""BLEU by sentence length: sinusoids against learned positions, both trained on short sentences only (section 3.5)."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.measure.scores import scores
+from transduce.model_directory.model import Model
+from transduce.paper.experiment_scales import Scale
+from transduce.paper.table3 import recipe_of
+from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.recipe.recipe import Recipe
+from transduce.run.train import TrainOptions
+from transduce.settings import merged, validated
+
+POSITIONS = {"sinusoids": "base", "learned": "E"}  # rows of Table 3
+LONGEST = 14  # subwords a side, in training
+BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; training has only lengths of the first bin
+
+
+class LengthScore(NamedTuple):
+    """BLEU of the test sentences whose sources have a number of subwords within bounds."""
+
+    sentences: int
+    bleu: float
+    low: float
+    high: float
+    signature: str
+
+
+def run_lengths(
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
+) -> list[TrialResult]:
+    """Trains the models in `names`, and returns the results of every model that was trained for all steps."""
+    prepared = shared_store(_recipe(scale, "base"), work)
+    test = scale.corpus_named("test")
+    corpus = read_parallel_text(test)
+    sizes = [len(tokens) for tokens in prepared.source.encode(corpus.source)]
+    measures = {_measure_name(bounds): partial(_score_bin, sizes, bounds, corpus.target) for bounds in BINS}
+    budget, results = Budget("steps", scale.steps, minutes), []
+    for positions, row in POSITIONS.items():
+        trial = Trial(positions, _recipe(scale, row), test, measures)
+        if positions in names:
+            run_trial(trial, work, [budget], options)
+        result = read_trial(trial, work, budget)
+        if result is not None and result.is_complete:
+            results.append(result)
+    return results
+
+
+def score_of(result: TrialResult, bounds: tuple[int, int]) -> LengthScore | None:
+    """Returns the score that was measured of the sentences within `bounds`."""
+    values = result.measures.get(_measure_name(bounds))
+    return LengthScore(*values) if values else None
+
+
+def _measure_name(bounds: tuple[int, int]) -> str:
+    """Returns the key of a score in records."""
+    return f"{bounds[0]} to {bounds[1]} subwords"
+
+
+def _score_bin(
+    sizes: Sequence[int], bounds: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
+) -> list[Any] | None:
+    """Returns the number of sentences whose sources have a size within `bounds`, and their score.
+
+    Returns None for fewer than two sentences, which have no bootstrap.
+    """
+    places = [place for place, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
+    if len(places) < 2:
+        return None
+    bin_outputs, bin_references = ([lines[place] for place in places] for lines in (outputs, references))
+    score = scores(bin_outputs, [bin_references], bootstrap=RESAMPLES)["bleu"]
+    return [len(places), score.score, score.low, score.high, score.signature]
+
+
+def _recipe(scale: Scale, row: str) -> Recipe:
+    """Returns the recipe of a row of Table 3, trained on short sentences only."""
+    recipe = recipe_of(scale, row, seed=1)
+    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"longest": LONGEST}}), place=row)

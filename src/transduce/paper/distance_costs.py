@@ -1,0 +1,148 @@
+"""What distance costs (sections 4 and 3.5): recall by mixers, artificial sequences, and BLEU by sentence length."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.paper import bleu_by_length
+from transduce.paper.artificial_tasks import BINS, LONGEST, SYSTEMS, TASKS, Task, accuracy_of, run_sequences
+from transduce.paper.experiment_scales import Scale
+from transduce.paper.printing import STYLES, describe_trainings, format_optional, markdown_table, panels
+from transduce.paper.recall_by_distance import DISTANCES, SYMBOLS, RecallResult, run_recall
+from transduce.paper.trials import TrialResult
+from transduce.run.train import TrainOptions
+from transduce.runtime.device import choose_device
+
+MIXERS = "mixers"  # the row of all mixers
+NAMES = [MIXERS, *(system.name for system in SYSTEMS), *bleu_by_length.POSITIONS]
+
+
+class DistanceResults(NamedTuple):
+    """The results of mixers, of systems on artificial sequences, and of positions."""
+
+    mixers: list[RecallResult]
+    systems: list[TrialResult]
+    positions: list[TrialResult]
+
+
+def run_distance(
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
+) -> DistanceResults:
+    """Trains the rows in `names`, and returns the recorded results of all rows."""
+
+    def run(names: Sequence[str]) -> DistanceResults:
+        return DistanceResults(
+            run_recall(work, MIXERS in names, choose_device(options.device)),
+            run_sequences(names, minutes, work / "sequences", options),
+            bleu_by_length.run_lengths(scale, names, minutes, work / "lengths", options),
+        )
+
+    run(names)
+    return run([])  # trains nothing and reads the results that other processes have written meanwhile
+
+
+CAPTIONS: dict[Task, str] = {
+    "copying": "Copying, share of words that are right after the reference words before them",
+    "agreement": (
+        "Agreement, share of sentences whose last word is right after the reference words before it (one of two words "
+        "names the class of the first word: guessing between the two gives 50%)"
+    ),
+}
+
+
+def as_text(results: DistanceResults) -> str:
+    """Returns the tables of mixers, of systems and of positions."""
+    mixers, systems, positions = results
+    parts = [
+        "The first of D + 1 symbols, to be named at the last: share recalled by four layers of one mixer, all trained "
+        f"alike (guessing gives {1 / SYMBOLS:.0%}).",
+        _table_by_distance(mixers, lambda result: f"{result.accuracy:.0%}"),
+        "The gradient of the last state by the first symbol, as a share of that by the last, before training.",
+        _table_by_distance(mixers, lambda result: f"{result.fresh_gradient:.1e}"),
+    ]
+    if mixers:
+        parts.append(f"Both by {'; '.join(sorted({result.made_by for result in mixers}))}.")
+    for task in TASKS:
+        rows = [
+            [result.trial, *(format_optional(accuracy_of(result, task, bounds), "{:.1%}") for bounds in BINS)]
+            for result in systems
+        ]
+        parts.append(f"{CAPTIONS[task]}, by the words of the sentence (at most {LONGEST} in training):")
+        parts.append(markdown_table(["system", *(f"{shortest}–{longest}" for shortest, longest in BINS)], rows))
+    scores = _scores_by_length(positions)
+    if scores:
+        signatures = "`, `".join(sorted({score.signature for _, _, score in scores}))
+        parts.append(
+            f"BLEU by the subwords of the source, trained on at most {bleu_by_length.LONGEST} a side (`{signatures}`):"
+        )
+        rows = []
+        for name, (shortest, longest), score in scores:
+            interval = f"{score.bleu:.2f} [{score.low:.2f}, {score.high:.2f}]"
+            rows.append([name, f"{shortest}–{longest}", str(score.sentences), interval])
+        parts.append(markdown_table(["positions", "subwords", "sentences", "BLEU"], rows))
+    return "\n\n".join([*parts, *describe_trainings([*systems, *positions])])
+
+
+def _table_by_distance(mixers: Sequence[RecallResult], cell: Callable[[RecallResult], str]) -> str:
+    """Returns a table with a row for each mixer and a column for each distance."""
+    cells = {(result.mixer, result.distance): cell(result) for result in mixers}
+    names = dict.fromkeys(result.mixer for result in mixers)
+    rows = [[name, *(cells.get((name, distance), "") for distance in DISTANCES)] for name in names]
+    return markdown_table(["mixer", *(f"D {distance}" for distance in DISTANCES)], rows)
+
+
+def _scores_by_length(
+    positions: Sequence[TrialResult],
+) -> list[tuple[str, tuple[int, int], bleu_by_length.LengthScore]]:
+    """Returns the positions, the bounds and the score of each bin that was measured."""
+    return [
+        (result.trial, bounds, score)
+        for result in positions
+        for bounds in bleu_by_length.BINS
+        if (score := bleu_by_length.score_of(result, bounds))
+    ]
+
+
+def draw(results: DistanceResults, path: Path) -> None:
+    """Draws accuracy and gradient of the mixers, accuracy of the systems, and BLEU of the positions."""
+    titles = [
+        "mixers alone: recalled over D",
+        "gradient over D, before training; none beyond",
+        "BLEU by subwords of the source",
+        "systems: words copied",
+        "systems: last words that agree",
+    ]
+    with panels(path, titles, columns=3, height=3.8) as (recall, gradient, bleu, copying, agreement):
+        for number, (name, group) in enumerate(groupby(results.mixers, lambda result: result.mixer)):
+            recalled, style = list(group), STYLES[number % len(STYLES)]
+            distances = [result.distance for result in recalled]
+            recall.plot(distances, [result.accuracy for result in recalled], style, label=name)
+            connected = [result for result in recalled if result.fresh_gradient]  # at larger distances there is no path
+            distances = [result.distance for result in connected]
+            gradient.plot(distances, [result.fresh_gradient for result in connected], style)
+        for panel in (recall, gradient):
+            panel.set(xscale="log", xlabel="distance D", xticks=DISTANCES, xticklabels=DISTANCES)
+            panel.minorticks_off()
+        recall.set(ylim=(0, 1.03))
+        gradient.set(yscale="log")
+        for task, panel in zip(TASKS, (copying, agreement), strict=True):
+            for number, result in enumerate(results.systems):
+                accuracies = [accuracy_of(result, task, bounds) for bounds in BINS]
+                middles = [sum(bounds) / 2 for bounds in BINS]
+                panel.plot(middles, accuracies, STYLES[number % len(STYLES)], label=result.trial)
+            panel.axvline(LONGEST + 0.5, color="grey", linestyle=":")
+            panel.set(xlabel="words (dotted: the longest in training)", ylim=(0, 1.03))
+        for name, rows in groupby(_scores_by_length(results.positions), lambda row: row[0]):
+            bins = list(rows)
+            middles = [sum(bounds) / 2 for _, bounds, _ in bins]
+            scores = [score for _, _, score in bins]
+            errors = [[score.bleu - score.low for score in scores], [score.high - score.bleu for score in scores]]
+            bleu.errorbar(middles, [score.bleu for score in scores], yerr=errors, fmt="o-", capsize=3, label=name)
+        bleu.axvline(bleu_by_length.LONGEST + 0.5, color="grey", linestyle=":")
+        bleu.set(xlabel="subwords (dotted: the longest in training)", ylim=(0, None))
+        if results.mixers:
+            recall.legend(frameon=False, loc="center right", fontsize=7)
+        bleu.legend(frameon=False, loc="upper right")
+        systems = agreement.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1))
+        systems.set_in_layout(False)  # it lies in the empty sixth panel

@@ -1,0 +1,288 @@
+"""The argument of section 3.2.1: why the dot product is divided by √d_k, and what other compatibilities cost."""
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.bench.timing import median_seconds
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.corpus.store.token_store import SIDES
+from transduce.model.attention import Attention
+from transduce.model.transformer import TransformerModel
+from transduce.model.translation_model import TranslationModel, Vocabulary
+from transduce.model_directory.model import Model
+from transduce.paper.experiment_scales import Scale
+from transduce.paper.finished_runs import one_of
+from transduce.paper.printing import (
+    STYLES,
+    describe_trainings,
+    format_optional,
+    format_score,
+    format_unfinished,
+    markdown_table,
+    panels,
+)
+from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
+from transduce.recipe.presets import Values
+from transduce.recipe.recipe import Recipe
+from transduce.run.train import TrainOptions
+from transduce.runtime.device import choose_device
+from transduce.settings import validated
+
+KINDS = {"scaled_dot": "q · k / √d_k", "dot": "q · k", "bilinear": "qᵀ M k / √d_k", "additive": "v · tanh(q + k)"}
+WIDTHS = (8, 16, 32, 64, 128, 256, 512)
+NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
+
+HEADS, D_MODEL, D_V = 2, 128, 64
+STEPS = 600  # at the small scale; at the paper's, those of Table 3
+SENTENCES, TOKENS = 32, 24  # sentences and tokens a sentence of the batch on which gradients and costs are measured
+GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # key of records
+
+
+class CompatibilityResult(NamedTuple):
+    """The results of a compatibility at a d_k; a gradient's size is the mean Frobenius norm of the softmax's Jacobian.
+
+    `unit_gradient` is of queries and keys with components of variance 1, as section 3.2.1 supposes; `fresh_gradient`
+    and `trained_gradient` are those of the model before and after training.
+    """
+
+    kind: Annotated[str, one_of(KINDS)]
+    d_k: int
+    unit_gradient: float
+    fresh_gradient: float
+    trained_gradient: float | None
+    training: TrialResult | None
+    milliseconds: float  # forward and backward, of one attention over a batch
+    saved_bytes: int  # for backward
+    d_model: int
+
+
+def run_scaling(
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
+) -> list[CompatibilityResult]:
+    """Trains the models in `names` (such as `additive-64`), and returns the results of every kind and d_k."""
+    prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
+    batch, device = _batch(prepared), choose_device(options.device)
+    vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
+    budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, minutes)
+    trials = {
+        (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
+        for kind in KINDS
+        for d_k in WIDTHS
+    }
+    for trial in trials.values():
+        if trial.name in names:
+            run_trial(trial, work, [budget], options)
+    rows = []
+    for (kind, d_k), trial in trials.items():  # read after all trainings: other processes may have trained rows
+        result = read_trial(trial, work, budget)
+        torch.manual_seed(1)
+        fresh_gradient = gradient_size(trial.recipe.model.build(vocabulary).eval(), batch)
+        rows.append(
+            CompatibilityResult(
+                kind,
+                d_k,
+                unit_gradient(kind, d_k),
+                fresh_gradient,
+                result.measures.get(GRADIENT) if result else None,
+                result,
+                *measure_cost(_attention(kind, d_k), device, _d_model(scale)),
+                _d_model(scale),
+            )
+        )
+    return rows
+
+
+def recipe_of(scale: Scale, kind: str, d_k: int) -> Recipe:
+    """Returns the recipe of a Transformer all of whose attentions have this compatibility."""
+    attention, is_small = _attention(kind, d_k), scale.name == "small"
+    layers = 2 if is_small else 6
+    model: Values = {
+        "kind": "transformer",
+        "d_model": _d_model(scale),
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "mixer": attention,
+        "cross": attention,
+        "feed_forward": {"kind": "feed_forward", "d_ff": (2 if is_small else 4) * _d_model(scale)},
+    }
+    training: Values = {"steps": None, "average": None, "save_every": 1000}
+    if is_small:
+        training |= {"schedule": {"warmup": 200}}
+    return scale.recipe(model, training, f"{kind}-{d_k}")
+
+
+def _d_model(scale: Scale) -> int:
+    return D_MODEL if scale.name == "small" else 4 * D_MODEL
+
+
+def _attention(kind: str, d_k: int) -> Values:
+    """Returns the settings of an attention with this compatibility."""
+    return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
+
+
+def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
+    """Returns source and target of training pairs with at least `TOKENS` tokens a side, cut to that length."""
+    store = prepared.train
+    pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]
+    source, target = (torch.from_numpy(store.padded(side, pairs, TOKENS)[0]) for side in SIDES)
+    return source, target
+
+
+def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequence[str]) -> float:
+    return gradient_size(model.module, batch)
+
+
+def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
+    """Returns the mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
+    source, target = (side.to(next(model.parameters()).device) for side in batch)
+    assert isinstance(model, TransformerModel)
+    with torch.no_grad():
+        weights = model.attention_weights(source, torch.ones_like(source, dtype=torch.bool), target)
+        sizes = [_jacobian_norm(layer).mean() for layers in weights for layer in layers]
+    return float(torch.stack(sizes).mean())
+
+
+def unit_gradient(kind: str, d_k: int) -> float:
+    """Returns the mean of ‖diag(p) − p pᵀ‖ where all components of queries and keys are drawn from N(0, 1).
+
+    In a model they are smaller the wider it is: Glorot's bound decreases with the width.
+    """
+    torch.manual_seed(1)
+    compatibility = validated(Attention, _attention(kind, d_k), place="attention").compatibility.build(HEADS, d_k)
+    queries, keys = torch.randn(2, SENTENCES, HEADS, TOKENS, d_k)
+    with torch.no_grad():
+        return float(_jacobian_norm(compatibility(queries, keys).softmax(-1)).mean())
+
+
+def _jacobian_norm(weights: Tensor) -> Tensor:
+    """Returns ‖diag(p) − p pᵀ‖ of each row p, the square root of Σp² − 2 Σp³ + (Σp²)²."""
+    squares = weights.square().sum(-1)
+    return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
+
+
+def measure_cost(attention: Values, device: torch.device, d_model: int) -> tuple[float, int]:
+    """Returns milliseconds, and bytes saved for backward, of one self-attention over a batch."""
+    module = validated(Attention, attention, place="attention").build(d_model).to(device)
+    states = torch.randn(SENTENCES, TOKENS, d_model, device=device)
+    storages: dict[int, int] = {}
+
+    def note_storage(tensor: Tensor) -> Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note_storage, lambda tensor: tensor):
+        module.mix(states, None, causal=False).sum()
+
+    def step() -> None:
+        module.mix(states, None, causal=False).sum().backward()
+
+    return 1000 * median_seconds(step, device, runs=10), sum(storages.values())
+
+
+def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], dict[str, float]]:
+    """Returns the d_k at which all kinds are trained for all steps, and each kind's mean perplexity over them.
+
+    Kinds without any complete training are left out.
+    """
+    perplexities: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.training and row.training.is_complete:
+            perplexities.setdefault(row.kind, {})[row.d_k] = row.training.perplexity
+    widths = [d_k for d_k in WIDTHS if perplexities and all(d_k in by_width for by_width in perplexities.values())]
+    return widths, {
+        kind: statistics.fmean(by_width[d_k] for d_k in widths) for kind, by_width in perplexities.items() if widths
+    }
+
+
+HEAD = [
+    "compatibility",
+    "d_k",
+    "perplexity",
+    "BLEU",
+    "softmax's gradient, of unit q and k",
+    "fresh",
+    "trained",
+    "ms",
+    "MiB saved for backward",
+]
+
+
+def as_text(rows: Sequence[CompatibilityResult]) -> str:
+    """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
+    widths, perplexities = mean_perplexities(rows)
+    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in perplexities.items())
+    trainings = [row.training for row in rows if row.training]
+    signatures = sorted({training.signature for training in trainings})
+    return "\n\n".join(
+        [
+            markdown_table(HEAD, [_cells(row) for row in rows]),
+            f"BLEU is `{', '.join(signatures)}`." if signatures else "",
+            *describe_trainings(trainings),
+            f"Mean perplexity over d_k {', '.join(map(str, widths))}, where all were trained: {means}."
+            if widths
+            else "",
+            "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
+            f"on one token. It is taken over {TOKENS} keys: of queries and keys whose components have variance 1, "
+            "as the paper supposes; of the fresh model, whose initial weights (Glorot) are smaller the wider it is; "
+            f"and of the trained model. Time and memory are of one attention, d_model {rows[0].d_model}, over "
+            f"{SENTENCES} sentences of {TOKENS} tokens, forward and backward.",
+        ]
+    )
+
+
+def _cells(row: CompatibilityResult) -> list[str]:
+    """Returns the cells of a row, in the order of `HEAD`."""
+    training = row.training
+    return [
+        KINDS[row.kind],
+        str(row.d_k),
+        f"{training.perplexity:.2f}{format_unfinished([training])}" if training else "",
+        format_score(training) if training else "",
+        f"{row.unit_gradient:.3f}",
+        f"{row.fresh_gradient:.3f}",
+        format_optional(row.trained_gradient, "{:.3f}"),
+        f"{row.milliseconds:.1f}",
+        f"{row.saved_bytes / 2**20:.1f}",
+    ]
+
+
+def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:
+    """Draws five panels against d_k."""
+    from matplotlib.ticker import LogLocator
+
+    titles = [
+        "softmax's gradient, of unit q and k",
+        "of the model's, trained (dotted: fresh)",
+        "perplexity",
+        "milliseconds",
+        "MiB saved for backward",
+    ]
+    with panels(path, titles, columns=3, height=3.3) as (unit, gradient, perplexity, time, memory):
+        for number, (kind, name) in enumerate(KINDS.items()):
+            of_kind, colour, style = [row for row in rows if row.kind == kind], f"C{number}", STYLES[number]
+            widths = [row.d_k for row in of_kind]
+            trained = [(row, row.training) for row in of_kind if row.training]
+            trained_widths = [row.d_k for row, _ in trained]
+            perplexity.plot(trained_widths, [training.perplexity for _, training in trained], style, color=colour)
+            unit.plot(widths, [row.unit_gradient for row in of_kind], style, color=colour)
+            gradient.plot(widths, [row.fresh_gradient for row in of_kind], ":", color=colour)
+            gradient.plot(trained_widths, [row.trained_gradient for row, _ in trained], style, color=colour)
+            time.plot(widths, [row.milliseconds for row in of_kind], style, color=colour, label=name)
+            memory.plot(widths, [row.saved_bytes / 2**20 for row in of_kind], style, color=colour)
+        for panel in (time, memory):
+            panel.set_yscale("log")
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter("{x:g}")
+        for panel in (unit, gradient, perplexity, time, memory):
+            panel.set(xscale="log", xlabel="d_k", xticks=WIDTHS, xticklabels=[str(width) for width in WIDTHS])
+            panel.minorticks_off()
+        for panel in (unit, gradient):
+            panel.set_ylim(0, 0.4)
+        time.legend(frameon=False)

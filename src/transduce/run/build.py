@@ -1,0 +1,180 @@
+"""The parts of a training, built from its recipe."""
+
+import math
+
+import torch
+
+from transduce import __version__
+from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.planner import Planner
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.corpus.subword_sample import tag_ids
+from transduce.evaluation.validation import JointValidation, Validation
+from transduce.model.cross_entropy import Smoothing
+from transduce.model.translation_model import TranslationModel
+from transduce.model_directory.model import set_word_flags
+from transduce.recipe.recipe import Recipe
+from transduce.run.checkpoints import TrainingEnvironment
+from transduce.runtime.device import describe_environment, gpu_memory, has_fast_bfloat16
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.torch_compile import compile_on_gpu
+from transduce.storage.checksums import checksums_of_files
+from transduce.text.token_vocabulary import subwords_files
+from transduce.training.memory_check import micro_batches_on_gpu
+from transduce.training.muon import flat_optimiser
+from transduce.training.objective import TrainingObjective
+from transduce.training.optimiser import Adam, Optimiser
+from transduce.training.precision import Precision
+from transduce.training.training_settings import Training
+
+
+def build_optimiser(
+    objective: TrainingObjective,
+    settings: Training,
+    device: torch.device,
+    group: ProcessGroup,
+) -> Optimiser:
+    """Moves the model, or this process's shards of it, to the device and returns the optimiser."""
+    if settings.parallel == "sharded" and group.size > 1:
+        assert isinstance(settings.optimiser, Adam)
+        from transduce.training.sharded import ShardedAdam
+
+        return ShardedAdam(objective, settings.optimiser, group, device)
+    model = objective.model.to(device)
+    if model.is_compilable:
+        compile_on_gpu(model, device)
+    return flat_optimiser(model, settings.optimiser, group)
+
+
+def build_planner(
+    prepared: PreparedCorpus,
+    settings: Training,
+    device: torch.device,
+    model: TranslationModel,
+    group: ProcessGroup = SINGLE_PROCESS,
+) -> Planner:
+    """Returns the planner of the batches; all processes call it.
+
+    On a GPU lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
+    allows: it idles between small ones. On a CPU small ones stay in the cache.
+    """
+    micro_batches = settings.micro_batches
+    if micro_batches == "auto" and device.type == "cuda":
+        precision, length = Precision(settings.precision, device).name, prepared.train.max_length + 1
+        number = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
+        micro_batches = int(*group.all_reduce_max(number))  # that of the smallest GPU
+    return Planner(
+        prepared.train,
+        batch_tokens=settings.batch_tokens,
+        micro_batches=micro_batches,
+        seed=settings.seed,
+        length_multiple=8 if device.type == "cuda" else 1,
+        max_positions=model.max_positions,
+    )
+
+
+def check_micro_batches(micro_batches: int, processes: int, *, is_resumed: bool) -> None:
+    """Raises ValueError where a step has fewer micro-batches than there are processes."""
+    if micro_batches < processes:
+        accepted = " and add --accept-changes" if is_resumed else ""
+        raise ValueError(
+            f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
+            f"{processes} (or more){accepted}, or start fewer processes"
+        )
+
+
+def build_validation(
+    recipe: Recipe, prepared: PreparedCorpus, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
+) -> Validation | JointValidation | None:
+    """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
+    data, settings = recipe.data, recipe.training
+    validations = {
+        name: Validation(
+            read_parallel_text(corpus),
+            prepared.source,
+            prepared.target,
+            recipe.decoding,
+            smoothing,
+            group,
+            data.direction_of(corpus).target,
+            data.tree_linearisation,
+            source_tags=tag_ids(data, corpus, prepared.source),
+        )
+        for name, corpus in data.named_validations.items()
+    }
+    if not validations:
+        return None
+    validation = next(iter(validations.values())) if len(validations) == 1 else JointValidation(validations)
+    validation.check(model, will_translate=settings.validate_every is not None or settings.average is not None)
+    return validation
+
+
+def describe_training(
+    prepared: PreparedCorpus,
+    device: torch.device,
+    precision: str,
+    settings: Training,
+    validation: Validation | JointValidation | None,
+    optimiser: Optimiser,
+    group: ProcessGroup,
+) -> TrainingEnvironment:
+    """Returns the environment of a training, which its checkpoints record."""
+    names = subwords_files(shared=prepared.source is prepared.target)
+    environment = {
+        "transduce": __version__,
+        **describe_environment(device),
+        "precision": precision,
+        "processes": group.size,
+        "parallel": "sharded" if optimiser.lockstep else "replicated",
+    }
+    return TrainingEnvironment(
+        environment,
+        prepared.fingerprint,
+        checksums_of_files(prepared.directory / name for name in {*names}),
+        [settings.validate_by, validation.corpus.checksum if validation else None],
+    )
+
+
+def describe_start(
+    model: TranslationModel, prepared: PreparedCorpus, planner: Planner, environment: TrainingEnvironment
+) -> str:
+    """Returns a line with the size of the model, the device, the precision and the amount of data."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    device, precision = (environment.environment[name] for name in ("device", "precision"))
+    is_slow = precision == "bfloat16" and not has_fast_bfloat16(next(model.parameters()).device)
+    warning = ", which is slower here than float32" if is_slow else ""
+    return (
+        f"{parameters:,} parameters on {device} in {precision}{warning}; "
+        f"{len(prepared.train):,} pairs, {planner.tokens_per_epoch:,} target tokens and "
+        f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
+    )
+
+
+def gather_model(
+    model: TranslationModel, prepared: PreparedCorpus, optimiser: Optimiser, group: ProcessGroup
+) -> TranslationModel:
+    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
+
+    Raises RuntimeError on all processes where memory does not suffice on one.
+    """
+    if not optimiser.lockstep:
+        return model
+    weights = optimiser.weights()
+
+    def build() -> TranslationModel:
+        whole: TranslationModel = model.spec.build(model.vocabulary)
+        set_word_flags(whole, prepared.source, prepared.target)
+        with torch.no_grad():
+            for name, parameter in whole.named_parameters():
+                parameter.copy_(weights[name])
+        return whole.to(next(model.parameters()).device)
+
+    return group.on_every_rank(build)
+
+
+def count_steps(settings: Training, planner: Planner) -> int | None:
+    """Returns the steps of a training that its recipe bounds, an estimate where epochs do; None without a bound."""
+    of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
+    if of_epochs is not None and planner.ramp is not None:
+        of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))
+    return min((steps for steps in (settings.steps, of_epochs) if steps is not None), default=None)

@@ -1,0 +1,431 @@
+"""Checkpoints: everything that a training needs to resume and end with bit-identical weights, and when it is saved.
+
+A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
+older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
+A checkpoint that cannot be read raises OSError, so that no training goes back because of a disk that is away.
+"""
+
+import errno
+import json
+import logging
+import re
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from transduce.run.metrics_log import MetricsLog
+from transduce.run.training_state import VERSION, SavedState, TrainingState
+from transduce.runtime.distributed import ProcessGroup
+from transduce.settings import parse_json
+from transduce.storage.atomic import flush_to_disk, write_tensors
+from transduce.storage.checksums import Checksums, checksums_of_files, find_damage
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
+from transduce.training.loop import StepRecord
+from transduce.training.optimiser import Optimiser
+from transduce.training.precision import Precision
+from transduce.training.training_settings import Training
+
+_log = logging.getLogger("transduce")
+
+WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
+
+
+# A file beside the checkpoints, which stays where somebody moves all of them away: `NOT_YET` until the first is saved.
+SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
+
+
+def saved_steps(directory: Path) -> list[int]:
+    """Returns the steps that have a checkpoint in a folder, oldest first."""
+    numbers = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
+    # A copy that somebody made, such as `step-00000040.old`, does not count.
+    return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
+
+
+class DamagedError(ValueError):
+    """A checkpoint differs from its manifest, or holds no tensors."""
+
+
+class Checkpoint(NamedTuple):
+    """A training after a step."""
+
+    step: int
+    weights: dict[str, Tensor]  # on the CPU, each contiguous and with storage of its own
+    optimiser: dict[str, Tensor]
+    state: dict[str, Any]  # position in the data, best score, loss scale, environment and more
+
+
+class Checkpoints:
+    """The checkpoints of a run, a folder each; `save` keeps `keep`: the newest, and before it those of the schedule.
+
+    The schedule's checkpoints are those at multiples of `every` steps, or, where `every` is None and the clock decides,
+    those saved with `is_due`. The others were saved at a stop and are deleted when the next is saved, so that stopping
+    does not change which checkpoints are averaged.
+    """
+
+    def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
+        self.directory, self.keep, self.every = directory, keep, every
+        self._undeletable: set[str] = set()  # folders that could not be deleted and were warned of
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have a checkpoint, oldest first."""
+        return saved_steps(self.directory)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint atomically, reads it back and deletes old ones.
+
+        Raises OSError where it cannot be written; earlier checkpoints are then unchanged.
+        """
+        try:
+            self._write(checkpoint)
+        except OSError:
+            self._delete_unfinished()  # it would take the space of the next attempt
+            raise
+        self.delete_old()
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint atomically and reads it back."""
+        self._delete_unfinished()
+        temporary = self._unused_path(f"writing-{checkpoint.step}")
+        temporary.mkdir(parents=True)
+        write_tensors(checkpoint.weights, temporary / WEIGHTS)
+        write_tensors(checkpoint.optimiser, temporary / OPTIMISER)
+        (temporary / STATE).write_text(
+            json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8", newline="\n"
+        )
+        files = [temporary / name for name in (WEIGHTS, OPTIMISER, STATE)]
+        (temporary / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8", newline="\n")
+        for written in (*files, temporary / MANIFEST, temporary):
+            flush_to_disk(written)
+        self._put_in_place(temporary, checkpoint.step)
+
+    def _put_in_place(self, written: Path, step: int) -> None:
+        """Renames a written checkpoint and reads it back; an earlier one of the same step stays where that fails."""
+        path, earlier = self._path(step), self._unused_path(f"replaced-{step:08d}")
+        if path.exists():
+            path.rename(earlier)
+        try:
+            written.rename(path)
+            flush_to_disk(self.directory)
+            if faults := self.find_damage(step):
+                raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(faults)}", str(path))
+        except OSError:
+            if path.exists():
+                path.rename(written)
+            if earlier.exists():
+                earlier.rename(path)
+            raise
+        if earlier.exists():
+            earlier.rename(self._unused_path(f"deleting-{step:08d}"))
+        with suppress(OSError):
+            (self.directory / SAVED).write_text("yes\n", "utf-8", newline="\n")
+        self._delete_unfinished()
+
+    def restore_replaced(self) -> None:
+        """Puts back a checkpoint whose replacement, of the same step, was interrupted before it was in its place."""
+        for replaced in self.directory.glob("replaced-*"):
+            number = replaced.name.removeprefix("replaced-")
+            path = self.directory / f"step-{number}"
+            replaced.rename(self._unused_path(f"deleting-{number}") if path.exists() else path)
+
+    def load(self, step: int) -> Checkpoint:
+        """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
+        path = self._undamaged_path(step)
+        state = _json_values(path / STATE)
+        if not isinstance(state, dict) or state.pop("step", None) != step:
+            raise DamagedError(f"{path / STATE} is not the state of step {step}")
+        return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), state)
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""
+        return _tensors(self._undamaged_path(step) / WEIGHTS)
+
+    def load_newest(self) -> Checkpoint | None:
+        """Reads the newest undamaged checkpoint; returns None where nothing was saved.
+
+        Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
+        DamagedError where all checkpoints are damaged, and OSError where the newest cannot be read.
+        """
+        self.restore_replaced()
+        newest = None
+        for step in reversed(self.steps()):
+            try:
+                newest = self.load(step)
+                break
+            except DamagedError as error:
+                _log.warning(f"warning: {error}; going back to the checkpoint before it")
+        self._set_aside([step for step in self.steps() if newest is None or step > newest.step])
+        return newest
+
+    def set_damaged_aside(self) -> None:
+        """Warns of damaged checkpoints and renames them; raises DamagedError where all are damaged."""
+        damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
+        for step, faults in damaged.items():
+            _log.warning(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
+        self._set_aside(damaged)
+
+    def _set_aside(self, damaged: Collection[int]) -> None:
+        if damaged and len(damaged) == len(self.steps()):
+            raise DamagedError(f"no checkpoint in {self.directory} is whole; begin anew with --restart (all is kept)")
+        for step in damaged:
+            self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
+
+    def find_damage(self, step: int) -> list[str]:
+        """Returns a sentence for each fault of the files of a checkpoint; raises OSError where they cannot be read."""
+        path = self._path(step)
+        try:
+            manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
+            if not isinstance(manifest, dict) or not manifest.keys() >= {WEIGHTS, OPTIMISER, STATE}:
+                return [f"{MANIFEST} is missing or no manifest"]
+            return find_damage(path, manifest)
+        except (ValueError, TypeError, KeyError):
+            return [f"{MANIFEST} is no manifest"]
+        except FileNotFoundError as error:  # deleted meanwhile
+            return [f"{Path(error.filename).name} is missing"]
+        except OSError as error:
+            message = f"{error.strerror}: the checkpoint cannot be read and is unchanged; try again, or move it away"
+            raise OSError(error.errno, message, str(error.filename or path)) from None
+
+    def kept_steps(self) -> list[int]:
+        """Returns the steps whose checkpoints stay, `keep` at most, oldest first: the newest, and of the schedule."""
+        steps = self.steps()
+        return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
+
+    def delete_old(self) -> None:
+        """Deletes unfinished checkpoints and those that do not stay; warns of folders that cannot be deleted."""
+        for step in set(self.steps()) - set(self.kept_steps()):
+            self._delete(self._path(step))
+        self._delete_unfinished()
+
+    def _delete(self, path: Path) -> None:
+        """Deletes a checkpoint; renames it first, so that none is left that is half deleted."""
+        try:
+            path.rename(self._unused_path(f"deleting-{path.name.removeprefix('step-')}"))
+        except OSError as error:
+            self._warn_undeletable(path, error)
+        self._delete_unfinished()
+
+    def _is_of_schedule(self, step: int) -> bool:
+        """Returns whether the schedule, and not a stop, caused the checkpoint of `step`."""
+        if self.every is not None:
+            return step % self.every == 0
+        try:
+            return bool(_json_values(self._path(step) / STATE).get("is_due", True))
+        except (OSError, ValueError, AttributeError):
+            return True  # it is damaged or cannot be read, which `load_newest` reports
+
+    def _delete_unfinished(self) -> None:
+        """Deletes what an interrupted `save`, or an interrupted deletion, has left."""
+        for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
+            try:
+                remove(path)
+            except OSError as error:
+                self._warn_undeletable(path, error)
+
+    def _warn_undeletable(self, path: Path, error: OSError) -> None:
+        """Warns once of a folder that could not be deleted, such as one with an immutable file; it is passed over."""
+        if path.name not in self._undeletable:
+            self._undeletable.add(path.name)
+            _log.warning(
+                f"warning: could not delete {path}: {error.strerror}; the training goes on; delete it yourself"
+            )
+
+    def _undamaged_path(self, step: int) -> Path:
+        """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
+        if faults := self.find_damage(step):
+            raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
+        return self._path(step)
+
+    def state_path(self, step: int) -> Path:
+        """Returns the path of the state of a checkpoint, for messages."""
+        return self._path(step) / STATE
+
+    def _path(self, step: int) -> Path:
+        return self.directory / f"step-{step:08d}"
+
+    def _unused_path(self, name: str) -> Path:
+        """Returns the path of `name` in the folder, with a number where the name is taken."""
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(path for path in map(self.directory.joinpath, names) if not path.exists())
+
+
+def _json_values(path: Path) -> Any:
+    """Reads a file of JSON; raises DamagedError where it is none."""
+    try:
+        return parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
+    except ValueError as error:
+        raise DamagedError(str(error)) from None
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """Reads the tensors of a file; raises DamagedError where it holds none."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # as a wrong header causes
+        raise DamagedError(f"{path} holds no tensors ({error})") from None
+    return tensors
+
+
+RETRY = 10  # steps after which a checkpoint that could not be written is tried again
+
+
+class TrainingEnvironment(NamedTuple):
+    """What a training depends on besides its recipe; every checkpoint records it."""
+
+    environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
+    fingerprint: str  # of the training data
+    subwords: Checksums  # of the tokenizer files
+    scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
+
+    def warning(self, before: Mapping[str, Any]) -> str | None:
+        """Returns a warning where the environment differs from the one `before`, else None."""
+        changed = [
+            f"{name} was {before[name]} and is {value}"
+            for name, value in self.environment.items()
+            if name in before and before[name] != value
+        ]
+        if not changed:
+            return None
+        return f"warning: {'; '.join(changed)}: the weights will not be bit-identical to an uninterrupted training's"
+
+
+class Checkpointer:
+    """Saves and loads weights, optimiser and state of a training; all processes call it, rank zero has the files."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        settings: Training,
+        optimiser: Optimiser,
+        precision: Precision,
+        group: ProcessGroup,
+    ) -> None:
+        self._checkpoints, self._settings, self._group = checkpoints, settings, group
+        self._optimiser, self._precision = optimiser, precision
+        self._retry_step: int | None = None  # the step after which a checkpoint that failed is tried again
+
+    def is_due(self, state: TrainingState, since: float, record: StepRecord) -> bool:
+        """Returns whether to save after this step, `since` seconds after the last checkpoint.
+
+        A checkpoint that falls on a skipped step is postponed, because its weights may be diverging.
+        """
+        steps, seconds = self._settings.save_steps, self._settings.save_seconds
+        if steps is not None:
+            due = state.step % steps == 0 or state.step == self._retry_step
+        else:
+            due = since >= (seconds or 0) and state.step >= (self._retry_step or 0)
+        if not due:
+            return False
+        # On a GPU the state does not count the skip of this step yet.
+        if state.skips.in_a_row or (record.skipped and not record.can_lower_scale):
+            self._retry_step = state.step + 1
+            return False
+        return True
+
+    def save(
+        self,
+        state: TrainingState,
+        weights: Mapping[str, Tensor],
+        environment: TrainingEnvironment,
+        log: MetricsLog,
+        *,
+        is_due: bool,
+    ) -> TrainingState:
+        """Writes a checkpoint and returns the state in it; raises OSError in all processes where it cannot be written.
+
+        `is_due` is True for checkpoints of the schedule and False for those of a stop, which are not averaged.
+        """
+        log.report()
+        state = state._replace(skips=state.skips._replace(rollbacks=0))
+        optimiser = self._optimiser.state()
+        extra = {
+            "version": VERSION,
+            "loss_scale": [self._precision.scale, self._precision.finite_steps],
+            "parameters": self._optimiser.layout.parameter_shapes(),
+            "is_due": is_due,
+            **environment._asdict(),
+        }
+
+        def write() -> int:
+            size = log.flush()
+            saved = {**extra, "training": state._replace(log_bytes=size)._asdict()}
+            self._checkpoints.save(Checkpoint(state.step, dict(weights), optimiser, saved))
+            return size
+
+        size = self._group.on_rank_zero(write)
+        self._retry_step = None
+        return state._replace(log_bytes=size)
+
+    def log_failure(self, step: int, error: OSError, log: MetricsLog) -> None:
+        """Logs that the checkpoint of `step` could not be written, and makes it due again."""
+        self._retry_step = step + RETRY
+        saved_steps = self._checkpoints.steps()
+        last = f"the last is of step {saved_steps[-1]}" if saved_steps else "there is none yet"
+        log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
+
+    def resume_place(self, state: TrainingState) -> str:
+        """Returns from where a training that stops now goes on."""
+        if not state.skips.in_a_row:
+            return "there"
+        # After skipped steps no checkpoint was written, because the weights may be diverging.
+        return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
+
+    def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
+        """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
+
+        Raises ValueError where the data, the subwords or the model differ from those of the checkpoint, and OSError
+        where it cannot be read.
+        """
+        loaded: list[Checkpoint] = []
+
+        def read() -> SavedState | None:
+            checkpoint = self._checkpoints.load_newest()
+            if checkpoint is None:
+                return None
+            place = str(self._checkpoints.state_path(checkpoint.step))
+            saved = SavedState.parse(checkpoint.state, place=place)
+            self._check_data(saved, environment)
+            self._optimiser.layout.check_parameter_shapes(saved.parameters)
+            self._optimiser.layout.check_weights(checkpoint.weights)
+            self._optimiser.check_state(checkpoint.optimiser)
+            self._checkpoints.delete_old()
+            loaded.append(checkpoint)
+            return saved
+
+        saved = self._group.on_rank_zero(read)
+        self._retry_step = None
+        if saved is not None:
+            self._optimiser.load_weights(loaded[0].weights if loaded else {})
+            self._optimiser.load_state(loaded[0].optimiser if loaded else {})
+        return saved
+
+    def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
+        """Loads the newest checkpoint and returns its state; None where there is none. Raises as `load_newest`."""
+        saved = self.load_newest(environment)
+        if saved is None:
+            return None
+        if (warning := environment.warning(saved.environment)) and self._group.is_rank_zero:
+            _log.warning(warning)
+        if saved.environment.get("precision") == self._precision.name:
+            self._precision.scale, self._precision.finite_steps = saved.loss_scale
+        state = saved.training
+        _log.info(f"going on after step {state.step}")
+        if saved.scored_by != environment.scored_by:
+            if state.best is not None:
+                _log.info("validations have another measure or corpus from here on: the best score is forgotten")
+            state = state._replace(best=None, best_step=None, stale=0)
+        return state
+
+    def _check_data(self, saved: SavedState, environment: TrainingEnvironment) -> None:
+        """Raises ValueError where the subwords or the training data have changed."""
+        if saved.fingerprint != environment.fingerprint or saved.subwords != environment.subwords:
+            raise ValueError(
+                f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
+                "was begun with another --from; train into another directory, or begin anew with --restart (what is "
+                "there is kept)"
+            )

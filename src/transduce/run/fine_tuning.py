@@ -1,0 +1,285 @@
+"""A training that begins with another model: its record, how it starts or resumes, and its report.
+
+The record lies in the folder `training` of the run, so that the same command, with or without `--from`, resumes the
+training. The report compares both models on the test sets of the recipe, before and after.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from transduce.corpus.store.store_description import earlier_description
+from transduce.evaluation.score_test_set import request_for_corpus, score_test
+from transduce.evaluation.validation import ValidationScore
+from transduce.model_directory.manifest import fingerprint
+from transduce.model_directory.model import Model
+from transduce.model_directory.writing import write_card_section
+from transduce.recipe.recipe import Recipe, load
+from transduce.recipe.starting_point import StartingPoint
+from transduce.run.metrics_log import MetricsLog
+from transduce.run.run_directory import FINE_TUNING, check_can_go_on, has_checkpoint, has_saved
+from transduce.runtime.distributed import restart_count
+from transduce.settings import Spec, check_version, parse_json, validated
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.translation.batching import LineTooLargeError
+from transduce.translation.translator import Translator
+
+_log = logging.getLogger("transduce")
+
+HEADING = "## Before and after fine-tuning"
+RESAMPLES = 1000  # for confidence intervals
+UNMEASURED = "not measured"
+
+
+class NamedScore(Spec):
+    """The score of a model on a test set; `fault` says why there is none."""
+
+    name: str
+    corpus: dict[str, Any]
+    score: ValidationScore | None = None
+    fault: str | None = None
+
+
+class FineTuning(Spec):
+    """The content of `fine_tuning.json`."""
+
+    version: Literal[1] = 1
+    start: StartingPoint
+    base: str  # the fingerprint of the model of --from
+    grow_vocabulary: int | None = None  # subwords that were added at most, a side
+    before: tuple[NamedScore, ...] = ()  # of the model of --from
+    after: tuple[NamedScore, ...] = ()
+    model: str | None = None  # the fingerprint of the model that `after` is of
+
+    @classmethod
+    def read(cls, out: Path) -> "FineTuning | None":
+        """Reads the record of a run; returns None where the training began with weights of its own."""
+        path = out / "training" / FINE_TUNING
+        if not path.exists():
+            return None
+        try:
+            values = parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
+            check_version(values, 1, place=str(path))
+            return validated(cls, values, place=str(path))
+        except ValueError as error:
+            raise ValueError(
+                f"{error}\nTake that file from a backup, or begin anew with --restart (what is there is kept)"
+            ) from None
+
+    def write(self, out: Path) -> None:
+        """Writes the record of a run, whose folder `training` exists."""
+        atomic_write_text(out / "training" / FINE_TUNING, self.model_dump_json(indent=2) + "\n")
+
+
+class Start(NamedTuple):
+    """How a training starts: the record of a fine-tuning, and the model directory that is read."""
+
+    record: FineTuning | None = None
+    directory: Path | None = None
+
+
+def load_training_recipe(
+    path: Path, changes: Iterable[str], out: Path, *, start_from: Path | None, restart: bool
+) -> Recipe:
+    """Returns the recipe of a training in `out`, over the settings of the model with which it begins or has begun."""
+    record, has_begun = _earlier(out, start_from, restart=restart)
+    if start_from is not None and not has_begun:
+        return load(path, changes, StartingPoint.of(start_from))
+    return load(path, changes, record.start if record else None)
+
+
+def plan_start(
+    recipe: Recipe, out: Path, start_from: Path | str | None, grow_vocabulary: int | None, *, restart: bool
+) -> Start:
+    """Returns how a training in `out` starts, anew or again.
+
+    Raises ValueError where the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
+    """
+    start_from = None if start_from is None else Path(start_from)
+    record, has_begun = _earlier(out, start_from, restart=restart)
+    if has_begun:
+        before = record.grow_vocabulary if record else None
+        if grow_vocabulary not in (None, before):
+            raise ValueError(
+                f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
+                "into another directory"
+            )
+        # A run with a checkpoint needs its first model, which may be gone, only where the token store is not whole.
+        has_store = earlier_description(out / "training" / "store") is not None
+        is_complete = has_checkpoint(out) and (record is None or has_store)
+        return Start(record, None if is_complete else _first_model(out, record, start_from))
+    if start_from is None and record is not None:
+        start_from, grow_vocabulary = Path(record.start.directory), grow_vocabulary or record.grow_vocabulary
+    if start_from is None:
+        if grow_vocabulary is not None:
+            raise ValueError("--grow-vocabulary adds to the vocabulary of another model: name the model with --from")
+        recipe.data.check_held_out()
+        return Start()
+    start = StartingPoint.of(start_from)
+    start.check_fits(recipe)
+    new = FineTuning(start=start, base=fingerprint(start_from), grow_vocabulary=grow_vocabulary)
+    # The model of an earlier start that saved nothing has been measured already.
+    return Start(record if record and record.replaced(before=()) == new else new, start_from)
+
+
+def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
+    """Returns the model with which a run without a checkpoint begins again; None where it began with none.
+
+    Raises ValueError where `start_from` is another model.
+    """
+    if record is None:
+        return start_from
+    directory = start_from or Path(record.start.directory)
+    if fingerprint(directory) != record.base:
+        raise ValueError(
+            f"{directory} is not the model with which {out} was begun: name that model with --from, or begin anew with "
+            "--restart (what is there is kept)"
+        )
+    return directory
+
+
+def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
+    """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither.
+
+    Raises ValueError where a restart of a fine-tuning would forget or move its first model, or a run cannot go on.
+    """
+    if restart and restart_count() == 0:
+        if start_from is not None and start_from.resolve() == out.resolve():
+            raise ValueError(f"--restart moves {out} aside, which --from names: train into another directory")
+        if start_from is None and (out / "training" / FINE_TUNING).exists():
+            raise ValueError(
+                f"--restart: {out} began with another model: name the model again with --from; to begin without one, "
+                "train into another directory"
+            )
+        return None, False
+    check_can_go_on(out)
+    return FineTuning.read(out), has_saved(out)
+
+
+@dataclass(frozen=True)
+class FineTuningReport:
+    """Measures the test sets of one training once with each of both models, and reports the scores."""
+
+    recipe: Recipe
+    out: Path
+    device: torch.device
+
+    def measure_before(self) -> None:
+        """Measures the model that a new training begins with, where that has not been done."""
+        record = FineTuning.read(self.out)
+        if record is not None and not has_saved(self.out):
+            if not self.recipe.data.test:
+                _log.info("`data.test` names no test set: nothing is compared with the model of --from")
+            before = self._measure(Path(record.start.directory), record.before)
+            record.replaced(before=before).write(self.out)
+
+    def report(self, step: int) -> None:
+        """Measures the trained model, and says, logs and writes into the model card what has changed.
+
+        Does nothing where the starting model was not measured. Where the trained model is unchanged, the stored scores
+        are said again.
+        """
+        record = FineTuning.read(self.out)
+        if record is None or not record.before:
+            return
+        model = fingerprint(self.out)
+        if record.model != model:
+            record = record.replaced(after=self._measure(self.out, ()), model=model)
+            self._log(step, record)
+            record.write(self.out)
+        for line in _lines(record):
+            _log.info(line)
+
+    def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
+        """Returns the scores of a model on all test sets; takes those of `earlier` that are of the same corpus."""
+        measured = {(score.name, str(score.corpus)): score for score in earlier if score.score}
+        scores, config = [], Model.read_config(directory)
+        for name, spec in self.recipe.data.test.items():
+            corpus = spec.as_dictionary()
+            if (name, str(corpus)) in measured:
+                scores.append(measured[name, str(corpus)])
+                continue
+            _log.info(f"testing {directory} on {name}")
+            try:
+                request = request_for_corpus(config, self.recipe.data.with_direction(spec))
+                translator = Translator.load(directory, device=str(self.device), **request._asdict())
+                language = request.to or config.target_language
+                score = score_test(spec, name, translator, language, RESAMPLES)
+                scores.append(NamedScore(name=name, corpus=corpus, score=score))
+            except (OSError, ValueError, LineTooLargeError) as error:
+                _log.info(f"note: test set {name} is left out: {_fault(error)}")
+                scores.append(NamedScore(name=name, corpus=corpus, fault=_fault(error)))
+        return tuple(scores)
+
+    def _log(self, step: int, record: FineTuning) -> None:
+        """Writes the comparison into the metrics log and the model card; a failure is a warning."""
+        log = MetricsLog(self.out, None)
+        for name, before, after in _rows(record):
+            log.log_test(step, name, {"before": _values(before), "after": _values(after)})
+        try:
+            write_card_section(self.out, HEADING, _markdown(record))
+        except OSError as error:
+            _log.warning(f"warning: could not write the model card: {error}")
+
+
+def _fault(error: Exception) -> str:
+    """Returns why a test set could not be measured."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)
+
+
+def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]:
+    """Returns the name of each test set and its scores; None before where that was another corpus."""
+    before = {(score.name, str(score.corpus)): score for score in record.before}
+    return [(after.name, before.get((after.name, str(after.corpus))), after) for after in record.after]
+
+
+def _values(score: NamedScore | None) -> dict[str, Any] | None:
+    """Returns a score for the metrics log; None where there is none."""
+    if score is None or score.score is None:
+        return None
+    metric, points, signature, low, high = score.score
+    return {metric: points, "low": low, "high": high, "signature": signature}
+
+
+def _cells(record: FineTuning) -> list[tuple[str, str, str]]:
+    """Returns the table: its head, then the name and both scores of each test set."""
+    label = next((score.score.label for score in (*record.before, *record.after) if score.score), "score")
+    head = "test set", f"{label} before", f"{label} after"
+    return [head, *((name, _cell(before), _cell(after)) for name, before, after in _rows(record))]
+
+
+def _cell(score: NamedScore | None) -> str:
+    """Returns a score with its confidence interval."""
+    if score is None or score.score is None:
+        return UNMEASURED
+    _, points, _, low, high = score.score
+    return f"{points:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _signatures(record: FineTuning) -> list[str]:
+    """Returns the signatures of the scores, each once."""
+    return list(dict.fromkeys(score.score.signature for score in record.after if score.score))
+
+
+def _lines(record: FineTuning) -> list[str]:
+    """Returns the table in columns, with its signatures below."""
+    cells = _cells(record)
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return [*rows, *_signatures(record)]
+
+
+def _markdown(record: FineTuning) -> str:
+    """Returns the section of the model card."""
+    head, *rows = (f"| {' | '.join(row)} |" for row in _cells(record))
+    name = Path(record.start.directory).name
+    signatures = ", ".join(f"`{signature}`" for signature in _signatures(record))
+    lines = [f"Test scores of `{name}`, with which the training began, and of this model, with 95 % intervals.", ""]
+    return "\n".join([*lines, head, "|---|---|---|", *rows, "", f"Signature: {signatures or 'none'}", ""])

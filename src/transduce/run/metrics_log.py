@@ -1,0 +1,227 @@
+"""The metrics log of a training: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce.corpus.parallel_text import ParallelText
+from transduce.evaluation.validation import ValidationResult, perplexity
+from transduce.run.trackers import BackgroundTracker
+from transduce.storage.atomic import flush_to_disk
+from transduce.training.loop import StepRecord
+
+_log = logging.getLogger("transduce")
+
+METRICS_LOG = "metrics.jsonl"
+
+EXAMPLES = 3  # translations shown after a validation
+
+
+class MetricsLog:
+    """Logs steps, validations and events; writes no files where it is not `enabled`, as on other ranks."""
+
+    def __init__(self, directory: Path, total: int | None, *, enabled: bool = True) -> None:
+        self.path, self.total, self.enabled = directory / METRICS_LOG, total, enabled
+        self._events = directory / "training" / "tensorboard"
+        self._event_file: EventFile | None = None
+        self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
+        self._pending: list[StepRecord] = []
+        self.trackers: Sequence[BackgroundTracker] = ()
+        self.summary = ""  # loss and speed of the last report
+
+    @property
+    def size(self) -> int:
+        """Bytes of `metrics.jsonl`."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def truncate(self, size: int, step: int) -> None:
+        """Cuts the log back to `size` bytes, its length in the checkpoint of `step`.
+
+        Raises ValueError where a link, which could lead to another file, or a pipe has its name.
+        """
+        if not self.enabled:
+            return
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise ValueError(f"{self.path} is a link, a pipe or a folder, and the training writes a file; move it away")
+        if self.path.exists():
+            os.truncate(self.path, min(size, self.size))
+        self._purge_step = step + 1
+
+    def flush(self) -> int:
+        """Flushes `metrics.jsonl` to the disk and returns its length in bytes."""
+        if self.enabled and self.path.exists():
+            flush_to_disk(self.path)
+        return self.size
+
+    def add_step(self, record: StepRecord) -> None:
+        """Adds a step to the next report."""
+        self._pending.append(record)
+
+    def report(self) -> None:
+        """Logs the mean over the steps since the last report; skipped steps do not count."""
+        records, self._pending = [record for record in self._pending if not record.skipped], []
+        if not records:
+            return
+        tokens, seconds = sum(record.tokens for record in records), sum(record.seconds for record in records)
+        last = records[-1]
+        values = {
+            "step": last.step,
+            "epoch": last.epoch,
+            "loss": sum(record.loss * record.tokens for record in records) / tokens,
+            "perplexity": perplexity(sum(record.unsmoothed * record.tokens for record in records) / tokens),
+            "rate": last.rate,
+            "gradient_norm": last.gradient_norm,
+            "tokens": tokens,
+            "tokens_per_second": tokens / seconds,
+            "waiting": sum(record.waiting for record in records) / seconds,
+        }
+        self._write(values)
+        self.summary = f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s"
+        total = f"/{self.total}" if self.total else ""
+        _log.info(
+            f"step {last.step}{total}  loss {values['loss']:.3f}  perplexity {values['perplexity']:.2f}  "
+            f"rate {last.rate:.2e}  gradient {last.gradient_norm:.2f}  {values['tokens_per_second']:,.0f} tokens/s  "
+            f"waiting {values['waiting']:.1%}"
+        )
+
+    def log_event(self, step: int, event: str) -> None:
+        """Logs an event in words, after a report of the steps before it."""
+        self.report()
+        self._write({"step": step, "event": event})
+        _log.info(f"step {step}: {event}")
+
+    def log_validation(
+        self, step: int, elapsed: float, result: ValidationResult, corpus: ParallelText, seconds: float
+    ) -> None:
+        """Logs a validation of some `seconds` after `elapsed` seconds of training, and shows three translations."""
+        values: dict[str, Any] = {"step": step, **_values_of(result)}
+        if result.score is not None:
+            values["signature"] = result.score.signature
+        for name, part in result.parts.items():
+            values |= {f"{key}.{name}": value for key, value in _values_of(part).items()}
+        self._write(values | {"validation_seconds": round(seconds, 1), "elapsed": round(elapsed, 1)})
+        mean = f", mean of {len(result.parts)}" if result.parts else ""
+        times = f"after {elapsed / 60:.1f} min, took {seconds:.1f} s"
+        _log.info(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
+        for name, part in result.parts.items():
+            _log.info(f"  {name}: {_summary(part)}")
+        # The same three lines every time, spread over the corpus, so that one can watch them change.
+        for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
+            if place < len(result.outputs):
+                _log.info(f"  source     {corpus.source[place]}")
+                _log.info(f"  reference  {corpus.target[place]}")
+                _log.info(f"  output     {result.outputs[place]}")
+
+    def log_test(self, step: int, name: str, scores: Mapping[str, Any]) -> None:
+        """Logs scores of a test set."""
+        self._append({"step": step, "test": name, **scores})
+
+    def close(self) -> None:
+        """Reports pending steps and closes the event file of TensorBoard."""
+        self.report()
+        self._close_event_file()
+
+    def _write(self, values: dict[str, Any]) -> None:
+        """Appends a record to `metrics.jsonl`, and its numbers to TensorBoard and the trackers."""
+        if self.enabled:
+            self._append(values)
+            numbers = {
+                name: value for name, value in values.items() if name != "step" and isinstance(value, int | float)
+            }
+            self._plot(values["step"], numbers)
+            for tracker in self.trackers:
+                tracker.add(values["step"], numbers)
+
+    def _append(self, values: dict[str, Any]) -> None:
+        """Appends a record to `metrics.jsonl`; a failure is a warning and leaves no half line."""
+        size = self.size
+        try:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+                file.write(json.dumps({name: _json_value(value) for name, value in values.items()}) + "\n")
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, size)
+            _log.warning(f"warning: could not write the metrics log: {error}")
+
+    def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
+        try:
+            self._event_file = self._event_file or EventFile(self._events, self._purge_step)
+            self._event_file.add(step, numbers)
+            self._purge_step = None
+        except OSError as error:
+            self._close_event_file()
+            _log.warning(f"warning: could not write for TensorBoard: {error}")
+
+    def _close_event_file(self) -> None:
+        """Closes the event file, whose last values are lost where the disk fails."""
+        event_file, self._event_file = self._event_file, None
+        if event_file is not None:
+            with contextlib.suppress(OSError):
+                event_file.close()
+
+
+def _values_of(result: ValidationResult) -> dict[str, float]:
+    """Returns the numbers of a validation by their keys in the log."""
+    numbers = {
+        "validation_loss": result.loss,
+        "validation_perplexity": result.perplexity,
+        "accuracy": result.accuracy,
+    }
+    return numbers if result.score is None else {**numbers, result.score.metric: result.score.score}
+
+
+def _summary(result: ValidationResult) -> str:
+    """Returns the numbers of a validation as text."""
+    score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
+    return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
+
+
+def _json_value(value: Any) -> Any:
+    """Returns the value, or None for an infinite number or NaN, which JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class EventFile:
+    """Writes numbers for TensorBoard into a new file; raises OSError where the disk fails.
+
+    torch's writer is not used: where the disk fails, its thread prints a traceback on standard error and loses values.
+    """
+
+    def __init__(self, directory: Path, purge_step: int | None) -> None:
+        """Opens the file; TensorBoard hides values of earlier files from step `purge_step` on."""
+        # Imported here because the import takes a moment.
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        directory.mkdir(parents=True, exist_ok=True)
+        # Nanoseconds: TensorBoard reads the files of a folder in the order of their names.
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}.0"
+        self._records = RecordWriter((directory / name).open("wb"))
+        self._write(file_version="brain.Event:2")
+        if purge_step is not None:
+            self._write(step=purge_step, session_log=SessionLog(status=SessionLog.START))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes the values of a step."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        summary = Summary(value=[Summary.Value(tag=name, simple_value=value) for name, value in values.items()])
+        self._write(step=step, summary=summary)
+        self._records.flush()
+
+    def close(self) -> None:
+        """Closes the file; what could not be written before may raise OSError again."""
+        self._records.close()
+
+    def _write(self, **fields: object) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())

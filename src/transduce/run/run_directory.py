@@ -1,0 +1,182 @@
+"""The run directory of a training: begun under one recipe, or restarted with the earlier run moved aside."""
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from transduce.model_directory.manifest import RECIPE, has_model
+from transduce.model_directory.writing import recipe_was_edited, write_recipe
+from transduce.recipe.recipe import Recipe, dump, read_resolved_recipe, without_training_paths
+from transduce.recipe.recipe_values import LARGEST
+from transduce.run.checkpoints import NOT_YET, SAVED, saved_steps
+from transduce.storage.atomic import atomic_write_text, unfinished_path
+
+_log = logging.getLogger("transduce")
+
+# Keys of each section that may change when a run is resumed.
+CHANGEABLE = {
+    "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
+    "data": {"validation", "test"},
+}
+# The same, the remedies of a run that diverges, and that of one that goes on with less memory or more processes. They
+# change the steps to come, so that the user has to accept them.
+ACCEPTED = {"clip", "micro_batches", "precision", "schedule"}
+CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | ACCEPTED}
+
+FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
+
+ASIDE = "before-restart-"  # and a number: the folder to which a restart moves the earlier run
+
+
+def move_aside(out: Path) -> None:
+    """Moves an earlier run into a folder inside `out`, so that a restart loses nothing.
+
+    Raises ValueError where `out` holds something else than a run.
+    """
+    check_is_run_or_empty(out)
+    if not (out / RECIPE).exists() and not has_saved(out):
+        return
+    aside = next(path for number in count(1) if not (path := out / f"{ASIDE}{number}").exists())
+    contents = _contents(out)
+    aside.mkdir()
+    # The recipe moves last: until then an interrupted restart can still be recognised as a run.
+    for path in sorted(contents, key=lambda path: path.name == RECIPE):
+        path.rename(aside / path.name)
+    _log.info(f"the earlier run is kept in {aside}")
+
+
+def _contents(out: Path) -> list[Path]:
+    """Returns the paths in a run directory, except for runs that a restart has moved aside."""
+    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
+
+
+def check_is_run_or_empty(out: Path) -> None:
+    """Raises ValueError where `out` is neither empty nor a run, so that a training replaces no other files."""
+    if _contents(out) and not _is_run(out):
+        has_recipe = (out / RECIPE).exists()
+        fault = f"holds a {RECIPE} that no run has written" if has_recipe else "is not empty and holds no run"
+        raise ValueError(f"{out} {fault}; choose another directory for --out")
+
+
+def _is_run(out: Path) -> bool:
+    """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
+    training = out / "training"
+    # A start that was killed at its first file has left that file unfinished.
+    first = [unfinished_path(training / name) for name in (FINE_TUNING, SAVED)]
+    written = [*first, *(training / name for name in ("store", "tensorboard", FINE_TUNING, SAVED))]
+    is_prepared = training.is_dir() and (not any(training.iterdir()) or any(path.exists() for path in written))
+    is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
+    return has_saved(out) or is_prepared or is_restarting
+
+
+def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_changes: bool = False) -> list[str]:
+    """Writes the recipe into a new run directory, or into that of a run to resume.
+
+    A run that begins with another model has a `record` of it, written first: without it the recipe may not be whole.
+    With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; returns a sentence for each that has, and
+    keeps the earlier recipe in `training`. Raises ValueError where a run with saved weights has another recipe, an
+    edited one, or none.
+    """
+    text = dump(recipe)
+    if len(text.encode()) > LARGEST:
+        raise ValueError(
+            f"with everything resolved the recipe has {len(text.encode()):,} bytes, and could not be read again beyond "
+            f"{LARGEST:,}: name fewer corpora, each of more pairs"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    check_is_run_or_empty(out)
+    accepted = _check_can_resume(recipe, out, accept_changes=accept_changes) if has_saved(out) else []
+    (out / "training").mkdir(exist_ok=True)
+    if record is not None and not has_saved(out):
+        atomic_write_text(out / "training" / FINE_TUNING, record)
+    if not has_saved(out):
+        atomic_write_text(out / "training" / SAVED, NOT_YET)
+    if accepted:
+        _keep_earlier_recipe(out)
+    write_recipe(out, text)
+    return accepted
+
+
+def _keep_earlier_recipe(out: Path) -> None:
+    """Copies the recipe of a run into `training`, by the step until which it was trained."""
+    kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
+    if not kept.exists():  # else no step was trained with the recipe of now
+        atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
+
+
+def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
+    """Returns the changes that are accepted; raises ValueError where a run cannot be resumed with `recipe`."""
+    changed: list[str] = []
+    path = out / RECIPE
+    if path.exists():
+        if recipe_was_edited(out):
+            raise ValueError(
+                f"{path} was edited after the run had written it, so that nobody knows by what recipe it was trained. "
+                "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
+                "your own, or into --set"
+            )
+        begun = read_resolved_recipe(path).as_dictionary()
+        before, now = (without_training_paths(values) for values in (begun, recipe.as_dictionary()))
+        changed, refused = (
+            list(_differences(before, now, changeable)) for changeable in (CHANGEABLE, CHANGEABLE_IF_ACCEPTED)
+        )
+        if refused or (changed and not accept_changes):
+            remedy = "" if refused else "go on with the change by `transduce train` with --accept-changes, "
+            raise ValueError(
+                f"{out} was begun with another recipe: {'; '.join(changed)}. Train into another directory, {remedy}"
+                "or begin anew with --restart (what is there is kept)"
+            )
+    elif (out / "training").exists():
+        raise ValueError(
+            f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
+            "anew with --restart (what is there is kept)"
+        )
+    check_can_go_on(out)
+    return changed
+
+
+def check_can_go_on(out: Path) -> None:
+    """Raises ValueError where `out` holds a model whose training cannot go on, because its checkpoints are gone."""
+    if not has_model(out):
+        return
+    if not (out / "training").exists():
+        gone = "`training` folder is"
+    elif _lacks_checkpoints(out):
+        gone = "checkpoints are"
+    else:
+        return
+    raise ValueError(
+        f"{out} holds a model whose {gone} gone, so that it cannot go on. Train into another directory, or begin anew "
+        "with --restart (what is there is kept)"
+    )
+
+
+def _lacks_checkpoints(out: Path) -> bool:
+    """Returns whether a run has no checkpoint, and its file `SAVED` is gone too or says that it had one."""
+    saved = out / "training" / SAVED
+    return not has_checkpoint(out) and not (saved.exists() and saved.read_text("utf-8") == NOT_YET)
+
+
+def has_saved(out: Path) -> bool:
+    """Returns whether a run has saved a model or a checkpoint."""
+    return has_model(out) or has_checkpoint(out)
+
+
+def has_checkpoint(out: Path) -> bool:
+    """Returns whether a run has saved a checkpoint, be it one whose replacement was interrupted."""
+    return bool(saved_steps(out / "training")) or any((out / "training").glob("replaced-*"))
+
+
+def _differences(
+    before: Any, now: Any, changeable: Mapping[str, Collection[str]], path: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yields a sentence for each key whose value has changed, except for `changeable` keys of each section."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in dict.fromkeys([*before, *now]):
+            if not (len(path) == 1 and key in changeable.get(path[0], ())):
+                yield from _differences(before.get(key), now.get(key), changeable, (*path, key))
+    elif before != now:
+        yield f"`{'.'.join(path)}` was {json.dumps(before)} and is {json.dumps(now)}"

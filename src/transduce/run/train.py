@@ -1,0 +1,190 @@
+"""Entry points of training: `prepare` writes the store, `train` yields steps, `run_training` trains to the end."""
+
+import contextlib
+import logging
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.corpus.planner import micro_batches_per_step
+from transduce.corpus.readers import check_files
+from transduce.corpus.store.preparation import PreparedCorpus, open_store
+from transduce.corpus.store.preparation import prepare as prepare_corpus
+from transduce.corpus.subword_sample import check_tags
+from transduce.model.model_spec import CustomModel, ModelBuilder
+from transduce.model_directory.model import Model
+from transduce.recipe.recipe import Recipe
+from transduce.run.build import check_micro_batches
+from transduce.run.fine_tuning import FineTuningReport, plan_start
+from transduce.run.run_directory import (
+    begin_run,
+    check_can_go_on,
+    check_is_run_or_empty,
+    has_checkpoint,
+    has_saved,
+    move_aside,
+)
+from transduce.run.trackers import NO_TRACKERS, TrackerChoice, start_trackers
+from transduce.run.trainer import Trainer, TrainResult
+from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
+from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
+from transduce.runtime.quiet import quiet
+from transduce.runtime.signals import StoppedTogether
+from transduce.storage.locks import exclusive_lock
+from transduce.training.loop import StepRecord
+
+_log = logging.getLogger("transduce")
+
+
+class TrainOptions(NamedTuple):
+    """Options of a training that are not in its recipe."""
+
+    device: str = "auto"
+    threads: int | None = None
+    restart: bool = False  # moves an earlier run aside
+    start_from: Path | str | None = None  # a model directory: the training begins with its weights and subwords
+    grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the training corpora
+    report: bool = True  # with `start_from`, measures the test sets before and after
+    trackers: TrackerChoice = NO_TRACKERS  # receive the metrics as the training goes on
+    accept_changes: bool = False  # of `training.clip`, `.micro_batches`, `.precision` and `.schedule` of a begun run
+
+
+DEFAULTS = TrainOptions()
+
+
+def prepare(
+    recipe: Recipe,
+    out: Path,
+    start_from: Model | None = None,
+    threads: int | None = None,
+    growth: int | None = None,
+) -> PreparedCorpus:
+    """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
+
+    With `start_from` the subwords are that model's, and `growth`
+    more at most. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
+    run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
+    """
+    check_is_run_or_empty(out)
+    check_can_go_on(out)
+    subwords = (start_from.source, start_from.target) if start_from else None
+    return prepare_corpus(
+        recipe.data,
+        recipe.subwords,
+        out / "training" / "store",
+        threads=min(threads or count_cores(), count_cores()),
+        existing_subwords=subwords,
+        growth=growth,
+        in_use=has_checkpoint(out),
+    )
+
+
+def train(
+    recipe: Recipe,
+    out: Path | str,
+    options: TrainOptions = DEFAULTS,
+    *,
+    model: ModelBuilder | None = None,
+    **changes: Any,
+) -> Generator[StepRecord, None, TrainResult]:
+    """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
+
+    `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
+    `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
+
+    Progress is logged by the logger `transduce`, on rank 0 only.
+
+    Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
+    generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
+    and subnormal numbers of the process while it is open and restores them afterwards.
+
+    Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
+    data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
+    """
+    out, options = Path(out), options._replace(**changes)
+    recipe = _with_builder(recipe, model)
+    options.trackers.check()
+    group, own_device = join_process_group(choose_device(options.device))
+    record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
+    base = Model.read(directory) if directory else None
+    keep_freed_memory()
+    if base is not None:
+        check_tags(recipe.data, base.source)
+    tests = FineTuningReport(recipe, out, own_device)
+    with contextlib.ExitStack() as stack:
+        stack.push(partial(_close_group, group))
+        if not group.is_rank_zero:
+            stack.enter_context(quiet())
+        stack.enter_context(training_numerics(own_device, options.threads or share_of_cores()))
+        if base is None and options.start_from is not None:
+            _log.info("--from is ignored: this training has begun and goes on with its own weights")
+
+        def begin() -> None:
+            training = recipe.training
+            restarts = options.restart and restart_count() == 0
+            is_resumed = has_saved(out) and not restarts
+            # Before the preparation, which takes long; a GPU and a checkpoint have a number of their own for "auto".
+            if training.micro_batches != "auto" or (own_device.type == "cpu" and not is_resumed):
+                number = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
+                check_micro_batches(number, group.size, is_resumed=is_resumed)
+            stack.enter_context(exclusive_lock(out, "training"))
+            check_files(recipe.data)
+            if restarts:
+                move_aside(out)
+            started = record.model_dump_json(indent=2) if record else None
+            if accepted := begin_run(recipe, out, started, accept_changes=options.accept_changes):
+                _log.info(f"the recipe changes: {'; '.join(accepted)}; the one before is kept in {out / 'training'}")
+            prepare(recipe, out, base, options.threads, record.grow_vocabulary if record else None)
+            if options.report:
+                tests.measure_before()
+
+        group.on_rank_zero(begin, slow=True)
+        prepared = open_store(out / "training" / "store")
+        trainer = Trainer(recipe, out, prepared, own_device, group)
+        if record is not None:
+            trainer.published.inherit_languages(record.start.config)
+        _start_trackers(trainer, options.trackers, stack)
+        result = yield from trainer.train(base)
+        if options.report:
+            group.on_rank_zero(lambda: tests.report(result.step), slow=True)
+        return result
+
+
+def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
+    """Returns the recipe with the function that builds its custom model; raises ValueError if only one is there."""
+    spec = recipe.model
+    if not isinstance(spec, CustomModel):
+        if builder is not None:
+            raise ValueError("model= is for a recipe with `model: {kind: custom, name: NAME, d_model: WIDTH}`")
+        return recipe
+    if recipe.training.parallel == "sharded":
+        raise ValueError("a custom model cannot be sharded: leave `training.parallel` at its default")
+    return recipe.replaced(model=spec.with_builder(builder or spec.builder))
+
+
+def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
+    """Starts the trackers on rank 0; they end with `stack`."""
+    if not trainer.group.is_rank_zero:
+        return
+    settings = trainer.recipe.as_dictionary()
+    trainer.metrics_log.trackers = start_trackers(choice, trainer.out, settings)
+    for tracker in trainer.metrics_log.trackers:
+        stack.callback(tracker.close)
+
+
+def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) -> TrainResult:
+    """Trains to the end and returns the result; raises the errors of `train`."""
+    steps = train(recipe, out, options)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: TrainResult = end.value
+            return result
+
+
+def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
+    """Leaves the process group, except after an error of this process, when waiting for the others would hang."""
+    if kind is None or issubclass(kind, StoppedTogether | GeneratorExit):
+        group.close()

@@ -1,0 +1,321 @@
+"""The trainer: takes steps, validates, saves checkpoints, selects weights and writes the model directory.
+
+`transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
+resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
+Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import torch
+
+from transduce.corpus.store.preparation import PreparedCorpus
+from transduce.corpus.subword_dropout import EpochWriteError
+from transduce.evaluation.validation import ValidationResult
+from transduce.model.cross_entropy import Smoothing
+from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model_directory.config import Weights
+from transduce.model_directory.model import Model, set_word_flags
+from transduce.recipe.recipe import Recipe
+from transduce.run.build import (
+    build_optimiser,
+    build_planner,
+    build_validation,
+    check_micro_batches,
+    count_steps,
+    describe_start,
+    describe_training,
+    gather_model,
+)
+from transduce.run.checkpoints import Checkpointer, Checkpoints
+from transduce.run.grown_weights import grown_weights
+from transduce.run.horizon import HorizonPlanner
+from transduce.run.metrics_log import MetricsLog
+from transduce.run.publishing import PublishedModel
+from transduce.run.run_directory import has_saved
+from transduce.run.training_state import TrainingClock, TrainingState
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.memory import is_out_of_memory
+from transduce.runtime.progress import track
+from transduce.runtime.signals import StoppedTogether, collect_signals
+from transduce.training.divergence import DivergenceDetector, SkippedSteps, count_rollback
+from transduce.training.loop import StepRecord, training_steps
+from transduce.training.memory_check import check_memory
+from transduce.training.objective import TrainingObjective
+from transduce.training.precision import Precision
+
+_log = logging.getLogger("transduce")
+
+RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
+
+
+class TrainResult(NamedTuple):
+    """The result of a training."""
+
+    step: int
+    tokens: int  # target tokens trained on, end symbols included
+    seconds: float  # of training, validating and saving, over all starts
+    reason: str  # why it ended, as a sentence
+    weights: Weights
+
+
+class Trainer:
+    """One training in one directory, by one process of `group`."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: Path,
+        prepared: PreparedCorpus,
+        device: torch.device,
+        group: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        self.recipe, self.out, self.prepared, self.group = recipe, out, prepared, group
+        settings = self.settings = recipe.training
+        self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
+        torch.manual_seed(settings.seed)
+        self.model: TranslationModel = recipe.model.build(self.vocabulary)
+        set_word_flags(self.model, prepared.source, prepared.target)
+        smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
+        self.objective = TrainingObjective(self.model, smoothing, settings.regulariser).train()
+        self.optimiser = build_optimiser(self.objective, settings, device, group)
+        self.precision = Precision(settings.precision, device)
+        self.planner = build_planner(prepared, settings, device, self.model, group)
+        self.horizon = HorizonPlanner(settings, self.planner)
+        self.metrics_log = MetricsLog(out, settings.steps, enabled=group.is_rank_zero)
+        self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
+        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
+        self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
+        self.environment = describe_training(
+            prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
+        )
+        self.published = PublishedModel(recipe, out, prepared, checkpoints, self.environment.scored_by, group)
+
+    def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
+        """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""
+        state = self._begin(start_from)
+        reason = None if state.validation_pending else state.end_reason(self.settings)
+        if reason and (weights := self.published.final_weights(state)) is not None:
+            _log.info(f"{self.out} is finished: {reason}")
+            return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
+        self.metrics_log.truncate(state.log_bytes, state.step)
+        if not reason:
+            _log.info(describe_start(self.model, self.prepared, self.planner, self.environment))
+            self._check_memory()
+            state, reason = yield from self._loop(state)
+        if skipped := state.skips.total:
+            _log.info(f"steps skipped because their gradient was not finite: {skipped}")
+        with contextlib.closing(self.metrics_log):
+            measure = self._measure if self.validation is not None else None
+            weights = self.published.publish_final(state, self.optimiser, measure, self.metrics_log)
+        return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
+
+    def _begin(self, start_from: Model | None) -> TrainingState:
+        """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
+        state = self.checkpointer.resume(self.environment)
+        if state is not None:
+            state = self._plan_as_recorded(state)
+            # A recipe may have lost its validation meanwhile.
+            return state._replace(validation_pending=state.validation_pending and self._validates)
+        if start_from is not None:
+            # With rows for tokens that its vocabulary has gained.
+            self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
+        elif self.group.size > 1:  # a process whose random numbers differ would train another model
+            self.optimiser.load_weights(self.optimiser.weights())
+        return TrainingState(micro_batches=self.planner.micro_batches)
+
+    def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
+        """Plans as many micro-batches a step as the run has had, whatever this device would take; returns the state.
+
+        Another number has other micro-batches and other dropout: only a number in the recipe, which `begin_run` has
+        accepted, takes the place of the recorded one. Raises ValueError where the processes are more than that.
+        """
+        settings, number = self.settings, self.planner.micro_batches
+        if settings.micro_batches == "auto":
+            number = state.micro_batches
+        self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
+        if number != self.planner.micro_batches:
+            settings = settings.replaced(micro_batches=number)
+            self.planner = build_planner(self.prepared, settings, self.precision.device, self.model, self.group)
+            self.horizon = HorizonPlanner(self.settings, self.planner)
+        return state._replace(micro_batches=number)
+
+    def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
+        """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
+        clock = TrainingClock(state.elapsed, self.group)
+        tracked = track("training", count_steps(self.settings, self.planner))
+        log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
+        with collect_signals() as signals, log_open, clock_open, tracked as progress:
+            if state.validation_pending:
+                state = self._validate(state, clock)
+                if state.end_reason(self.settings):
+                    state = self._save(state, is_due=False)
+            detector = DivergenceDetector(self.precision)
+            while not (reason := state.end_reason(self.settings)):
+                horizon = state.horizon
+                try:
+                    for record in self._steps_after(state):
+                        state = state.after(record, self._count_skips(state, detector, record))
+                        self.metrics_log.add_step(record)
+                        progress.update(record.step, self.metrics_log.summary)
+                        yield record
+                        state, reason = self._after_step(state, record, clock, signals)
+                        if reason:
+                            return state, reason
+                        if state.skips.needs_rollback:
+                            state, detector = self._roll_back(state, record), DivergenceDetector(self.precision)
+                            break
+                        if state.horizon != horizon:
+                            break  # and go on at the rates of the new plan
+                except EpochWriteError as error:
+                    alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
+                    self._wait_to_retry(state.step, error, signals if alone else ())
+                    if signals and alone:
+                        self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
+        return state, reason
+
+    def _wait_to_retry(self, step: int, error: EpochWriteError, signals: Sequence[int]) -> None:
+        """Logs after `step` that the next epoch could not be written; returns after a minute, or with a signal."""
+        event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
+        self.metrics_log.log_event(step, event)
+        end = time.monotonic() + RETRY_SECONDS
+        while not signals and time.monotonic() < end:
+            time.sleep(0.1)
+
+    def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
+        parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
+        total_steps = self.horizon.total_steps(state)
+        if state.horizon is not None:
+            self.metrics_log.total = total_steps
+        return training_steps(
+            *parts, after=state.step, position=state.position, group=self.group, total_steps=total_steps
+        )
+
+    def _after_step(
+        self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
+    ) -> tuple[TrainingState, str | None]:
+        """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
+        elapsed, since_save = clock.read()
+        state = state._replace(elapsed=elapsed)
+        if state.step % self.settings.log_every == 0:
+            self.metrics_log.report()
+        state, is_saved = state._replace(validation_pending=self._validation_is_due(state)), False
+        if is_due := self.checkpointer.is_due(state, since_save, record):
+            state, is_saved = self._try_to_save(state, clock)
+        if state.validation_pending:
+            state, is_saved = self._validate(state, clock), False
+        if horizon := self.horizon.plan(state):
+            state, is_saved = state._replace(horizon=horizon), False
+            self.metrics_log.log_event(state.step, f"the rate reaches zero at step {self.horizon.total_steps(state)}")
+        (signal,) = self.group.all_reduce_max(signals[0] if signals else 0)
+        reason = state.end_reason(self.settings)
+        if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
+            state = self._save(state, is_due=is_due)
+        if signal and not reason:
+            self._interrupt(state, int(signal))
+        return state, reason
+
+    def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
+        """Says where the training stopped, and raises StoppedTogether."""
+        place = self.checkpointer.resume_place(state)
+        _log.info(f"stopped after step {state.step}; the same command goes on from {place}")
+        raise StoppedTogether(signal)
+
+    def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
+        """Returns the counts of skipped steps after one more step; logs a skipped step."""
+        skipped = detector.find_skipped_step(record)
+        if skipped:
+            self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
+        return state.skips.after_step(skipped is not None)
+
+    def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
+        """Loads the weights of the last checkpoint; the data moves on, because it may have been the cause."""
+        saved = self.checkpointer.load_newest(self.environment)
+        skips = count_rollback(state.skips, record, saved=saved is not None)
+        assert saved is not None
+        step = saved.training.step
+        self.metrics_log.log_event(record.step, f"went back to the weights of step {step}, on other data")
+        return state._replace(step=step, skips=skips)
+
+    def _validation_is_due(self, state: TrainingState) -> bool:
+        every = self.settings.validate_every
+        return self._validates and every is not None and state.step % every == 0
+
+    @property
+    def _validates(self) -> bool:
+        """Whether the recipe validates during the training."""
+        return self.validation is not None and self.settings.validate_every is not None
+
+    def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
+        """Validates, and publishes the weights where they are the best so far; returns the state afterwards."""
+        self.metrics_log.report()
+        result = self._measure(state)
+        if result is None:
+            return state._replace(validation_pending=False)
+        best = self.published.improved_score(state, result)
+        if best is not None and self.published.is_better_than_published(best):
+            weights = Weights(kind="best", steps=(state.step,))
+            if not self._try_to_publish(weights, self.optimiser.weights(), result):
+                return state._replace(validation_pending=False)
+        return state.after_validation(best)._replace(elapsed=clock.read()[0])
+
+    def _measure(self, state: TrainingState) -> ValidationResult | None:
+        """Validates the current weights and logs the result; returns None where memory does not suffice."""
+        assert self.validation is not None
+        begin = time.perf_counter()
+        try:
+            result = self.validation(gather_model(self.model, self.prepared, self.optimiser, self.group))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.metrics_log.log_event(state.step, f"could not validate: {error}")
+            return None
+        seconds = time.perf_counter() - begin
+        self.metrics_log.log_validation(state.step, state.elapsed, result, self.validation.corpus, seconds)
+        return result
+
+    def _try_to_publish(
+        self, selected: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
+    ) -> bool:
+        """Publishes weights and returns True; logs a failure and returns False, and the earlier model stays."""
+        try:
+            self.published.publish(selected, weights, result)
+        except OSError as error:
+            self.metrics_log.log_event(selected.steps[-1], f"could not write the model: {error}; the earlier one stays")
+            return False
+        return True
+
+    def _try_to_save(self, state: TrainingState, clock: TrainingClock) -> tuple[TrainingState, bool]:
+        """Saves a checkpoint of the schedule; returns the state and whether the checkpoint was written.
+
+        Logs a failure, after which the checkpoint is due again some steps later.
+        """
+        try:
+            state = self._save(state, is_due=True)
+        except OSError as error:
+            self.checkpointer.log_failure(state.step, error, self.metrics_log)
+            return state, False
+        clock.note_save()
+        return state, True
+
+    def _save(self, state: TrainingState, *, is_due: bool) -> TrainingState:
+        """Writes a checkpoint, and its weights into the model directory where no validation selects them."""
+        weights = self.optimiser.weights()
+        self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
+        state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)
+        if not self._validates:
+            self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
+        return state
+
+    def _check_memory(self) -> None:
+        """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
+        is_resumed = has_saved(self.out)  # a model without a checkpoint too: `begin_run` compares the recipes
+        check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
+        if self.validation is not None:
+            self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))
