@@ -93,7 +93,7 @@ def main() -> None:
     for step in options.steps:
         settings = STEPS[step]
         if step == "back-translation":
-            made = ["--pairs", "backward", "--to", "en", "--sample", "--out", out / "synthetic.tsv"]
+            made = ["--pairs", "backward", "--to", "en", "--temperature", "1", "--out", out / "synthetic.tsv"]
             transduce("translate-corpus", out / "both-directions", out / "mono.de", *made, *threads)
         recipe = {
             **settings,

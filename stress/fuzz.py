@@ -281,7 +281,7 @@ def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     text = mutate_bytes(b"\n".join(corpus.texts[0].split(b"\n")[: rng.randint(0, 6)]), rng, corpus.texts[:2])[:20_000]
     lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text.removeprefix(b"\xef\xbb\xbf")))
     output_options = (["--beam=2"], *(["--beam=2", option] for option in ("--scores", "--json", "--alignments")))
-    options = rng.choice((*output_options, ["--greedy"], ["--sample", "--seed", "3"]))
+    options = rng.choice((*output_options, ["--greedy"], ["--temperature", "1", "--seed", "3"]))
     code, out, messages = run_command(folder, "translate", corpus.run, *options, stdin=text)
     if code == 0 and out.count(b"\n") != lines:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} with {options}")
@@ -296,8 +296,8 @@ def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} scores")
     metrics = rng.choice(("bleu", "chrf,ter"))
     run_command(folder, "measure", "--reference", folder / "text", folder / "other", "--metric", metrics)
-    page = ("--html", folder / "page.html", "--bootstrap", "2", "--language", rng.choice(("de", "zh")))
-    run_command(folder, "compare", "--reference", folder / "text", folder / "text", folder / "other", *page)
+    page = ("--differences", "--html", folder / "page.html", "--bootstrap", "2", "--language", rng.choice(("de", "zh")))
+    run_command(folder, "measure", "--reference", folder / "text", folder / "text", folder / "other", *page)
     run_command(folder, "evaluate", corpus.run, "--source", folder / "text", "--reference", folder / "other")
 
 
@@ -325,7 +325,7 @@ def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
     values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
     options = [f"--{name}={rng.choice(values)}" for name in rng.sample(names, rng.randint(1, 2))]
-    sampling = rng.choice(([], ["--sample"], ["--greedy"], ["--scores"]))
+    sampling = rng.choice(([], ["--top-k", "5"], ["--greedy"], ["--scores"]))
     os.chdir(folder)
     run_command(folder, "translate", corpus.run, *options, *sampling, stdin=b"a cat\n\nthe dog\n")
 
@@ -341,7 +341,7 @@ def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     lines = text.count(b"\n") + 1
     if code == 0 and out.count(b"\n") != lines:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} with a glossary")
-    run_command(folder, "calibrate", run, "--test", "spare", "--draw", folder / rng.choice(("c.html", "c.x")))
+    run_command(folder, "calibrate", run, "--test", "spare", "--out", folder / rng.choice(("c.html", "c.x")))
     (run / "confidence.json").write_bytes(mutate_bytes(CALIBRATION, rng, corpus.texts))
     code, out, _ = run_command(folder, "translate", run, "--confidence", "--json", "--greedy", stdin=text)
     if code == 0 and out.count(b"\n") != lines:
@@ -396,7 +396,7 @@ def try_report(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     pages = [folder / "page.html", folder / rng.choice(("page.md", "nowhere/page.md", "page.html"))]
     runs = rng.choice(([run], [corpus.run, run], [run, run], [folder]))
     code, _, _ = run_command(
-        folder, "report", *runs, f"--out={pages[0]}", f"--markdown={pages[1]}", "--bootstrap=10", *options
+        folder, "report", *runs, f"--out={pages[0]}", f"--out={pages[1]}", "--bootstrap=10", *options
     )
     for page in pages:
         if page.exists() and not page.stat().st_size:
@@ -431,7 +431,7 @@ def try_trial(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         if (folder / "out").exists():
             raise FindingError("train --dry-run leaves a run")
     else:
-        minutes = [f"--minutes={rng.choice(('1', '0', '-1', 'x', '1e9', 'nan', 'inf'))}", "--probe-minutes=0.01"]
+        minutes = [f"--minutes={rng.choice(('0.1', '0', '-1', 'x', '1e9', 'nan', 'inf'))}"]
         code, out, _ = run_command(folder, "suggest", folder / "recipe.yaml", *minutes)
         if code == 0 and b"training:" not in out:
             raise FindingError("suggest ends with code 0 and writes no recipe")

@@ -101,7 +101,7 @@ def shards(out):
         [],
         ["--beam", 3],
         ["--greedy"],
-        ["--sample", "--seed", 3, "--top-k", 9],
+        ["--seed", 3, "--top-k", 9],
         ["--precision", "int8"],
     ],
 )

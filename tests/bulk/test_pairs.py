@@ -65,7 +65,7 @@ def test_pairs_have_the_translation_as_source_or_as_target(fluent, mono, tmp_pat
 def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path, command):
     packed, out = tmp_path / "mono.en.gz", tmp_path / "out.tsv"
     packed.write_bytes(gzip.compress(mono.read_bytes()))
-    sampling = ["--sample", "--temperature", 0.5, "--seed", 7]
+    sampling = ["--temperature", 0.5, "--seed", 7]
     assert command("translate-corpus", fluent, packed, *BACKWARD, "--out", out, *sampling)[0] == 0
     assert command("translate-corpus", fluent, mono, *BACKWARD, "--out", tmp_path / "plain.tsv", *sampling)[0] == 0
     assert out.read_text("utf-8") == (tmp_path / "plain.tsv").read_text("utf-8")

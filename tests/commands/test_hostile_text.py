@@ -11,8 +11,8 @@ VISIBLE = "a\\x1b]0;title\\x07b\\x1b[2Jc\\x0dd\\u202ee"
 
 COMMANDS = """
 import sys, warnings
-from transduce.commands import progress_bars, main
-bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
+from transduce.commands import main, progress_bars
+progress_bars.FIRST_SECONDS = progress_bars.REFRESH_SECONDS = -1
 hostile, *arguments = sys.argv[1:]
 {before}
 try:

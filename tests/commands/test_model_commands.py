@@ -124,16 +124,16 @@ def test_prefixes_samples_greedy_and_ensembles(fluent, lines, tmp_path):
     out = run("translate", fluent, "--prefix", tmp_path / "prefixes", given=text).split("\n")
     assert out[0].startswith("gip gip")
     assert out[2].startswith("lwo")
-    sampled = [run("translate", fluent, "--sample", "--seed", seed, given=text) for seed in (1, 1, 2)]
+    sampled = [run("translate", fluent, "--temperature", 1, "--seed", seed, given=text) for seed in (1, 1, 2)]
     assert sampled[0] == sampled[1] != sampled[2]
     greedy = run("translate", fluent, "--greedy", given=text)
-    assert run("translate", fluent, "--sample", "--top-k", 1, given=text) == greedy
+    assert run("translate", fluent, "--top-k", 1, given=text) == greedy
     assert run("translate", fluent, fluent, given=text) == run("translate", fluent, given=text)
 
 
 def test_top_p_limits_the_tokens_that_are_drawn(fluent, micro, command):
     """With next to no mass only the most probable token is left; half of the mass gives another result than all."""
-    sample = ["translate", fluent, micro / "test.en", "--sample", "--seed", 3]
+    sample = ["translate", fluent, micro / "test.en", "--temperature", 1, "--seed", 3]
     assert command(*sample, "--top-p", 1e-6) == command("translate", fluent, micro / "test.en", "--greedy")
     sampled = [command(*sample, *options)[1] for options in ([], ["--top-p", 0.5], ["--top-p", 1.0])]
     assert sampled[0] == sampled[2] != sampled[1]
@@ -176,15 +176,14 @@ def test_several_models_are_an_ensemble_in_every_command(ensemble, micro, lines,
     [
         (["--n-best", "5"], "use --beam 5"),
         (["--prefix", "PREFIX"], "has 1 lines, the text has 2"),
-        (["--sample", "--temperature", "0"], "temperature"),
+        (["--temperature", "0"], "temperature"),
         (["--device", "tpu"], "choose auto, cpu or cuda"),
         (["--device", "cpu:x"], "choose auto, cpu or cuda"),
-        (["--top-k", "3"], "--top-k 3: it is for --sample; leave it out"),
         (["--greedy", "--n-best", "2"], "only a beam has several translations"),
-        (["--greedy", "--sample"], "choose one"),
-        (["--seed", "0"], "--seed 0: it is for --sample; leave it out"),
+        (["--greedy", "--top-k", "3"], "choose one"),
+        (["--seed", "0"], "--seed 0: it is for sampling: add --temperature, --top-k or --top-p; leave it out"),
         (["--greedy", "--length-penalty", "3"], "--length-penalty 3.0: it is for a beam search; leave it out"),
-        (["--sample", "--beam", "4"], "--beam 4: it is for a beam search; leave it out"),
+        (["--top-p", "0.9", "--beam", "4"], "--beam 4: it is for a beam search; leave it out"),
         (["--alignments", "--scores"], "add --json"),
         (["--alignments", "--n-best", "2"], "add --json"),
     ],
@@ -301,15 +300,15 @@ def test_averaging(trained, tmp_path):
     assert (ended.code, ended.out) == (0, f"{tmp_path / 'mean'}: average of steps 8, 12\n")
     # The run's own average, to the byte.
     assert (tmp_path / "mean" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
-    assert forked("average", trained, "--checkpoints", 8, "--out", tmp_path / "one").code == 0
+    assert forked("average", trained, 8, "--out", tmp_path / "one").code == 0
     assert (tmp_path / "one" / "model.safetensors").read_bytes() == (
         trained / "training" / "step-00000008" / "model.safetensors"
     ).read_bytes()
     assert Model.read(tmp_path / "one").config.weights.steps == (8,)
-    ended = forked("average", trained, "--checkpoints", 7, 8, "--out", tmp_path / "none")
+    ended = forked("average", trained, 7, 8, "--out", tmp_path / "none")
     assert ended.code == 2
     assert "no checkpoint of step 7; it has 8, 12" in ended.error
-    both = forked("average", trained, "--checkpoints", 8, 12, "--out", tmp_path / "both")
+    both = forked("average", trained, 8, 12, "--out", tmp_path / "both")
     assert both.out == f"{tmp_path / 'both'}: average of steps 8, 12\n"
 
 
@@ -330,7 +329,7 @@ def test_an_average_has_as_many_checkpoints_as_named_each_once(trained, tmp_path
     ended = forked("average", trained, "--last", 20, "--out", tmp_path / "mean")
     assert (ended.code, ended.out) == (2, "")
     assert "has no 20 checkpoints; it has 8, 12" in ended.error
-    twice = forked("average", trained, "--checkpoints", 8, 8, 12, "--out", tmp_path / "mean")
+    twice = forked("average", trained, 8, 8, 12, "--out", tmp_path / "mean")
     assert twice.out == f"{tmp_path / 'mean'}: average of steps 8, 12\n"
 
 

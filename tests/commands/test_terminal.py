@@ -81,7 +81,7 @@ def test_a_bar_is_shown_on_a_terminal_and_nowhere_else():
 from transduce.commands import progress_bars
 from transduce.commands.console import progress_on_terminal, say
 from transduce.runtime.progress import track
-bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
+progress_bars.FIRST_SECONDS = progress_bars.REFRESH_SECONDS = -1
 with progress_on_terminal(), track("counting", 4_000) as outer, track("inner") as inner:
     outer.update(1_000, "loss 3.2")
     inner.advance(2)
@@ -106,8 +106,8 @@ print("end")
 def test_a_training_on_a_terminal_has_a_bar(micro, tmp_path):
     script = tmp_path / "command.py"
     script.write_text("""
-from transduce.commands import progress_bars, main
-bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
+from transduce.commands import main, progress_bars
+progress_bars.FIRST_SECONDS = progress_bars.REFRESH_SECONDS = -1
 main()
 """)
     command = ["train", micro / "recipe.yaml", "--out", tmp_path / "run"]

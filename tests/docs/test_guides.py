@@ -39,7 +39,7 @@ def run(command: str) -> None:
     if words[0] in ("train", "distil"):
         words += [word for change in SMALL for word in ("--set", change)]
     if words[0] == "suggest":
-        words += ["--probe-minutes", "0.01"]
+        words[words.index("--minutes") + 1] = "0.15"
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, (command, result.output, result.exception)
     if target:

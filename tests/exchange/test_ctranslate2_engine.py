@@ -150,7 +150,7 @@ def test_an_exported_folder_translates_without_the_run(run, text, tmp_path, comm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sample"], "--engine ctranslate2 does not sample by our seeds"),
+        (["--temperature", "1"], "--engine ctranslate2 does not sample by our seeds"),
         (["--alignments"], "this engine returns no attention weights"),
     ],
 )

@@ -429,7 +429,7 @@ def test_the_command_refuses_with_code_2_and_writes_nothing(tmp_path: Path, caps
 def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_opus_mt(tmp_path / "opus")
     arguments = ("import", tmp_path / "opus", "--out", tmp_path / "run")
-    assert code_of(*arguments, "--source-language", "en", "--target-language", "de") == 0
+    assert code_of(*arguments, "--from", "en", "--to", "de") == 0
     printed = capsys.readouterr()
     assert printed.out.startswith(f"{tmp_path / 'run'}: 24 features wide")
     assert "no licence was checked" in printed.err

@@ -34,7 +34,7 @@ def write(folder: Path, pairs: list[tuple[str, str]]) -> Path:
 def test_text_json_and_page_name_the_same_lines(tmp_path: Path) -> None:
     copied, marked = ("A dog runs.", "A dog runs."), ("One <script>alert(1)</script>.", "كلب <b>يركض</b> بسرعة 狗")
     path = write(tmp_path, [*PAIRS[:40], copied, *PAIRS[40:], marked])
-    text = inspect(path, "--html", tmp_path / "page.html", "--examples", 1)
+    text = inspect(path, "--html", tmp_path / "page.html")
     assert re.search(r"^  copied +1 +0\.66% +lines 41$", text, flags=re.MULTILINE)
     (values,) = json.loads(inspect(path, "--json"))
     assert values["pairs"] == 152

@@ -65,7 +65,7 @@ def test_a_run_that_is_called_like_a_preset_has_its_own_parameters(two_runs, tmp
 def test_the_scores_are_those_of_evaluate(two_runs, tmp_path, command):
     out, card = tmp_path / "report.html", tmp_path / "card.md"
     options = ("--test", "spare", "--bootstrap", 50, "--threads", 1)
-    code, _, error = command("report", *two_runs, "--out", out, "--markdown", card, *options)
+    code, _, error = command("report", *two_runs, "--out", out, "--out", card, *options)
     assert code == 0, error
     code, printed, _ = command("evaluate", two_runs[0], "--test", "spare", "--bootstrap", 50, "--json", "--threads", 1)
     scores = json.loads(printed)
@@ -111,7 +111,7 @@ def test_a_model_without_a_recipe_is_reported_without_test_sets(trained, tmp_pat
     imported = shutil.copytree(trained, tmp_path / "caf\udce9")
     (imported / "recipe.yaml").unlink()
     markdown = tmp_path / "card.md"
-    code, _, error = command("report", imported, "--out", tmp_path / "page.html", "--markdown", markdown)
+    code, _, error = command("report", imported, "--out", tmp_path / "page.html", "--out", markdown)
     assert (code, "has no recipe.yaml, which names test sets; name a run with one first" in error) == (0, True), error
     assert "## Scores" not in markdown.read_text("utf-8")
     assert "| caf? |" in markdown.read_text("utf-8")

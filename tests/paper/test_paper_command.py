@@ -182,9 +182,8 @@ def test_a_damaged_results_file_is_an_error(content, fault, tmp_path, monkeypatc
         ("table2", "--scale=paper"),
         ("table3", "--row=base"),
         ("table4", "--seeds=2"),
-        ("scaling", "--minutes-per-row=1"),
+        ("scaling", "--minutes=1"),
         ("distance", "--work=a"),
-        ("table1", "--repeats=1"),
         ("all", "--device=cpu"),
     ],
 )

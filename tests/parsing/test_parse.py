@@ -156,7 +156,7 @@ def test_a_tree_is_drawn_beside_the_gold_tree(parser, tmp_path):
 def test_two_parsers_are_an_ensemble(parser, tmp_path):
     """The mean of a model and of one that was trained less lies between both."""
     other = tmp_path / "other"
-    assert run("average", parser, "--checkpoints", "60", "--out", other).exit_code == 0
+    assert run("average", parser, "60", "--out", other).exit_code == 0
     sentence = "a cat met the dog .\n"
     scores = [
         float(run("parse", *runs, "--scores", given=sentence).stdout.split("\t")[2])

@@ -53,6 +53,6 @@ def test_the_command_chooses_the_task(tmp_path, monkeypatch):
     monkeypatch.setattr("transduce.demo.demo_parsing", lambda *arguments: passed.extend(arguments[:3]))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as leaving:
-        main(["demo", "--task", "parsing"])
+        main(["demo", "parsing"])
     assert leaving.value.code == 0
     assert [str(passed[0]), passed[1]] == ["runs/demo-parsing", 3.0]

@@ -266,10 +266,11 @@ def test_a_missing_library_is_named_before_the_training(
     choice: dict[str, str], extra: str, micro: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=rf"--{extra} .: its library is missing; pip install 'transduce\[{extra}\]'"):
+    with pytest.raises(
+        ValueError, match=rf"--track {extra}: its library is missing; pip install 'transduce\[{extra}\]'"
+    ):
         TrackerChoice(**choice).check()
-    ((name, value),) = choice.items()
-    code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", f"--{name}", value)
+    code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--track", extra)
     assert (code, "pip install" in error) == (2, True)
     assert not (tmp_path / "run").exists()
 
@@ -293,7 +294,16 @@ def test_each_chosen_tracker_starts_on_rank_zero_alone(tmp_path: Path, monkeypat
 
 
 def test_a_killed_training_has_each_value_once_in_its_table(micro: Path, tmp_path: Path) -> None:
-    words = ("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--csv", "--set", "training.average=null")
+    words = (
+        "train",
+        micro / "recipe.yaml",
+        "--out",
+        tmp_path / "run",
+        "--track",
+        "csv",
+        "--set",
+        "training.average=null",
+    )
     assert forked(*words, moment=Moment("step 6/")).code == -9
     ended = forked(*words)
     assert ended.code == 0, ended.error

@@ -241,10 +241,10 @@ DOORS = {
     "evaluate": (["evaluate", "{fluent}", "--test", "spare", "--out", "{out}"], "a"),
     "draw": (["draw", "{fluent}", "owl", "--out", "{out}"], "a.html"),
     "report": (["report", "{fluent}", "--out", "{out}"], "a.html"),
-    "report --markdown": (["report", "{fluent}", "--out", "{folder}/b.html", "--markdown", "{out}"], "a.md"),
-    "compare": (["compare", "{text}", "{text}", "--reference", "{text}", "--html", "{out}"], "a.html"),
+    "report as Markdown": (["report", "{fluent}", "--out", "{folder}/b.html", "--out", "{out}"], "a.md"),
+    "measure": (["measure", "{text}", "{text}", "--reference", "{text}", "--html", "{out}"], "a.html"),
     "inspect": (["inspect", "{text}", "{text}", "--html", "{out}"], "a.html"),
-    "calibrate": (["calibrate", "{fluent}", "--draw", "{out}"], "a.html"),
+    "calibrate": (["calibrate", "{fluent}", "--out", "{out}"], "a.html"),
     "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a"),
     "split": (["split", "{text}", "{text}", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.target"),
 }
@@ -282,15 +282,15 @@ def test_the_lines_of_a_stopped_command_are_not_removed(door, fluent, micro, tmp
 
 
 def test_a_command_that_names_a_file_twice_is_told_so(tmp_path, command):
-    """`report` is the only command with two options of output files."""
+    """`report` writes as many files as there are options `--out`."""
     page, link = tmp_path / "a.html", tmp_path / "link"
     link.symlink_to(page)
     for existing in (False, True):
         for out, markdown in ((page, page), (page, link), (link, page), (page, tmp_path / "." / "a.html")):
-            arguments = ["report", tmp_path / "run", "--out", out, "--markdown", markdown, "--overwrite"]
+            arguments = ["report", tmp_path / "run", "--out", out, "--out", markdown, "--overwrite"]
             code, printed, error = command(*arguments)
             assert (code, printed) == (2, "")
-            assert error == (f"transduce: --out and --markdown name the same file, {markdown}; name another file\n")
+            assert error == (f"transduce: --out and --out name the same file, {markdown}; name another file\n")
         assert files(tmp_path) == [page.name, link.name] * existing
         page.write_text("before")
     assert page.read_text() == "before"
@@ -298,7 +298,7 @@ def test_a_command_that_names_a_file_twice_is_told_so(tmp_path, command):
     with release_outputs():
         for path in (Path("/dev/null"), tmp_path / "pipe"):
             check_writable(path)
-            check_writable(path, option="--markdown")
+            check_writable(path, option="--html")
 
 
 def test_every_output_option_is_a_door():
@@ -306,10 +306,10 @@ def test_every_output_option_is_a_door():
     import transduce.commands
 
     folder = Path(transduce.commands.__file__).parent
-    callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")} - {"output"}
-    assert callers == {door.split()[0] for door in CHECKED_DOORS}
+    callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")}
+    assert callers - {"output_file"} == {door.split()[0] for door in CHECKED_DOORS}
     writers = {path.stem for path in folder.glob("*.py") if "open_output(" in path.read_text("utf-8")}
-    assert writers - {"output"} == {"line_windows", "parse", "score", "split", "suggest"}
+    assert writers - {"output_file"} == {"line_windows", "parse", "score", "split", "suggest"}
 
 
 @pytest.mark.parametrize("verb", ["average", "train --prepare", "train", "export"])

@@ -129,11 +129,11 @@ def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
     assert calibrated_run([run], Engine.CTRANSLATE2) == run
     assert command("info", run, "--verify")[0] == 0
     fitted, picture = (run / "confidence.json").read_bytes(), tmp_path / "picture.svg"
-    code, _, error = command("calibrate", run, "--draw", picture)
+    code, _, error = command("calibrate", run, "--out", picture)
     assert (code, picture.read_text().startswith("<?xml")) == (0, True), error
     assert (run / "confidence.json").read_bytes() == fitted
     for path, message in ((picture, "--overwrite"), (tmp_path / "picture.pdf", "must end in .html, .png or .svg")):
-        code, _, error = command("calibrate", run, "--draw", path)
+        code, _, error = command("calibrate", run, "--out", path)
         assert (code, message in error) == (2, True), error
 
     def read_pairs(corpus):

@@ -131,7 +131,7 @@ def test_many_random_lines_are_honoured(translator):
 def test_sampling_and_n_best_are_refused(translator):
     with_terms = GlossaryTranslator(translator, Glossary({"dog": ("Hund",)}))
     for method in (SearchMethod(translator.decoding, n_best=2), SearchMethod(translator.decoding, sampling=Sampling())):
-        with pytest.raises(ValueError, match="leave --sample and --n-best out"):
+        with pytest.raises(ValueError, match="leave sampling and --n-best out"):
             with_terms.translate_lines(["dog"], method)
 
 
@@ -142,7 +142,7 @@ def test_the_command_says_how_many_terms_are_honoured(fluent, tmp_path, command)
     assert (code, "2 of 2 terms honoured" in error) == (0, True), error
     assert [word in line for word, line in zip(("Hund", "Uhu"), out.splitlines(), strict=False)] == [True, True]
     for options, message in (
-        (["--n-best", 2], "leave --sample and --n-best out"),
+        (["--n-best", 2], "leave sampling and --n-best out"),
         (["--prefix", tmp_path / "in.txt"], "--prefix"),
     ):
         code, _, error = command(

@@ -118,10 +118,10 @@ def test_keyword_arguments_choose_the_search(translator: Translator) -> None:
     assert all(translation.score == translation.log_probability for translation in greedy)
     beam = translator.translate("cat dog", beam=5, length_penalty=0.0, margin=4.0, n_best=5)
     assert all(translation.score == pytest.approx(translation.log_probability) for translation in beam)
-    options = {"sample": True, "temperature": 2.0, "top_k": 40, "top_p": 0.95}
+    options = {"temperature": 2.0, "top_k": 40, "top_p": 0.95}
     drawn = [translator.translate(LINES, seed=seed, **options) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert translator.translate(LINES, sample=True, top_k=1) == greedy
+    assert translator.translate(LINES, top_k=1) == greedy
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_keyword_arguments_choose_the_search(translator: Translator) -> None:
         (ValueError, {"n_best": 0}, "`n_best` is 0: give a whole number from 1"),
         (ValueError, {"n_best": 3}, "a beam of 2 gives at most 2: add `beam=3`"),
         (ValueError, {"n_best": 2, "greedy": True}, "greedy search and sampling give one translation"),
-        (ValueError, {"greedy": True, "sample": True}, "`greedy` and `sample` exclude each other"),
+        (ValueError, {"greedy": True, "top_p": 0.9}, "`greedy` and `top_p` exclude each other"),
         (ValueError, {"greedy": True, "beam": 2}, "`beam` is an option of a beam search"),
-        (ValueError, {"top_k": 3}, "`top_k` is an option of sampling: add `sample=True`"),
-        (ValueError, {"sample": True, "seed": -1}, "`seed` is -1"),
+        (ValueError, {"seed": 3}, "`seed` is an option of sampling: add `temperature`"),
+        (ValueError, {"temperature": 1.0, "seed": -1}, "`seed` is -1"),
         (ValueError, {"batch_tokens": 0}, "`batch_tokens` is 0"),
         (ValueError, {"prefix": ["a", "b"]}, "there are 2 prefixes for 1 texts: give one prefix a text, or none"),
         (ValueError, {"prefix": []}, "there are 0 prefixes for 1 texts"),
@@ -235,7 +235,7 @@ def test_a_stream_translates_in_order(translator: Translator, translations: list
     for lookahead in (1, 3, 100):
         texts = [translation.text for translation in translator.stream(iter(LINES), lookahead=lookahead)]
         assert texts == [translation.text for translation in translations]
-    drawn = [list(translator.stream(LINES, lookahead=lookahead, sample=True, seed=5)) for lookahead in (1, 100)]
+    drawn = [list(translator.stream(LINES, lookahead=lookahead, temperature=1.0, seed=5)) for lookahead in (1, 100)]
     assert [translation.tokens for translation in drawn[0]] == [translation.tokens for translation in drawn[1]]
     prefixed = list(translator.stream(LINES, prefix=iter(["gip", "", "", ""]), lookahead=2))
     assert prefixed[0].text.startswith("gip")
@@ -269,7 +269,7 @@ def test_a_stream_refuses_what_translate_refuses(translator: Translator) -> None
             list(translator.stream(LINES, prefix=prefixes, lookahead=100 if count < 4 else 2))
 
 
-@pytest.mark.parametrize("options", [{}, {"n_best": 3}, {"greedy": True}, {"sample": True, "seed": 3}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n_best": 3}, {"greedy": True}, {"temperature": 1.0, "seed": 3}], ids=str)
 @pytest.mark.parametrize("symbols", [{"begin": 2, "end": 2}, {"begin": 1, "end": 2}], ids=str)
 def test_translations_are_not_empty_where_one_symbol_begins_and_ends(
     translator: Translator, options: dict[str, Any], symbols: dict[str, int]

@@ -44,8 +44,7 @@ GROUPS = {
     },
     "Measure and compare": {
         "evaluate": "Translate or parse a test set and measure the result.",
-        "measure": "Score any output against references; compare outputs.",
-        "compare": "Compare two systems' outputs by length, word frequency, n-grams and sentences.",
+        "measure": "Score any output against references; compare outputs, and show where they differ.",
         "report": "Write a page about models: trainings, scores, lengths, sentences, attention, settings.",
         "draw": "Draw the attention of every layer and head, or a parse tree.",
     },

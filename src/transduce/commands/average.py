@@ -10,23 +10,20 @@ from transduce.commands.console import say
 
 def average(
     run: Annotated[Path, typer.Argument(help="The run whose checkpoints are averaged.")],
-    more_steps: Annotated[
-        list[int], typer.Argument(metavar="[STEP]...", help="Steps after the first of --checkpoints.")
+    steps: Annotated[
+        list[int], typer.Argument(metavar="[STEP]...", help="Average the checkpoints of these steps.")
     ] = [],  # noqa: B006
     *,
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
     last: Annotated[int | None, typer.Option(min=1, help="Average this many of the last checkpoints.")] = None,
-    checkpoints: Annotated[
-        list[int], typer.Option(metavar="STEP", help="Average the checkpoints of these steps.")
-    ] = [],  # noqa: B006
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
     from transduce.recipe.corpora_of_run import test_sets_of
     from transduce.run.publishing import average
 
-    if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
-        raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
-    weights = average(run, out, last, [*checkpoints, *more_steps])
+    if (last is None) == (not steps):
+        raise ValueError("name the checkpoints to average: either --last N, or their steps after RUN")
+    weights = average(run, out, last, steps)
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     if tests := test_sets_of(out):
         say(f"measure it with `transduce evaluate {out} --test {next(reversed(tests))}`")

@@ -21,8 +21,8 @@ def calibrate(
     test: Annotated[
         str, typer.Option(help="A test set of the recipe; not one on which the model is measured afterwards.")
     ] = "validation",
-    draw: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw confidence against chrF too: .html, .png or .svg.")
+    out: Annotated[
+        Path | None, typer.Option(help="A picture of confidence against chrF: a name that ends in .html, .png or .svg.")
     ] = None,
     overwrite: OverwriteOption = False,
 ) -> None:
@@ -35,9 +35,9 @@ def calibrate(
     from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability
     from transduce.translation.translator import Translator
 
-    if draw is not None:
-        pages.picture_format(draw)
-    check_writable(draw, overwrite=overwrite, option="--draw")
+    if out is not None:
+        pages.picture_format(out)
+    check_writable(out, overwrite=overwrite)
     config = Model.read_config(run)
     lock_output(run / CONFIDENCE, "the calibration")
     if config.linearisation is not None:
@@ -52,9 +52,9 @@ def calibrate(
     calibration = Calibration.fit(text.source, best, text.target, names=names, reliability=reliability)
     calibration.write(run)
     say(f"{run / CONFIDENCE} is fitted to {calibration.sentences:,} sentences")
-    if draw is not None:
-        pages.draw_calibration(reliability.before, reliability.after, draw)
-        say(f"{draw} shows confidence and chrF")
+    if out is not None:
+        pages.draw_calibration(reliability.before, reliability.after, out)
+        say(f"{out} shows confidence and chrF")
     print(f"calibration error  before {reliability.before.error:.3f}  after {reliability.after.error:.3f}")
 
 

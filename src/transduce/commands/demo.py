@@ -23,7 +23,7 @@ RUNS = {Task.TRANSLATING: Path("runs/demo"), Task.PARSING: Path("runs/demo-parsi
 
 
 def demo(
-    task: Annotated[Task, typer.Option(help="Translate English into German, or parse English.")] = Task.TRANSLATING,
+    task: Annotated[Task, typer.Argument(help="Translate English into German, or parse English.")] = Task.TRANSLATING,
     minutes: Annotated[
         float | None, typer.Option(min=0.1, help="How long to train; 5 if not given, 3 for parsing.")
     ] = None,

@@ -15,10 +15,10 @@ def import_(
     *,
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
     source_language: Annotated[
-        str | None, typer.Option(help="Code of the source language, where the folder does not state it.")
+        str | None, typer.Option("--from", help="Code of the source language, where the folder does not state it.")
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option(help="Code of the target language, where the folder does not state it.")
+        str | None, typer.Option("--to", help="Code of the target language, where the folder does not state it.")
     ] = None,
 ) -> None:
     """Makes a model directory of a model of another program; nothing of the folder is run."""
@@ -26,6 +26,6 @@ def import_(
 
     config = import_model(model, out, source_language, target_language)
     if config.source_language is None or config.target_language is None:
-        say("its languages are not known: `--source-language` and `--target-language` state them")
+        say("its languages are not known: `--from` and `--to` state them")
     print(f"{out}: {config.model.d_model} features wide, {config.vocabulary.target:,} target subwords")
     say(f"no licence was checked; {out / 'README.md'} states the files that it was read from")

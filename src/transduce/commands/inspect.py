@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_inspection import CorpusInspection
     from transduce.corpus.corpus_kinds import CorpusSpec
 
-SHOWN_CHARACTERS = 160
+EXAMPLES, SHOWN_CHARACTERS = 3, 160  # pairs shown for each fault, and the most characters of a text
 NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
 
 
@@ -23,7 +23,6 @@ def inspect(
         list[Path], typer.Argument(metavar="RECIPE | SOURCE TARGET | FILE.tsv | FILE.tmx", help="What to inspect.")
     ],
     html: Annotated[Path | None, typer.Option(help="Also draw a page that needs no network.")] = None,
-    examples: Annotated[int, typer.Option(min=0, max=1000, help="Pairs that are shown for each fault.")] = 3,
     from_language: Annotated[
         str | None, typer.Option("--from", help="Language of the sources, such as en; the most frequent if not given.")
     ] = None,
@@ -42,7 +41,7 @@ def inspect(
     results = []
     for corpus, codes in corpora:
         languages = PairLanguages(identify, codes) if identify else None
-        results.append(inspect_corpus(corpus, list(Check), languages, read_held_out(sets), examples))
+        results.append(inspect_corpus(corpus, list(Check), languages, read_held_out(sets), EXAMPLES))
     notes = [] if identify else [NO_LANGUAGES]
     if html is not None:
         from transduce.pages import render_inspection_page

@@ -1,12 +1,15 @@
 """`transduce measure`: scores any output against references, and compares two or more outputs."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.bracket_table import bracket_table, format_brackets
-from transduce.commands.options import JsonOption, refuse_options
+from transduce.commands.options import JsonOption, OverwriteOption, refuse_options
+from transduce.commands.output_file import check_writable
 from transduce.commands.paired_texts import read_paired_texts
+from transduce.commands.system_differences import show_differences
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -27,7 +30,8 @@ def measure(
         typer.Option(metavar="FILE", help="References; again for another reference of each line. Not for comet-qe."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The text that was translated, for comet and comet-qe.")
+        str | None,
+        typer.Option(metavar="FILE", help="The text that was translated, for comet, comet-qe and --differences."),
     ] = None,
     model: Annotated[
         str | None,
@@ -36,12 +40,12 @@ def measure(
         ),
     ] = None,
     metric: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="One or several of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper,comet,comet-qe; "
-            "or brackets."
+            "or brackets; bleu if not given."
         ),
-    ] = "bleu",
+    ] = None,
     language: Annotated[
         str | None,
         typer.Option(
@@ -59,10 +63,41 @@ def measure(
         int | None,
         typer.Option(help="Resamples for confidence intervals (none) and the paired test (1000); of brackets 1000."),
     ] = None,
+    differences: Annotated[
+        bool,
+        typer.Option(
+            "--differences", help="Show by length, word frequency, n-gram and sentence where two outputs differ."
+        ),
+    ] = False,
+    train: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Of --differences: the text whose words are counted; else the reference."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write --differences as a page too.")] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Scores outputs; compares two or more with the first, the baseline, by a paired bootstrap test."""
-    paths, references, metrics = outputs or ["-"], reference or [], [name.strip() for name in metric.split(",")]
+    paths, references = outputs or ["-"], reference or []
+    if differences or html is not None:
+        unused = {"--metric": metric, "--tokenize": tokenize, "--model": model, "--parameters": parameters}
+        refuse_options(unused, "is not for --differences, which shows bleu and chrf")
+        if len(paths) != 2 or len(references) != 1:
+            raise ValueError("--differences shows where two outputs differ: name two OUTPUTs and one --reference FILE")
+        check_writable(html, overwrite=overwrite, option="--html")
+        show_differences(
+            (paths[0], paths[1]),
+            references[0],
+            source,
+            train,
+            language=language,
+            bootstrap=RESAMPLES if bootstrap is None else bootstrap,
+            html=html,
+            as_json=as_json,
+        )
+        return
+    refuse_options({"--train": train}, "is for --differences")
+    metrics = [name.strip() for name in (metric or "bleu").split(",")]
     if not references and metrics != ["comet-qe"]:
         raise ValueError("there is no reference to measure against: give --reference FILE")
     if "brackets" in metrics:

@@ -119,13 +119,14 @@ class SearchChoice:
 
 @dataclass(frozen=True)
 class SamplingChoice:
-    """Translations that are drawn from the model's distribution, instead of the most probable ones."""
+    """Translations that are drawn from the model's distribution: with any of the first three, instead of a search."""
 
-    sample: Annotated[bool, typer.Option("--sample", help="Draw tokens from the model's distribution.")] = False
-    temperature: Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")] = None
+    temperature: Annotated[
+        float | None, typer.Option(help="Draw tokens from the model's distribution: 1 as it is, lower is sharper.")
+    ] = None
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")] = None
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draws, 1 if not given.")] = None
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
@@ -190,20 +191,22 @@ def search_method_of_options(
     no_repeat_ngram: int | None = None,
 ) -> "SearchMethod":
     """Returns the search of the options; its errors name the options of the command line."""
-    from transduce.translation.search_method import search_method
+    from transduce.translation.search_method import SAMPLING_OPTIONS, search_method
 
     draws = {} if sampling is None else asdict(sampling)
-    sample = bool(draws.get("sample"))
-    if search.greedy or sample:
-        beams = {"--beam": search.beam, "--length-penalty": search.length_penalty}
+    beams = {"--beam": search.beam, "--length-penalty": search.length_penalty}
+    flags = {f"--{name.replace('_', '-')}": draws.get(name) for name in SAMPLING_OPTIONS}
+    drawing = next((flag for flag, value in flags.items() if value is not None), None)
+    if drawing is None:
+        refuse_options({"--seed": draws.get("seed")}, "is for sampling: add --temperature, --top-k or --top-p")
+    if search.greedy and drawing:
+        raise ValueError(f"{drawing} draws tokens, and --greedy takes the most probable one: choose one")
+    if search.greedy or drawing:
         refuse_options(beams, "is for a beam search")
-    if not sample:
-        flags = {f"--{name.replace('_', '-')}": value for name, value in draws.items() if name != "sample"}
-        refuse_options(flags, "is for --sample")
-    if search.greedy and sample:
-        raise ValueError("--greedy and --sample exclude each other: choose one")
-    if n_best > 1 and (search.greedy or sample):
-        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
+        if n_best > 1:
+            raise ValueError(
+                f"--n-best {n_best}: only a beam has several translations; leave {drawing or '--greedy'} out"
+            )
     beam = search.beam or decoding.beam
     if n_best > beam:
         raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")

@@ -22,7 +22,7 @@ class Experiment(StrEnum):
     ALL = "all"
 
 
-REPEATS = 5
+REPEATS = 5  # measurements of each time in Table 1
 
 
 class Size(StrEnum):
@@ -39,10 +39,9 @@ def paper(
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Trainings a row of Tables 3 and 4 (1).")] = None,
-    minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Limit of each training.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="Limit of each run.")] = None,
     work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
     out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
-    repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each time in Table 1 (5).")] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
@@ -53,14 +52,13 @@ def paper(
     from transduce.run.train import TrainOptions
     from transduce.runtime.device import set_up_device
 
-    _check(experiment, scale, row, seeds, minutes_per_row, repeats)
+    _check(experiment, scale, row, seeds, minutes)
     of_runs = {
         "--scale": scale is not Size.SMALL,
         "--row": row,
         "--seeds": seeds,
-        "--minutes-per-row": minutes_per_row,
+        "--minutes": minutes,
         "--work": work,
-        "--repeats": repeats,
         "--device": device != "auto",
         "--threads": threads,
     }
@@ -73,9 +71,7 @@ def paper(
         set_up_device(device, threads)
         program_version()  # records the commit now: the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
-        options = experiments.ExperimentOptions(
-            scale.value, tuple(row), seeds or 1, minutes_per_row, folder, repeats or REPEATS, training
-        )
+        options = experiments.ExperimentOptions(scale.value, tuple(row), seeds or 1, minutes, folder, REPEATS, training)
     for name in names:
         if run:
             experiments.run_experiment(name, options, out)
@@ -90,7 +86,6 @@ def _check(
     row: list[str],
     seeds: int | None,
     minutes: float | None,
-    repeats: int | None,
 ) -> None:
     """Raises ValueError for an option that the experiment does not use."""
     if row and experiment is Experiment.ALL:
@@ -101,7 +96,5 @@ def _check(
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; use --scale paper")
     if scale is not Size.SMALL and experiment is Experiment.TABLE1:
         raise ValueError(f"--scale {scale.value}: Table 1 has sizes of its own; leave it out")
-    if repeats is not None and experiment not in (Experiment.TABLE1, Experiment.ALL):
-        raise ValueError(f"--repeats {repeats}: only Table 1 repeats its times; leave it out")
     if minutes is not None and experiment is Experiment.TABLE1:
-        raise ValueError(f"--minutes-per-row {minutes:g}: Table 1 trains nothing; leave it out")
+        raise ValueError(f"--minutes {minutes:g}: Table 1 trains nothing; leave it out")

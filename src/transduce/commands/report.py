@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 def report(
     run: Annotated[list[Path], typer.Argument(help="Model directories; the others are compared with the first.")],
-    out: Annotated[Path, typer.Option(help="The page to write; it needs no network.")],
-    markdown: Annotated[Path | None, typer.Option(help="Also write tables in Markdown, for a model card.")] = None,
+    out: Annotated[
+        list[Path],
+        typer.Option(help="A page without requests; if the name ends in .md, tables for a model card; repeatable."),
+    ],
     test: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A test set of the first recipe, or `validation`; may be repeated."),
@@ -31,13 +33,12 @@ def report(
     from transduce.pages.run_measurement import measure_runs
     from transduce.runtime.device import set_up_device
 
-    check_writable(out, overwrite=overwrite)
-    check_writable(markdown, overwrite=overwrite, option="--markdown")
+    for path in out:
+        check_writable(path, overwrite=overwrite)
     measured = measure_runs(run, _test_sets(run[0], test), str(set_up_device(device, threads)), bootstrap)
-    write_output(report_page(measured), out)
-    if markdown is not None:
-        write_output(report_text(measured), markdown)
-    say(str(out))
+    for path in out:
+        write_output(report_text(measured) if path.suffix == ".md" else report_page(measured), path)
+        say(str(path))
 
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":

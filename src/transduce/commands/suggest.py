@@ -24,25 +24,19 @@ def suggest(
     out: Annotated[
         Path | None, typer.Option(help="The file of the suggested recipe; standard output if not given.")
     ] = None,
-    probe_minutes: Annotated[
-        float | None, typer.Option(min=0.01, help="Minutes of each short training; a 15th of --minutes if not given.")
-    ] = None,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Tries several recipes for some minutes each, and writes the best with what its training is expected to take."""
+    """Tries several recipes for a 15th of the minutes each, and writes the best with what its run will take."""
     from transduce.recipe.recipe import read_values
     from transduce.suggestion.recipe_choice import suggest_recipe
 
-    for option, value in {"--minutes": minutes, "--probe-minutes": probe_minutes}.items():
-        if value is not None and not value <= MAX_MINUTES:
-            raise ValueError(f"{option} {value:g}: name minutes of at most {MAX_MINUTES:,}, a year")
+    if not minutes <= MAX_MINUTES:
+        raise ValueError(f"--minutes {minutes:g}: name minutes of at most {MAX_MINUTES:,}, a year")
     check_writable(out, overwrite=overwrite)
     recipe_values = read_values(recipe)
-    suggestion = suggest_recipe(
-        recipe_values, minutes, place=str(recipe), probe_minutes=probe_minutes, device=device, threads=threads
-    )
+    suggestion = suggest_recipe(recipe_values, minutes, place=str(recipe), device=device, threads=threads)
     with open_output(out) as write:
         write(_text(suggestion, recipe_values, minutes))
 

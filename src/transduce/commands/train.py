@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from transduce.recipe.recipe import Recipe
     from transduce.run.dry_run import DryRun
     from transduce.run.trainer import TrainResult
+
+
+class TrackerName(StrEnum):
+    """Where metrics are sent, beside the run directory; the variables are those that the services read themselves."""
+
+    CSV = "csv"
+    WANDB = "wandb"  # the project of WANDB_PROJECT, or `transduce`
+    MLFLOW = "mlflow"  # the experiment of MLFLOW_EXPERIMENT_NAME, or `transduce`
 
 
 def train(
@@ -36,13 +45,10 @@ def train(
             "--accept-changes", help="Go on with another training.clip, .precision, .schedule or .micro_batches."
         ),
     ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write the metrics to OUT/training/metrics.csv.")] = False,
-    wandb: Annotated[
-        str | None, typer.Option(metavar="PROJECT", help="Also send the metrics to this project of Weights & Biases.")
-    ] = None,
-    mlflow: Annotated[
-        str | None, typer.Option(metavar="EXPERIMENT", help="Also send the metrics to this experiment of MLflow.")
-    ] = None,
+    track: Annotated[
+        list[TrackerName],
+        typer.Option(help="Also write the metrics to OUT/training/metrics.csv, or send them to a service; repeatable."),
+    ] = [],  # noqa: B006
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Measure some steps, print what the training would take, and keep nothing."),
@@ -70,7 +76,11 @@ def train(
         )
         print_store(loaded, out, threads)
         return
-    trackers = TrackerChoice(csv, wandb, mlflow)
+    trackers = TrackerChoice(
+        csv=TrackerName.CSV in track,
+        wandb=os.environ.get("WANDB_PROJECT", "transduce") if TrackerName.WANDB in track else None,
+        mlflow=os.environ.get("MLFLOW_EXPERIMENT_NAME", "transduce") if TrackerName.MLFLOW in track else None,
+    )
     options = TrainOptions(
         device, threads, restart, start_from, grow_vocabulary, report, trackers, accept_changes=accept_changes
     )

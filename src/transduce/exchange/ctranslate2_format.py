@@ -296,7 +296,9 @@ class CTranslate2Engine:
 def check_method(method: SearchMethod) -> None:
     """Raises ValueError for a search that CTranslate2 does not have."""
     if method.sampling is not None:
-        raise ValueError("--engine ctranslate2 does not sample by our seeds: leave out --sample, or --engine")
+        raise ValueError(
+            "--engine ctranslate2 does not sample by our seeds: leave out --temperature and the like, or --engine"
+        )
     if method.decoding.margin is not None:
         raise ValueError(
             "--engine ctranslate2 has no threshold pruning: leave out --engine, or switch it off with "

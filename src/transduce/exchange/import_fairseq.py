@@ -142,7 +142,7 @@ def _languages(
         option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
     )
     dictionaries = sorted(path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt"))
-    for language, option in ((source, "--source-language"), (target, "--target-language")):
+    for language, option in ((source, "--from"), (target, "--to")):
         if language not in dictionaries:
             raise ValueError(
                 f"{directory} has dictionaries for {', '.join(dictionaries)}, and the language is {language!r}: "

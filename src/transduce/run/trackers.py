@@ -40,7 +40,7 @@ class TrackerChoice(NamedTuple):
         """Raises ValueError where the library of a tracker is not installed."""
         for name, wanted in (("wandb", self.wandb), ("mlflow", self.mlflow)):
             if wanted is not None and importlib.util.find_spec(name) is None:
-                raise ValueError(f"--{name} {wanted}: its library is missing; pip install 'transduce[{name}]'")
+                raise ValueError(f"--track {name}: its library is missing; pip install 'transduce[{name}]'")
 
 
 NO_TRACKERS = TrackerChoice()

@@ -163,7 +163,7 @@ def _probe_all(
         if min(probes, key=lambda probed: probed.loss) is probes[-1]:
             best, best_probe = probes[-1], probe
     if best.steps < FEW_STEPS:
-        _log.warning(f"warning: {best.steps} steps tell candidates hardly apart: --probe-minutes gives them more time")
+        _log.warning(f"warning: {best.steps} steps hardly tell candidates apart: more --minutes give them more time")
     return probes, best, best_probe
 
 

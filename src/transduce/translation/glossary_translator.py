@@ -71,7 +71,7 @@ class GlossaryTranslator:
     def check_method(self, method: SearchMethod) -> None:
         """Raises ValueError for sampling and for several translations of a line."""
         if method.sampling is not None or method.n_best > 1:
-            raise ValueError("a glossary gives one translation of a line: leave --sample and --n-best out")
+            raise ValueError("a glossary gives one translation of a line: leave sampling and --n-best out")
 
     def translate_lines(
         self,

@@ -37,7 +37,7 @@ class SearchOptions(TypedDict, total=False):
 
     The names are those of `transduce translate`. Every search has `no_repeat_ngram`, whose default is the model's.
     Beam search has `beam`, `length_penalty` and `margin`, whose defaults are the model's too.
-    Sampling has `temperature`, `top_k`, `top_p` and `seed`.
+    Any of `temperature`, `top_k` and `top_p` draws tokens from the model's distribution, which `seed` repeats.
     """
 
     beam: int | None
@@ -45,7 +45,6 @@ class SearchOptions(TypedDict, total=False):
     margin: float | None  # inf switches pruning off
     no_repeat_ngram: int | None  # tokens of the n-grams that may not stand twice; 0 switches the ban off
     greedy: bool
-    sample: bool
     temperature: float | None
     top_k: int | None
     top_p: float | None
@@ -63,15 +62,15 @@ def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[S
     """
     _check_names(options)
     changes = {name: value for name, value in options.items() if value is not None}
-    greedy, sample = bool(changes.get("greedy")), bool(changes.get("sample"))
+    drawn = {name: changes[name] for name in SAMPLING_OPTIONS if name in changes}
+    greedy, sample = bool(changes.get("greedy")), bool(drawn)
+    chosen = next(iter(drawn), "greedy")
     if greedy and sample:
-        raise ValueError("`greedy` and `sample` exclude each other: choose one")
-    for is_usable, names, search in (
-        (not greedy and not sample, BEAM_OPTIONS, "a beam search: leave out `greedy` and `sample`"),
-        (sample, (*SAMPLING_OPTIONS, "seed"), "sampling: add `sample=True`"),
-    ):
-        if unused := [name for name in names if name in changes and not is_usable]:
-            raise ValueError(f"`{unused[0]}` is an option of {search}, or leave out `{unused[0]}`")
+        raise ValueError(f"`greedy` and `{chosen}` exclude each other: `{chosen}` draws tokens; leave one out")
+    if unused := [name for name in BEAM_OPTIONS if name in changes and (greedy or sample)]:
+        raise ValueError(f"`{unused[0]}` is an option of a beam search: leave it out, or `{chosen}`")
+    if "seed" in changes and not sample:
+        raise ValueError("`seed` is an option of sampling: add `temperature`, `top_k` or `top_p`, or leave it out")
     decoding_changes = {name: changes[name] for name in BEAM_OPTIONS if name in changes}
     if decoding_changes.get("margin") == math.inf:
         decoding_changes["margin"] = None
@@ -79,7 +78,6 @@ def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[S
         decoding_changes["no_repeat_ngram"] = changes["no_repeat_ngram"] or None
     decoding = validated(Decoding, merged(model_decoding.as_dictionary(), decoding_changes), place="options")
     _check_n_best(n_best, 1 if greedy or sample else decoding.beam, greedy or sample)
-    drawn = {name: changes[name] for name in SAMPLING_OPTIONS if name in changes}
     sampling = validated(Sampling, drawn, place="options") if sample else None
     return SearchMethod(decoding, n_best, greedy, sampling, _checked_seed(changes.get("seed", 1)))
 

@@ -1,62 +1,51 @@
-"""`transduce compare`: shows where two systems' outputs of one test set differ."""
+"""Where two systems' outputs of one test set differ, as `transduce measure --differences` prints it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from transduce.commands.options import JsonOption, OverwriteOption
-from transduce.commands.output_file import check_writable
 from transduce.commands.paired_texts import check_paired
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
+TOP = 10  # most n-grams and sentences of each direction
 Texts = Sequence[tuple[str, str]]  # of one sentence: what a text is, and the text
 
 
-def compare(
-    system_a: Annotated[str, typer.Argument(metavar="SYSTEM_A", help="Output of the baseline; - is standard input.")],
-    system_b: Annotated[str, typer.Argument(metavar="SYSTEM_B", help="Output of the other system.")],
+def show_differences(
+    system_paths: tuple[str, str],
+    reference_path: str,
+    source_path: str | None,
+    train_path: str | None,
     *,
-    reference: Annotated[str, typer.Option(metavar="FILE", help="The reference of each line.")],
-    source: Annotated[str | None, typer.Option(metavar="FILE", help="The source, shown beside sentences.")] = None,
-    train: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Training text in which words are counted; else the reference.")
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language of the outputs, such as de; zh, ja and ko have tokenisers.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Most n-grams and sentences of each direction.")] = 10,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples of the paired test.")] = 1000,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page too.")] = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    language: str | None,
+    bootstrap: int,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
-    """Compares two systems: scores with a paired test, by length, by word frequency, n-grams and sentences."""
+    """Prints where two systems differ: scores with a paired test, by length, by word frequency, n-grams, sentences."""
     from transduce.measure.system_comparison import compare_systems
     from transduce.text.lines import read_texts
 
-    check_writable(html, overwrite=overwrite, option="--html")
-    paths = [path for path in (system_a, system_b, reference, source, train) if path is not None]
+    paired = [path for path in (reference_path, *system_paths, source_path) if path is not None]
+    paths = paired if train_path is None else [*paired, train_path]
     texts = dict(zip(paths, read_texts(*paths), strict=True))
-    systems, expected = (texts[system_a], texts[system_b]), texts[reference]
-    sources = None if source is None else texts[source]
-    paired = [path for path in (reference, system_a, system_b, source) if path is not None]
     check_paired(paired, [texts[path] for path in paired])
-    words = None if train is None else texts[train]
-    comparison = compare_systems(systems, expected, train=words, language=language, bootstrap=bootstrap, top=top)
-    names, sentences = (system_a, system_b), _sentence_texts(systems, expected, sources)
+    systems, expected = (texts[system_paths[0]], texts[system_paths[1]]), texts[reference_path]
+    sources = None if source_path is None else texts[source_path]
+    words = None if train_path is None else texts[train_path]
+    comparison = compare_systems(systems, expected, train=words, language=language, bootstrap=bootstrap, top=TOP)
+    sentences = _sentence_texts(systems, expected, sources)
     if html is not None:
         from transduce.pages import draw_comparison
 
-        draw_comparison(comparison, names, sentences, html)
+        draw_comparison(comparison, system_paths, sentences, html)
     if as_json:
-        print(json_text(_as_object(comparison, names, sentences), indent=2))
+        print(json_text(_as_object(comparison, system_paths, sentences), indent=2))
     else:
-        print(_comparison_text(comparison, names, sentences))
+        print(_comparison_text(comparison, system_paths, sentences))
 
 
 def _sentence_texts(
