@@ -169,6 +169,9 @@ def record_translations(models: Path, out: Path) -> None:
     """Records what each model writes: by compiled search, in int8, and by torch alone."""
     compiled: dict[Path, list[object]] = {}
     plain: dict[Path, list[object]] = {}
+    sampling: list[object] = ["--temperature", 1]
+    if "--sample " in transduce("translate", "--help").stdout:  # until 2026-11-28
+        sampling.append("--sample")
     for model in MODELS:
         if not (models / model).is_dir():
             continue
@@ -184,7 +187,7 @@ def record_translations(models: Path, out: Path) -> None:
             compiled[out / f"{model} compiled, {way}.txt"] = [*shared, *options]
             compiled[out / f"{model} int8, {way}.txt"] = [*shared, *options, "--precision", "int8"]
             plain[out / f"{model} torch, {way}.txt"] = [*shared, *options]
-        compiled[out / f"{model} sampled.txt"] = [*shared, "--sample", "--seed", 3, "--scores"]
+        compiled[out / f"{model} sampled.txt"] = [*shared, *sampling, "--seed", 3, "--scores"]
         compiled[out / f"{model}.json"] = [*shared, "--json"]
         if model != "rnnsearch":
             compiled[out / f"{model} alignments.txt"] = [*shared, "--alignments"]

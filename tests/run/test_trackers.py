@@ -266,9 +266,8 @@ def test_a_missing_library_is_named_before_the_training(
     choice: dict[str, str], extra: str, micro: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        ValueError, match=rf"--track {extra}: its library is missing; pip install 'transduce\[{extra}\]'"
-    ):
+    message = rf"--track {extra}: its library is missing; pip install 'transduce\[{extra}\]'"
+    with pytest.raises(ValueError, match=message):
         TrackerChoice(**choice).check()
     code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--track", extra)
     assert (code, "pip install" in error) == (2, True)
