@@ -66,14 +66,17 @@ class Decoded(NamedTuple):
 
 
 class TranslationModel(nn.Module, ABC):
-    """Interface of a model; with `start` and `step` it is a stepper of a search."""
+    """Interface of a model; with `start` and `step` it is a stepper of a search.
+
+    A model defines `start` and `decode`; or `start`, and instead of `decode` a `forward` that reads all tokens of a
+    sentence at once and a `step` that reads the new ones.
+    """
 
     spec: Any
     vocabulary: Vocabulary
     readout: Readout
     max_positions: int | None = None  # most tokens of a sentence; None: unlimited
 
-    @abstractmethod
     def forward(
         self,
         source: Int[Tensor, "batch source"],
@@ -81,6 +84,8 @@ class TranslationModel(nn.Module, ABC):
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
         """Returns the decoder's states after each token of `target_in`, the input of `readout`."""
+        states, _ = self.decode(target_in, self.start(source, visible, target_in.shape[1]))
+        return Decoded(states)
 
     @property
     def is_compilable(self) -> bool:
@@ -99,9 +104,14 @@ class TranslationModel(nn.Module, ABC):
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
         """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
 
-    @abstractmethod
+    def decode(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new d_model"], Any]:
+        """Returns the decoder's states after each of `tokens`, and the state with `tokens` appended."""
+        raise NotImplementedError
+
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        states, state = self.decode(tokens, state)
+        return self.readout(states), state
 
 
 def build_without_weights(spec: BaseModelSpec, vocabulary: Vocabulary) -> TranslationModel:
