@@ -65,6 +65,23 @@ it from the code.
 `transduce train recipe.yaml --out runs/mine` trains it and writes the recipe with all defaults to
 `runs/mine/recipe.yaml`. More examples: [recipes/](../recipes).
 
+## The ten keys that matter
+
+Leave the others at their defaults until you have a reason. `transduce suggest` chooses the starred ones for your text and time.
+
+| key | set it to |
+|---|---|
+| `data.train`, `data.validation`, `data.test` | your files |
+| `data.source_language`, `data.target_language` | the codes of their languages, such as `en` |
+| `model.preset` * | `tiny` for up to 50,000 pairs, `small` for up to a million, `base` for more |
+| `model.dropout` | 0.3 for tens of thousands of pairs, 0.1 for millions |
+| `subwords.size` * | 4,000 for 20,000 pairs, 32,000 for millions |
+| `training.minutes` | how long the run may take |
+| `training.patience` | how many validations without a better score end the run earlier |
+| `training.batch_tokens` * | 2,048 for small corpora, 25,000 for large ones on GPUs |
+| `training.schedule.peak` | the highest learning rate |
+| `decoding.beam` | 4; 1 is faster |
+
 ## Rules
 
 - Paths are relative to the recipe's folder; paths in `--set` are relative to the current folder.
