@@ -14,7 +14,6 @@ from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure.scores import Comparison, Score
-    from transduce.parsing.bracket_scores import BracketComparison
 
 RESAMPLES = 1000  # of a comparison, and of brackets
 
@@ -243,22 +242,13 @@ def _measure_brackets(
         return
     comparison = compare_brackets(outputs, gold.sentences, chosen, resamples)
     if as_json:
-        print(json_text({"brackets": _compared_brackets(comparison, paths)}, indent=2))
-    else:
-        _print_compared_brackets(comparison, paths)
-
-
-def _compared_brackets(comparison: "BracketComparison", paths: list[str]) -> dict[str, object]:
-    """Returns the baseline's score with its file as `output`; `compared` lists the other outputs, `delta` and `p`."""
-    others = [
-        {"output": path, **score.as_object(), "delta": delta, "p": p}
-        for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True)
-    ]
-    return {"output": paths[0], **comparison.baseline.as_object(), "compared": others}
-
-
-def _print_compared_brackets(comparison: "BracketComparison", paths: list[str]) -> None:
-    """Prints the signature, and for each output F1, recall, precision and the difference from the first."""
+        others = [
+            {"output": path, **score.as_object(), "delta": delta, "p": p}
+            for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True)
+        ]
+        compared = {"output": paths[0], **comparison.baseline.as_object(), "compared": others}
+        print(json_text({"brackets": compared}, indent=2))
+        return
     width = max(map(len, paths))
     differences = ["baseline", *(f"{delta:+.2f}, p = {p:.4f}" for _, delta, p in comparison.differences)]
     scores = [comparison.baseline, *(score for score, _, _ in comparison.differences)]

@@ -1,6 +1,7 @@
 """`transduce parse`: parses sentences into trees."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,42 +40,24 @@ def parse(
     split_words = str.split if tokenised else split_treebank_words()
     parser = Parser.load(*runs, device=machine.set_up(), precision=machine.precision_name, tag=tag)
 
-    def parse_lines(lines: list[str], lines_before: int) -> list[str]:
-        parses = parser.parse(list(map(split_words, lines)), method, lines_before=lines_before)
-        format_line = _as_json if as_json else _as_table if scores or n_best > 1 else _as_tree
-        return [line for number, best in enumerate(parses, lines_before + 1) for line in format_line(number, best)]
+    def format_line(line_number: int, best: "Sequence[Parse]") -> list[str]:
+        if as_json:
+            trees = [
+                {"tree": str(tree), "log_probability": tree.log_probability, "score": tree.score, "fault": tree.fault}
+                for tree in best
+            ]
+            return [json_text({"line": line_number, "trees": trees}, ensure_ascii=False)]
+        if scores or n_best > 1:
+            rows = [f"{line_number}\t{tree}\t{tree.log_probability:.6f}\t{tree.score:.6f}" for tree in best]
+            return rows or [f"{line_number}\t\t0.000000\t0.000000"]  # of an empty sentence
+        return [str(best[0]) if best else ""]
 
     windows, _ = read_windows(text)
-    _parse_windows(parse_lines, windows, output.out)
-
-
-def _parse_windows(
-    parse_lines: Callable[[list[str], int], list[str]], windows: Iterable[list[str]], out: Path | None
-) -> None:
-    """Parses and writes window after window."""
     lines_before = 0
-    with open_output(out) as write, text_progress(windows, out) as progress:
+    with open_output(output.out) as write, text_progress(windows, output.out) as progress:
         for lines in windows:
-            write("".join(f"{line}\n" for line in parse_lines(lines, lines_before)))
+            parses = parser.parse(list(map(split_words, lines)), method, lines_before=lines_before)
+            formatted = starmap(format_line, enumerate(parses, lines_before + 1))
+            write("".join(f"{line}\n" for line in chain.from_iterable(formatted)))
             lines_before += len(lines)
             progress.update(lines_before)
-
-
-def _as_tree(number: int, best: "Sequence[Parse]") -> list[str]:
-    """Returns the line of the best tree, empty for an empty sentence."""
-    return [str(best[0]) if best else ""]
-
-
-def _as_table(number: int, best: "Sequence[Parse]") -> list[str]:
-    """Returns a line of tab-separated values for each tree, or one without a tree for an empty sentence."""
-    rows = [f"{number}\t{parse}\t{parse.log_probability:.6f}\t{parse.score:.6f}" for parse in best]
-    return rows or [f"{number}\t\t0.000000\t0.000000"]
-
-
-def _as_json(number: int, best: "Sequence[Parse]") -> list[str]:
-    """Returns the JSON of a line."""
-    trees = [
-        {"tree": str(parse), "log_probability": parse.log_probability, "score": parse.score, "fault": parse.fault}
-        for parse in best
-    ]
-    return [json_text({"line": number, "trees": trees}, ensure_ascii=False)]

@@ -1,5 +1,6 @@
 """`transduce serve`: translates for clients over HTTP."""
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -83,14 +84,6 @@ def _check_proxies(proxies: Sequence[str]) -> None:
 
 def _check_installed() -> None:
     """Raises ValueError where the libraries of the server are not installed."""
-    try:
-        import fastapi  # noqa: F401
-        import langcodes  # noqa: F401
-        import limits  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import python_multipart  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ValueError(
-            f"{error.name} is not installed, and the server needs it: pip install 'transduce[serve]'"
-        ) from None
+    for library in ("fastapi", "langcodes", "limits", "prometheus_client", "python_multipart", "uvicorn"):
+        if importlib.util.find_spec(library) is None:
+            raise ValueError(f"{library} is not installed, and the server needs it: pip install 'transduce[serve]'")

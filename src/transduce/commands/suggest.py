@@ -46,11 +46,17 @@ def _text(suggestion: "Suggestion", recipe_values: dict[str, Any], minutes: floa
     from ruamel.yaml import YAML
 
     score = suggestion.score
+    width = max(len(probed.candidate.name) for probed in suggestion.probes)
     lines = [
         f"Suggested for {suggestion.pairs:,} pairs and {minutes:g} minutes by probes of "
         f"{suggestion.probe_minutes:.3g} minutes on this machine:",
         "",
-        *(f"  {row}" for row in _rows(suggestion)),
+        f"  {'probe':{width}}  steps  validation loss",
+        *(
+            f"  {probed.candidate.name:{width}}  {probed.steps:5,}  {probed.loss:15.3f}"
+            + ("  chosen" if probed is suggestion.best else "")
+            for probed in suggestion.probes
+        ),
         "",
         f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs; a validation above that of the chosen "
         "probe,",
@@ -68,13 +74,3 @@ def _text(suggestion: "Suggestion", recipe_values: dict[str, Any], minutes: floa
     )
     yaml.dump({"data": recipe_values["data"], **suggestion.values}, stream)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n" + stream.getvalue()
-
-
-def _rows(suggestion: "Suggestion") -> list[str]:
-    """Returns the probes as lines of a table."""
-    width = max(len(probed.candidate.name) for probed in suggestion.probes)
-    rows = [f"{'probe':{width}}  steps  validation loss"]
-    for probed in suggestion.probes:
-        chosen = "  chosen" if probed is suggestion.best else ""
-        rows.append(f"{probed.candidate.name:{width}}  {probed.steps:5,}  {probed.loss:15.3f}{chosen}")
-    return rows

@@ -67,7 +67,8 @@ it from the code.
 
 ## The ten keys that matter
 
-Leave the others at their defaults until you have a reason. `transduce suggest` chooses the starred ones for your text and time.
+Leave the others at their defaults until you have a reason. `transduce suggest` chooses the starred ones for your text
+and time.
 
 | key | set it to |
 |---|---|
