@@ -69,7 +69,8 @@ def add_runtime(text, out):
 
 
 def save_subwords(text, out):
-    from transduce.text.subwords import Bpe, Subwords
+    from transduce.text.subword_training import Bpe
+    from transduce.text.subwords import Subwords
 
     Subwords.learn([text * 3, "some more text"], Bpe(size=270)).save(out)
 
@@ -306,10 +307,12 @@ def test_every_output_option_is_a_door():
     import transduce.commands
 
     folder = Path(transduce.commands.__file__).parent
-    callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")} - {"output"}
+    callers = {path.stem for path in folder.glob("*.py") if "check_writable(" in path.read_text("utf-8")} - {
+        "output_file"
+    }
     assert callers == {door.split()[0] for door in CHECKED_DOORS}
     writers = {path.stem for path in folder.glob("*.py") if "open_output(" in path.read_text("utf-8")}
-    assert writers - {"output"} == {"line_windows", "parse", "score", "split", "suggest"}
+    assert writers - {"output_file"} == {"line_windows", "parse", "score", "split", "suggest"}
 
 
 @pytest.mark.parametrize("verb", ["average", "train --prepare", "train", "export"])
