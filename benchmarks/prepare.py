@@ -94,7 +94,7 @@ def prepare_with_transduce(folder: Path) -> None:
     from transduce.corpus.corpus_kinds import Files
     from transduce.corpus.data_spec import DataSpec
     from transduce.corpus.store.preparation import open_store, prepare
-    from transduce.text.subwords import Bpe
+    from transduce.text.subword_training import Bpe
 
     moments = [time.perf_counter()]
 

@@ -46,7 +46,8 @@ from transduce.embedded import split
 from transduce.inspection.line_checks import Check
 from transduce.model_directory.manifest import MANIFEST
 from transduce.storage.checksums import checksum_of
-from transduce.text.subwords import END, Subwords
+from transduce.text.byte_level import END
+from transduce.text.subwords import Subwords
 
 
 class Corpus(NamedTuple):

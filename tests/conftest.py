@@ -91,7 +91,7 @@ def taken_back():
 def compiled_searches():
     """Compiles the searches before the tests: the first translation on a machine would do it, with a message."""
     if all(find_spec(name) for name in ("torch", "numba")):
-        from transduce.search.ahead_of_time import compile_searches
+        from transduce.search.cpu_stepper import compile_searches
 
         for int8 in (False, True):
             compile_searches(int8=int8)

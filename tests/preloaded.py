@@ -3,7 +3,7 @@
 import gc
 import importlib
 
-from transduce.search.ahead_of_time import compile_searches
+from transduce.search.cpu_stepper import compile_searches
 
 MODULES = [
     "tensorboard.compat.proto.event_pb2",

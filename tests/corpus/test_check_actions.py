@@ -15,7 +15,7 @@ from transduce.embedded import split
 from transduce.inspection.inspector import Inspection
 from transduce.inspection.line_checks import Check
 from transduce.settings import validated
-from transduce.text.subwords import Bpe
+from transduce.text.subword_training import Bpe
 
 SUBWORDS = Bpe(size=400)
 CLEAN = [(pair.source, pair.target) for pair in split("train", seed=5, count=150)]

@@ -19,7 +19,9 @@ from transduce.corpus.planner import Planner, Position
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.corpus.store import store_description
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
-from transduce.text.subwords import END, Bpe, Subwords
+from transduce.text.byte_level import END
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 
 BYTES = st.lists(
     st.sampled_from([*(piece.encode() for piece in PIECES), b"\xff", b"\xed\xa0\x80", b"\xc3"]), max_size=24

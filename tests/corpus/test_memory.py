@@ -16,7 +16,7 @@ from transduce.corpus.corpus_kinds import Tsv
 from transduce.corpus.store import encoding
 from transduce.corpus.store.preparation import prepare
 from transduce.text import subwords
-from transduce.text.subwords import Bpe
+from transduce.text.subword_training import Bpe
 
 subword_sample.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
 train = Tsv(tsv=sys.argv[1])

@@ -14,7 +14,8 @@ from transduce.corpus.readers import read_pairs
 from transduce.corpus.store.preparation import prepare
 from transduce.corpus.store.token_store import CorpusPart
 from transduce.settings import validated
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 
 TMX = """<tmx version="1.4"><header/><body><tu><tuv xml:lang="en"><seg>pig</seg></tuv>
 <tuv xml:lang="de"><seg>schwein</seg></tuv></tu></body></tmx>"""

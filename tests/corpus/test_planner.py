@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import transduce.corpus.planner as planner_module
 from transduce.corpus.planner import PlannedStep, Planner, Position, fit_buckets, shuffled_places
 from transduce.corpus.store.token_store import FILES, CorpusPart, PackedSentences, TokenStore, TokenStoreWriter
-from transduce.text.subwords import BEGIN, END, PAD
+from transduce.text.byte_level import BEGIN, END, PAD
 
 
 def stored(

@@ -19,7 +19,8 @@ from transduce.corpus.store import encoding, store_description
 from transduce.corpus.store.encoding import EncodingState
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare, verify_store
 from transduce.corpus.store.token_store import FILES
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 
 PAIRS = [
     ("A dog runs.", "Ein Hund rennt."),

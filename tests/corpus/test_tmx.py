@@ -18,7 +18,8 @@ from transduce.corpus.store.preparation import prepare
 from transduce.recipe.recipe import load, without_training_paths
 from transduce.settings import validated
 from transduce.text.directions import Direction
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 
 UNITS = """
 <tu tuid="1"><note>of a menu</note>

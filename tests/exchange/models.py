@@ -12,7 +12,8 @@ from transduce.model_directory.config import Config, Weights
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model
 from transduce.settings import merged, validated
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 
 TEXT = ["the cat sat on the mat", "a dog and a bird sing", "Zwei Kinder spielen im Garten", "die Katze schläft"] * 3
 

@@ -19,7 +19,8 @@ from transduce.exchange.browser_format import add_runtime, runtime_folder
 from transduce.exchange.export_model import export
 from transduce.exchange.onnx_format import OnnxEngine
 from transduce.model_directory.model import Model
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 

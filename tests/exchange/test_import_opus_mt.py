@@ -13,7 +13,7 @@ from transformers import MarianMTModel, MarianTokenizer
 from transduce.exchange.export_model import export
 from transduce.exchange.import_model import import_model
 from transduce.exchange.imported_model import ForeignVocabulary
-from transduce.model.positions import Sinusoidal
+from transduce.model.embedding import Sinusoidal
 from transduce.model_directory.manifest import verify
 from transduce.model_directory.model import Model
 from transduce.translation.translator import Translator

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from variants import BEGIN, VARIANTS, annotation_of, batch
 
-from transduce.model.dropout import Dropout
 from transduce.model.local_attention import LocalAttention
 from transduce.model.model_spec import MODELS, CustomModel, ModelSpec
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import TranslationModel, Vocabulary
 from transduce.settings import Spec
 

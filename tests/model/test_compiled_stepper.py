@@ -21,11 +21,11 @@ from transduce.model.compiled.instructions import INSTRUCTIONS, instructions_of 
 from transduce.model.compiled.layers import ROWS_AT_ONCE  # noqa: E402
 from transduce.model.compiled.products import multiply, pack  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa: E402
-from transduce.model.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
-from transduce.model.int8.quantise import LARGEST, largest_weight, quantise  # noqa: E402
+from transduce.model.int8 import LARGEST, largest_weight, quantise  # noqa: E402
 from transduce.model.transformer import TransformerModel  # noqa: E402
 from transduce.model.translation_model import Vocabulary  # noqa: E402
 from transduce.runtime.device import has_numba  # noqa: E402
+from transduce.search.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
 HAS_VNNI = INSTRUCTIONS.multiply_add_bytes is not None
@@ -237,16 +237,16 @@ def test_more_rows_than_are_computed_at_once() -> None:
 
 @pytest.mark.parametrize("int8", PRECISIONS)
 def test_without_numba_torch_searches_and_the_model_does_not_change(
-    int8: bool, monkeypatch: pytest.MonkeyPatch
+    int8: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)  # `import numba` fails
-    monkeypatch.setattr("transduce.model.cpu_stepper.has_numba", has_numba.__wrapped__)  # which is not cached
-    model, messages = float32_model("text"), []
-    stepper = cpu_stepper(model, int8=int8, report=messages.append)
+    monkeypatch.setattr("transduce.search.cpu_stepper.has_numba", has_numba.__wrapped__)  # which is not cached
+    model = float32_model("text")
+    stepper = cpu_stepper(model, int8=int8)
     assert isinstance(stepper, TransformerModel)
     assert (stepper is model) != int8
-    assert len(messages) == int8
-    assert not int8 or "install transduce[int8]" in messages[0]
+    assert len(caplog.messages) == int8
+    assert not int8 or "install transduce[int8]" in caplog.messages[0]
 
 
 @pytest.mark.parametrize("int8", PRECISIONS)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from transduce.model.dropout import Dropout
+from transduce.model.residual import Dropout
 
 
 def dropped(probability: float, *shape: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.model.experts import MIN_DEVIATION, Experts, _load
-from transduce.model.feed_forward import FeedForward
+from transduce.model.feed_forward import MIN_DEVIATION, Experts, FeedForward, _load
 
 NUMBER, CHOSEN, D_MODEL, ROWS = 5, 2, 6, 8
 

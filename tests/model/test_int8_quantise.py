@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from variants import VARIANTS
 
-from transduce.model.int8.quantise import Int8Linear, Int8Readout, largest_weight, quantise
+from transduce.model.int8 import Int8Linear, Int8Readout, largest_weight, quantise
 from transduce.model.translation_model import Vocabulary
 
 SIZES = [(1, 16, 8), (7, 24, 40), (33, 512, 100)]
@@ -50,7 +50,7 @@ def test_sums_are_exact_without_vnni() -> None:
     """Without VNNI two products are added in 16 bits, too few for 8-bit weights."""
     code = """
 import torch
-from transduce.model.int8.quantise import Int8Linear, largest_weight
+from transduce.model.int8 import Int8Linear, largest_weight
 output = Int8Linear(torch.ones(100, 512), None)(torch.ones(7, 512))
 print(largest_weight(), bool(((output - 512).abs() < 1).all()))
 """

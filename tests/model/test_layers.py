@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from variants import batch
 
 from transduce.model.attention import Attention, MultiHeadAttention
-from transduce.model.dropout import Dropout
 from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.residual import Dropout
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model.translation_model import Vocabulary
 

@@ -10,8 +10,7 @@ from torch import nn
 
 from transduce.model.attention import Attention
 from transduce.model.attention_scores import Dot
-from transduce.model.experts import Experts
-from transduce.model.feed_forward import FeedForward
+from transduce.model.feed_forward import Experts, FeedForward
 from transduce.model.local_attention import LocalAttention
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary

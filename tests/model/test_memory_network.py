@@ -7,8 +7,8 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
+from transduce.model.embedding import sinusoids
 from transduce.model.model_spec import ModelSpec
-from transduce.model.positions import sinusoids
 from transduce.model.translation_model import Vocabulary
 
 SOURCE = torch.tensor([[5, 9, 3, 7, 4], [8, 3, 0, 0, 0]])

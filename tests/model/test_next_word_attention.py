@@ -2,7 +2,7 @@
 
 import torch
 
-from transduce.model.int8.quantise import quantise
+from transduce.model.int8 import quantise
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Vocabulary
 from transduce.settings import validated

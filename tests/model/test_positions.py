@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from transduce.model.positions import Learned, Sinusoidal, sinusoids
+from transduce.model.embedding import Learned, Sinusoidal, sinusoids
 
 D_MODEL = 512
 LAYOUTS = ["interleaved", "halves", "paper-halves"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from variants import BEGIN, TEXT, batch, build
 
 from transduce.model.attention import Attention
-from transduce.model.positions import sinusoids
+from transduce.model.embedding import sinusoids
 from transduce.model.transformer import ENCODED_AT_ONCE, Transformer, TransformerModel
 from transduce.model.translation_model import Vocabulary
 from transduce.settings import merged, validated

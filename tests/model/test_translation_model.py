@@ -3,8 +3,7 @@
 import pytest
 from variants import VARIANTS
 
-from transduce.model.experts import Experts
-from transduce.model.feed_forward import FeedForward
+from transduce.model.feed_forward import Experts, FeedForward
 from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.paper.models.cells import Lstm
 from transduce.paper.models.recurrent import Recurrent

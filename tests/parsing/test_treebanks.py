@@ -13,7 +13,7 @@ from transduce.corpus.store.store_description import checksums_of_corpora, finge
 from transduce.parsing.treebank_reader import read_treebank
 from transduce.parsing.trees import format_tree
 from transduce.settings import validated
-from transduce.text.subwords import Bpe
+from transduce.text.subword_training import Bpe
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
 

@@ -19,7 +19,8 @@ from transduce.run.publishing import TrainedLanguages
 from transduce.run.train import TrainOptions, run_training, train
 from transduce.search.greedy_and_sampling import greedy_search
 from transduce.search.stepper import SearchProblem
-from transduce.text.subwords import Subwords, WordPiece
+from transduce.text.subword_training import WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.vocabulary_growth import grow_subwords, spellings
 
 DOMAIN = """

@@ -11,7 +11,7 @@ from oracles import exhaustive, released_beam_search
 from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, subproblem, table_of, toy_problem
 from transduce.search import beam as beam_module
 from transduce.search.beam import Decoding, beam_search, length_penalty
-from transduce.search.best_tokens import top_k
+from transduce.search.stepper import top_k
 
 ALPHAS = [0.0, 0.6, 1.0]
 

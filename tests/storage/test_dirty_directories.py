@@ -17,7 +17,8 @@ from transduce.recipe.corpora_of_run import named_test_set
 from transduce.recipe.model_summary import summarise_model
 from transduce.run.checkpoints import Checkpoints
 from transduce.storage.checksums import checksum_of
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 
 FILES = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 

@@ -17,7 +17,8 @@ from transduce.model_directory.manifest import MANIFEST, NEXT, verify
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model, write_recipe
 from transduce.search.beam import Decoding
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 
 CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 

@@ -69,7 +69,8 @@ def add_runtime(text, out):
 
 
 def save_subwords(text, out):
-    from transduce.text.subwords import Bpe, Subwords
+    from transduce.text.subword_training import Bpe
+    from transduce.text.subwords import Subwords
 
     Subwords.learn([text * 3, "some more text"], Bpe(size=270)).save(out)
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from transduce.settings import validated
 from transduce.text.bpe_dropout import hash_numbers
-from transduce.text.subwords import END, Bpe, Subwords, WordPiece
+from transduce.text.byte_level import END
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 
 SPECS = [Bpe(size=300), WordPiece(size=560)]
 TEXT = st.text(

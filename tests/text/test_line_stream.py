@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from transduce.text.line_stream import CHUNK_BYTES, LineStream
-from transduce.text.lines import read_lines
+from transduce.text.lines import CHUNK_BYTES, LineStream, read_lines
 from transduce.text.sentence_ends import has_several_sentences
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.text.source_tags import tag_of_subword
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import ids_of_tags, names_languages, parse_vocabulary, tags_of
 

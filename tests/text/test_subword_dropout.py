@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.text.bpe_dropout import ByteSymbols, Merges, hash_numbers
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 
 LINES = [
     "A man and a woman are walking down the street, holding hands.",

@@ -12,7 +12,9 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.text.subwords import BEGIN, END, PAD, Bpe, Subwords, WordPiece
+from transduce.text.byte_level import BEGIN, END, PAD
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 
 LINES = [
     "The young man in the green shirt is holding a guitar.",

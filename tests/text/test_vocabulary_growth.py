@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.text.subwords import END, Bpe, Subwords, WordPiece
+from transduce.text.byte_level import END
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords, spellings
 

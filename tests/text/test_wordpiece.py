@@ -8,7 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.wordpiece import learn_wordpiece
 
 GOLDEN = Path(__file__).with_name("wordpiece-0.1.0.tokenizer.json")

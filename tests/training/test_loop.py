@@ -19,7 +19,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Vocabulary
 from transduce.run.checkpoints import Checkpoint, Checkpoints
-from transduce.text.subwords import Bpe
+from transduce.text.subword_training import Bpe
 from transduce.training.loop import _prefetched, training_steps
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Adam, FlatAdam

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from transduce.model.cross_entropy import Smoothing
-from transduce.model.experts import MixtureOfExperts
+from transduce.model.feed_forward import MixtureOfExperts
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Vocabulary
 from transduce.settings import validated

@@ -8,7 +8,8 @@ from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 from transduce.translation.source_request import SourceRequest, choose_tags
 
 PLAIN = Subwords.learn([], Bpe(size=259))

@@ -10,13 +10,14 @@ import torch
 
 from transduce.measure.scores import scores
 from transduce.model.attention import FusedCore, MultiHeadAttention
-from transduce.model.int8.quantise import LARGEST, largest_weight
+from transduce.model.int8 import LARGEST, largest_weight
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.model import Model
 from transduce.search.beam import Decoding, Hypothesis
 from transduce.search.greedy_and_sampling import Sampling
-from transduce.text.subwords import Bpe, Subwords
+from transduce.text.subword_training import Bpe
+from transduce.text.subwords import Subwords
 from transduce.translation.alignment import aligned_words
 from transduce.translation.results import Explanation
 from transduce.translation.search_method import SearchMethod

@@ -14,7 +14,7 @@ from transduce.bulk.shard_translator import ShardResult
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage
-from transduce.storage.named_errors import name_in_errors
+from transduce.storage.result_files import name_in_errors
 
 
 class PairFilter:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.bulk.shards import Shard
-from transduce.model.int8.quantise import LARGEST, largest_weight
+from transduce.model.int8 import LARGEST, largest_weight
 from transduce.model_directory.manifest import fingerprint
 from transduce.runtime.device import set_up_device
 from transduce.translation.batching import LineTooLargeError

@@ -13,7 +13,7 @@ import typer
 from transduce.commands.console import progress_on_terminal, say, show_log_records
 from transduce.commands.output_file import release_outputs
 from transduce.runtime.signals import Interrupted, OtherProcessError, raise_on_sigterm
-from transduce.storage.named_errors import name_in_errors
+from transduce.storage.result_files import name_in_errors
 
 
 def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:

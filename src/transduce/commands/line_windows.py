@@ -38,8 +38,7 @@ def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterabl
 
     A window of a pipe or a terminal has the lines that are waiting. With prefixes the text is one window.
     """
-    from transduce.text.line_stream import LineStream
-    from transduce.text.lines import read_lines, read_texts
+    from transduce.text.lines import LineStream, read_lines, read_texts
     from transduce.translation.translator import LOOKAHEAD
 
     if prefix is not None:

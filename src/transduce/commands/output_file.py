@@ -12,8 +12,7 @@ from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import MAX_WRITERS, LockedFile, NotRemovableError, unfinished_path
 from transduce.storage.locks import LockHeldError, name_second_writer, output_lock
-from transduce.storage.named_errors import name_in_errors
-from transduce.storage.result_files import copy_mode, is_replaceable, may_replace, replace_file
+from transduce.storage.result_files import copy_mode, is_replaceable, may_replace, name_in_errors, replace_file
 
 
 class LockedOutputs(NamedTuple):

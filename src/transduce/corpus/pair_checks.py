@@ -11,7 +11,7 @@ from pydantic import Field
 
 from transduce.corpus.corpus_kinds import CorpusSpec, Hub, Trees, files_of
 from transduce.inspection.line_checks import Check
-from transduce.text.subwords import LONGEST_WORD_IN_BYTES
+from transduce.text.byte_level import LONGEST_WORD_IN_BYTES
 
 EXAMPLES = 3
 """Places that a report names for each fault."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from transduce.corpus.batch_ramp import BatchRamp
 from transduce.corpus.store.token_store import SIDES, CorpusPart, Side, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
-from transduce.text.subwords import BEGIN, END
+from transduce.text.byte_level import BEGIN, END
 
 Ids = NDArray[np.int64]
 

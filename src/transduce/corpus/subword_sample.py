@@ -8,8 +8,8 @@ from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
-from transduce.text.subword_training import MIN_SIZE
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subword_training import MIN_SIZE, Bpe, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 

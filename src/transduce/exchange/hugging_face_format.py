@@ -24,8 +24,8 @@ from transduce.exchange.transformer_weights import (
     transformer_weights,
 )
 from transduce.exchange.weight_names import FAIRSEQ, named_layers
+from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
-from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied
 from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Symbols

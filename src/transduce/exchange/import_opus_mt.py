@@ -23,7 +23,7 @@ from transduce.exchange.imported_model import (
 )
 from transduce.exchange.weight_files import read_checkpoint
 from transduce.exchange.weight_names import FAIRSEQ, take_layers
-from transduce.model.positions import sinusoids
+from transduce.model.embedding import sinusoids
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
 

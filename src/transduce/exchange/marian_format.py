@@ -16,8 +16,8 @@ from transduce.exchange.transformer_weights import (
     transformer_weights,
 )
 from transduce.exchange.weight_names import MARIAN, named_layers
+from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
-from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied
 from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import TokenVocabulary, subwords_files

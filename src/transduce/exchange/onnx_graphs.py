@@ -21,11 +21,10 @@ import transduce
 from transduce.exchange.transformer_weights import int8_rows
 from transduce.model.attention import AttentionSpec, MultiHeadAttention
 from transduce.model.attention_scores import AdditiveNetwork, BilinearProduct
-from transduce.model.embedding import Embedding
+from transduce.model.embedding import Embedding, LearnedPositions, SinusoidalPositions
 from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.local_attention import NeighbourAttention
-from transduce.model.positions import LearnedPositions, SinusoidalPositions
 from transduce.model.residual import PostNorm, PreNorm
 from transduce.model.transformer import TransformerModel
 

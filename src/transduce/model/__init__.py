@@ -1,11 +1,11 @@
 """The model: tensors in, tensors out; sections 3.1 to 3.5 of the paper.
 
-Suggested order of reading: `attention_scores` and `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions`
-(3.4, 3.5), `residual` (3.1 and 5.4), `layers`, `transformer` (the whole model, 3.1), `readout` (from states to
+Suggested order of reading: `attention_scores` and `attention` (3.2), `feed_forward` (3.3), `embedding` (3.4, 3.5),
+`residual` (3.1 and 5.4), `layers`, `transformer` (the whole model, 3.1), `readout` (from states to
 log-probabilities and loss). The settings of each class are above it and build it.
 
-Skip arguments named `rows` and `context` at first: search needs them, which computes hypotheses side by side
-(`hypothesis_rows`) and caches earlier tokens (`kv_cache`). `local_attention` and `experts` are alternatives to the
+Skip arguments named `rows` and `context` at first: search needs them, which computes hypotheses side by side and
+caches earlier tokens (`decoder_state`). `local_attention` and the experts of `feed_forward` are alternatives to the
 Transformer's parts; the paper's alternatives to the Transformer are in `transduce.paper.models`. `translation_model`
-and `decoder_state` serve all models; `compiled`, `cpu_stepper` and `int8` are for faster translation on a CPU.
+and `decoder_state` serve all models; `compiled` and `int8` are for faster translation on a CPU.
 """

@@ -13,12 +13,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.attention_scores import Compatibility, DotProduct, Keys, Queries, ScaledDot
-from transduce.model.hypothesis_rows import HypothesisRows
-from transduce.model.kv_cache import DecodingContext
+from transduce.model.attention_scores import Compatibility, DotProduct, Keys, Queries, ScaledDot, Values
+from transduce.model.decoder_state import DecodingContext, HypothesisRows
 from transduce.model.mixer import Mixer, MixerSpec, Visible
 
-Values = Float[Tensor, "batch heads source d_v"]
 Weights = Float[Tensor, "batch heads target source"]
 
 VECTOR = 16  # float32 numbers in the widest vector register

@@ -12,6 +12,7 @@ from transduce.settings import Spec
 
 Queries = Float[Tensor, "batch heads target d_k"]
 Keys = Float[Tensor, "batch heads source d_k"]
+Values = Float[Tensor, "batch heads source d_v"]
 Scores = Float[Tensor, "batch heads target source"]
 
 

@@ -1,16 +1,117 @@
-"""States of a search over a model: with a key-value cache that grows by a slot a token, or of fixed size."""
+"""States of a search over a model: the rows of its hypotheses, the key-value caches, and the states made of both.
+
+A state has a key-value cache that grows by a slot a token (`DecoderState`), or a fixed size (`RecurrentState`).
+"""
 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn import functional
 
-from transduce.model.attention import Values
-from transduce.model.attention_scores import Keys
-from transduce.model.hypothesis_rows import HypothesisRows
-from transduce.model.kv_cache import KeyValueCache, capacity_for
+from transduce.model.attention_scores import Keys, Values
 from transduce.model.next_word_attention import SourceWords
+
+
+class HypothesisRows(NamedTuple):
+    """Hypotheses of several sentences: any number for each sentence, in the order of the sentences.
+
+    Attention computes by sentence. It reads the rows of a sentence side by side in a rectangle of `batch` sentences ×
+    `width` places, as if they were one sentence of `width` tokens. Everything else computes on rows.
+    """
+
+    sentences: Int[Tensor, " rows"]  # the sentence of each row
+    places: Int[Tensor, " rows"]  # the place of each row in the rectangle, counted sentence by sentence
+    batch: int
+    width: int
+
+    @classmethod
+    def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
+        """Returns the layout of rows whose `sentences` are sorted and less than `batch`."""
+        # The number of each row within its sentence, from 0.
+        ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
+        width = int(ranks.max()) + 1
+        return cls(sentences, sentences * width + ranks, batch, width)
+
+    def to_rectangle(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch width_new features"]:
+        """Returns the rectangle with each row's states at its place, and zeros at places without a row."""
+        rows, new, features = states.shape
+        if rows < self.batch * self.width:
+            states = states.new_zeros(self.batch * self.width, new, features).index_copy_(0, self.places, states)
+        return states.reshape(self.batch, self.width * new, features)
+
+    def from_rectangle(
+        self, rectangle: Float[Tensor, "batch width_new features"]
+    ) -> Float[Tensor, "rows new features"]:
+        """Returns each row's states from the rectangle, the inverse of `to_rectangle`."""
+        places = rectangle.reshape(self.batch * self.width, -1, rectangle.shape[2])
+        return places if len(self.places) == len(places) else places[self.places]
+
+
+VisibleSlots = Bool[Tensor, "batch target slots"]
+
+
+class KeyValueCache:
+    """Keys and values of earlier tokens, or the inputs of another mixer: one slot a token.
+
+    Slots are appended in place and never reordered. The decoder's state has a mask of the slots of each hypothesis
+    (`DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. Slots of no
+    hypothesis are dropped when the cache is full.
+    """
+
+    def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
+        self._buffers, self.used = buffers, used
+
+    def extend(self, *new: Float[Tensor, "batch heads new _"]) -> tuple[Float[Tensor, "batch heads slots _"], ...]:
+        """Appends new slots to each buffer and returns views of all used slots."""
+        start, self.used = self.used, self.used + new[0].shape[2]
+        buffers = self._buffers or (None,) * len(new)
+        self._buffers = tuple(_write(buffer, added, start) for buffer, added in zip(buffers, new, strict=True))
+        return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
+
+    def select(self, sentences: Int[Tensor, " chosen"], slots: Int[Tensor, "chosen slots"]) -> "KeyValueCache":
+        """Returns a cache of the chosen sentences, with the chosen slots of each sentence."""
+        return KeyValueCache(tuple(_select_slots(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
+
+
+class DecodingContext(NamedTuple):
+    """The earlier tokens of a search, for one decoder layer."""
+
+    cache: KeyValueCache
+    visible: VisibleSlots  # the slots, old and new, that each new token may attend to
+    rows: HypothesisRows
+
+
+def capacity_for(slots: int) -> int:
+    """Returns the number of slots to allocate where `slots` are needed: twice as many, since more will follow."""
+    return max(2 * slots, 32)
+
+
+def _select_slots(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
+    """Returns a copy of the chosen slots of the chosen sentences, [sentences heads capacity _], made in one pass.
+
+    The slots are filled up to the new capacity with slot 0, which no mask shows there.
+    """
+    heads, capacity = buffer.shape[1:3]
+    slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
+    # Places in the buffer with its first three dimensions as one.
+    first = capacity * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
+    places = first.unsqueeze(2) + slots.unsqueeze(1)
+    return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)
+
+
+def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
+    """Writes `new` at slot `start` and returns the buffer, reallocated where it is too short."""
+    end = start + new.shape[2]
+    if buffer is None or buffer.shape[2] < end:
+        grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])
+        if buffer is not None:
+            grown[:, :, :start] = buffer[:, :, :start]
+        buffer = grown
+    buffer[:, :, start:end] = new
+    return buffer
+
 
 ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
 SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped
@@ -45,7 +146,10 @@ class DecoderState(NamedTuple):
         remaining = sentences.unique_consecutive()
         # A rectangle with empty places costs many small operations in every step, which slows a GPU.
         if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
-            memory = tuple((_select(keys, remaining), _select(values, remaining)) for keys, values in self.memory)
+            memory = tuple(
+                (_select_sentences(keys, remaining), _select_sentences(values, remaining))
+                for keys, values in self.memory
+            )
             new_rows = HypothesisRows.of(torch.searchsorted(remaining, sentences), len(remaining))
             words = self.source_words and self.source_words.pick(rows, remaining)
             state = self._replace(memory=memory, visible=self.visible[remaining], rows=new_rows, ancestors=ancestors)
@@ -111,7 +215,7 @@ class RecurrentState(NamedTuple):
         return self._replace(memory=memory, rows=HypothesisRows.of(sentences, batch), carried=carried)
 
 
-def _select(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
+def _select_sentences(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
     """Returns the keys or values of the chosen sentences, in the same memory layout."""
     if key_or_value.is_contiguous():
         return key_or_value.index_select(0, sentences)

@@ -1,14 +1,19 @@
-"""The position-wise feed-forward network (section 3.3)."""
+"""The position-wise feed-forward network (section 3.3), and a mixture of experts in its place.
 
+A mixture of experts (Shazeer et al. 2017) has more weights for little more work.
+"""
+
+import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
+import torch
 from jaxtyping import Float
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.dropout import Dropout
+from transduce.model.residual import Dropout
 from transduce.settings import Spec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -50,3 +55,86 @@ class FeedForwardNetwork(nn.Module):
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Computes equation 2, position by position."""
         return self.outer(self.dropout(self.activation(self.inner(states))))
+
+
+MIN_DEVIATION = 1e-2  # of a gate's noise, as in the authors' code: the gradient of the load divides by it
+
+Gates = Float[Tensor, "rows experts"]
+
+
+class Experts(Spec):
+    """`chosen` of a `number` of feed-forward networks for each token, weighted by a softmax over those chosen.
+
+    While training, noise of a learned size is added before choosing, and the penalty `balance` · (CV² of the experts'
+    importance + CV² of their load) keeps all experts in use.
+    """
+
+    kind: Literal["experts"] = "experts"
+    expert: FeedForward = Field(description="Settings of each expert.")
+    number: int = Field(default=4, ge=2, le=1000, description="Number of experts.")
+    chosen: int = Field(
+        default=2, ge=1, description="Experts a token, fewer than `number`; with 1 the gate learns from `balance` only."
+    )
+    balance: float = Field(default=0.1, ge=0, description="Weight of the load-balancing penalty.")
+
+    @model_validator(mode="after")
+    def _check_chosen(self) -> "Experts":
+        if self.chosen >= self.number:
+            raise ValueError(f"chosen {self.chosen} must be less than number {self.number}")
+        return self
+
+    def build(self, d_model: int) -> "MixtureOfExperts":
+        """Builds the module for states of width `d_model`."""
+        return MixtureOfExperts(self, d_model)
+
+    def multiplications(self, d_model: int) -> int:
+        """Counts the multiplications of one token: in its chosen experts and in the gate."""
+        return self.chosen * self.expert.multiplications(d_model) + d_model * self.number
+
+
+FeedForwardSpec = Annotated[FeedForward | Experts, Field(discriminator="kind")]
+
+
+class MixtureOfExperts(nn.Module):
+    """Noisy top-k gating over feed-forward networks."""
+
+    def __init__(self, spec: Experts, d_model: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.experts = nn.ModuleList(FeedForwardNetwork(spec.expert, d_model) for _ in range(spec.number))
+        self.gate = nn.Linear(d_model, spec.number, bias=False)
+        self.noise = nn.Linear(d_model, spec.number, bias=False)
+
+    def forward(
+        self, states: Float[Tensor, "*rows d_model"]
+    ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, ""] | None]:
+        """Returns the weighted output of each token's experts, and while training the load-balancing penalty."""
+        tokens = states.reshape(-1, states.shape[-1])
+        clean, penalty = self.gate(tokens).float(), None
+        deviation = functional.softplus(self.noise(tokens).float()) + MIN_DEVIATION if self.training else None
+        noisy = clean if deviation is None else clean + torch.randn_like(clean) * deviation
+        best, experts = noisy.topk(self.spec.chosen + 1, dim=-1)
+        weights = best[:, :-1].softmax(-1)
+        if deviation is not None:
+            gates = torch.zeros_like(clean).scatter(1, experts[:, :-1], weights)
+            load = _load(clean, noisy, deviation, best)
+            penalty = self.spec.balance * (_squared_variation(gates.sum(0)) + _squared_variation(load.sum(0)))
+        output = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            rows, place = (experts[:, :-1] == number).nonzero(as_tuple=True)
+            transformed = expert(tokens[rows]) * weights[rows, place].unsqueeze(1).to(tokens.dtype)
+            output = output.index_add(0, rows, transformed.to(output.dtype))
+        return output.view_as(states), penalty
+
+
+def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
+    """Returns the probability that each expert is chosen when only its noise is redrawn: a count has no gradient."""
+    # A chosen expert competes with the best expert not chosen, any other expert with the last one chosen.
+    last, next_best = best[:, -2:-1], best[:, -1:]
+    rival = torch.where(noisy > next_best, next_best, last)
+    return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))
+
+
+def _squared_variation(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
+    """Returns the squared coefficient of variation."""
+    return totals.var(correction=0) / (totals.mean() ** 2 + 1e-10)

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.model.attention import MultiHeadAttention
-from transduce.model.embedding import Embedding
-from transduce.model.experts import MixtureOfExperts
-from transduce.model.positions import LearnedPositions
+from transduce.model.embedding import Embedding, LearnedPositions
+from transduce.model.feed_forward import MixtureOfExperts
 
 Initialisation = Literal["fused-glorot", "glorot", "normal"]
 

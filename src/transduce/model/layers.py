@@ -5,10 +5,10 @@ from typing import Annotated, NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, MultiHeadAttention, Values, Weights
-from transduce.model.attention_scores import Keys
-from transduce.model.experts import FeedForwardSpec, MixtureOfExperts
-from transduce.model.kv_cache import DecodingContext
+from transduce.model.attention import Attention, MultiHeadAttention, Weights
+from transduce.model.attention_scores import Keys, Values
+from transduce.model.decoder_state import DecodingContext
+from transduce.model.feed_forward import FeedForwardSpec, MixtureOfExperts
 from transduce.model.local_attention import LocalAttention
 from transduce.model.mixer import MixerSpec, Visible
 from transduce.model.residual import WRAPPERS, PostNorm, PreNorm

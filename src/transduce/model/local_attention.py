@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transduce.model.attention import AttentionSpec, MultiHeadAttention
-from transduce.model.kv_cache import DecodingContext
+from transduce.model.decoder_state import DecodingContext
 from transduce.model.mixer import Visible
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transduce.model.kv_cache import DecodingContext
+from transduce.model.decoder_state import DecodingContext
 from transduce.settings import Spec
 
 Visible = Bool[Tensor, "#batch #target source"]

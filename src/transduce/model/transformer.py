@@ -9,17 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.attention import Attention, Values
-from transduce.model.attention_scores import Keys
-from transduce.model.decoder_state import DecoderState
-from transduce.model.embedding import Embedding
-from transduce.model.experts import FeedForwardSpec
-from transduce.model.hypothesis_rows import HypothesisRows
+from transduce.model.attention import Attention
+from transduce.model.attention_scores import Keys, Values
+from transduce.model.decoder_state import DecoderState, DecodingContext, HypothesisRows, KeyValueCache
+from transduce.model.embedding import Embedding, Learned, PositionsSpec, Sinusoidal
+from transduce.model.feed_forward import FeedForwardSpec
 from transduce.model.initialisation import Initialisation, initialise
-from transduce.model.kv_cache import DecodingContext, KeyValueCache
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec, MixerByKind
 from transduce.model.next_word_attention import NextWord, SourceWords
-from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,

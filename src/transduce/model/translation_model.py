@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.model.experts import MixtureOfExperts
+from transduce.model.feed_forward import MixtureOfExperts
 from transduce.model.readout import Readout
 from transduce.settings import Spec
 

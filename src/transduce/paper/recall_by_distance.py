@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention import Attention
+from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.local_attention import LocalAttention
 from transduce.model.mixer import MixerSpec
-from transduce.model.positions import Sinusoidal
 from transduce.paper.finished_runs import Record, add_record, read_records
 from transduce.paper.models.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, run_cell
 from transduce.paper.models.convolution_mixers import Convolution, SeparableConvolution

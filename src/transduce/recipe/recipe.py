@@ -24,7 +24,8 @@ from transduce.recipe.recipe_values import (
 )
 from transduce.search.beam import Decoding
 from transduce.settings import Spec, merged, validated
-from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
+from transduce.text.byte_level import BEGIN, END, PAD
+from transduce.text.subword_training import Bpe, SubwordsSpec
 from transduce.training.training_settings import Training
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
 from transduce.settings import Spec, flat, merged
 from transduce.text.directions import Direction, is_same_language
-from transduce.text.subword_training import MIN_SIZE
-from transduce.text.subwords import Bpe, Subwords, SubwordsSpec, WordPiece
+from transduce.text.subword_training import MIN_SIZE, Bpe, SubwordsSpec, WordPiece
+from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import load_vocabulary, subwords_files
 from transduce.training.schedule import Constant, EndingSchedule
 from transduce.training.training_settings import Training

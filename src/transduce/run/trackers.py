@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 from transduce.settings import Spec, flat, validated
 from transduce.storage.atomic import atomic_write, atomic_write_text
-from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.storage.result_files import name_in_errors
 
 _log = logging.getLogger("transduce")
 

@@ -5,7 +5,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 
 from transduce.runtime.device import has_numba
-from transduce.search.ahead_of_time import compile_searches
+from transduce.search.cpu_stepper import compile_searches
 
 if __name__ == "__main__":
     if not has_numba():

@@ -17,8 +17,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from transduce.search.best_tokens import BestTokens, best_tokens
-from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.stepper import BestTokens, SearchProblem, Stepper, best_tokens
 from transduce.settings import Spec
 
 CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU

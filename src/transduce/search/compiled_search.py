@@ -36,10 +36,9 @@ from transduce.model.compiled.stepper import CompiledStepper
 from transduce.model.compiled.steps import next_states, write_best_tokens
 from transduce.model.compiled.weights import WeightsHandle
 from transduce.search.beam import Decoding, Hypothesis
-from transduce.search.best_tokens import best_tokens
 from transduce.search.cancellation import StopCheck, StoppableStepper
 from transduce.search.compiled_beam import Beams, SearchLimits, advance
-from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.stepper import SearchProblem, Stepper, best_tokens
 
 MOST_STEPS, SECONDS = 16, 0.02  # of one call: between two calls a search can be stopped
 

@@ -10,8 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from transduce.search.beam import Hypothesis
-from transduce.search.best_tokens import BestTokens, ban, best_tokens
-from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.stepper import BestTokens, SearchProblem, Stepper, ban, best_tokens
 from transduce.settings import Spec
 
 TokenChoice = Callable[[Int[Tensor, "batch 1"], Any, Int[Tensor, " batch"], int], BestTokens]

@@ -1,14 +1,24 @@
-"""Results in files that a user names, which may be files, links, pipes or devices."""
+"""Results in files that a user names, which may be files, links, pipes or devices; errors name the file."""
 
 import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from transduce.storage.atomic import atomic_write, best_effort
-from transduce.storage.named_errors import name_in_errors
+
+
+@contextlib.contextmanager
+def name_in_errors(path: Path | str) -> Iterator[None]:
+    """Adds `path` to an OSError without a file name that is raised within the context."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def is_replaceable(path: Path) -> bool:

@@ -1,10 +1,11 @@
 """The byte alphabet of subwords: symbols, letters for bytes, and the splitting of text into words of bytes."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 PAD, BEGIN, END = 0, 1, 2
 """Ids of the three symbols."""
@@ -37,6 +38,16 @@ def byte_letters() -> list[str]:
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(code if code in visible else next(substitutes)) for code in range(0x100)]
+
+
+def wordpiece_model(vocabulary: Sequence[str]) -> models.WordPiece:
+    """Returns the model that splits a word by WordPiece with these subwords, by id."""
+    return models.WordPiece(
+        vocab={subword: token for token, subword in enumerate(vocabulary)},
+        unk_token=SYMBOLS[PAD],  # the format demands a name for unknown words, though no word is unknown
+        max_input_chars_per_word=LONGEST_WORD_IN_BYTES,
+        continuing_subword_prefix=CONTINUES,
+    )
 
 
 def build_tokenizer(model: Any) -> tokenizers.Tokenizer:

@@ -12,12 +12,11 @@ from tokenizers import models, trainers
 from transduce.settings import Spec
 from transduce.text.byte_level import (
     CONTINUES,
-    LONGEST_WORD_IN_BYTES,
-    PAD,
     SYMBOLS,
     build_tokenizer,
     byte_letters,
     parse_tokenizer,
+    wordpiece_model,
 )
 from transduce.text.wordpiece import learn_wordpiece
 
@@ -97,10 +96,4 @@ def _learn_wordpiece(lines: Iterable[str], spec: WordPiece) -> tokenizers.Tokeni
     alphabet = byte_letters()
     vocabulary = [*SYMBOLS, *alphabet, *(CONTINUES + letter for letter in alphabet)]
     vocabulary += learn_wordpiece(words, alphabet, CONTINUES, spec.size - len(vocabulary))
-    model = models.WordPiece(
-        vocab={subword: token for token, subword in enumerate(vocabulary)},
-        unk_token=SYMBOLS[PAD],  # the format demands a name for unknown words, though no word is unknown
-        max_input_chars_per_word=LONGEST_WORD_IN_BYTES,
-        continuing_subword_prefix=CONTINUES,
-    )
-    return build_tokenizer(model)
+    return build_tokenizer(wordpiece_model(vocabulary))

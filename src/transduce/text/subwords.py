@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tokenizers
@@ -21,33 +21,24 @@ from tokenizers import models
 
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.bpe_dropout import ByteSymbols, Merges
 from transduce.text.byte_level import (
     BEGIN,
     CONTINUES,
     END,
     LONGEST_WORD,
-    LONGEST_WORD_IN_BYTES,
     PAD,
     SHOWN_SYMBOLS,
     SYMBOLS,
+    build_tokenizer,
     byte_letters,
     parse_tokenizer,
+    wordpiece_model,
 )
 from transduce.text.source_tags import subword_of_tag, tag_of_subword
-from transduce.text.subword_training import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "LONGEST_WORD_IN_BYTES",
-    "PAD",
-    "Bpe",
-    "Subwords",
-    "SubwordsSpec",
-    "WordPiece",
-    "encoding_error",
-]
+if TYPE_CHECKING:
+    from transduce.text.bpe_dropout import ByteSymbols, Merges
+    from transduce.text.subword_training import Bpe, WordPiece
 
 CACHE_SIZE = 200_000
 """Words, about, whose ids each of the two caches holds: some 100 MB in all."""
@@ -66,8 +57,10 @@ class Subwords:
         self._older_cache: dict[str, list[int]] = {}
 
     @classmethod
-    def learn(cls, lines: Iterable[str], spec: Bpe | WordPiece) -> "Subwords":
+    def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece") -> "Subwords":
         """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords."""
+        from transduce.text.subword_training import learn_tokenizer  # here, because translating learns nothing
+
         return cls(learn_tokenizer(lines, spec))
 
     @classmethod
@@ -177,8 +170,10 @@ class Subwords:
         shown = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
         return [shown[token] if token in shown else _make_readable(self._bytes[token]) for token in ids]
 
-    def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> ByteSymbols:
+    def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> "ByteSymbols":
         """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
+        from transduce.text.bpe_dropout import ByteSymbols  # here, because only training drops merges
+
         # Not `encode_batch_fast`, whose results have no `word_ids`.
         encodings = self._tokenizer.encode_batch(list(lines))
         line = np.repeat(np.arange(len(lines)), [len(encoding) for encoding in encodings])
@@ -208,8 +203,10 @@ class Subwords:
             raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
 
     @cached_property
-    def _merges(self) -> Merges:
+    def _merges(self) -> "Merges":
         """The merges of a BPE."""
+        from transduce.text.bpe_dropout import Merges
+
         self.check_can_drop_merges("these subwords")
         model = json.loads(self._tokenizer.to_str())["model"]
         ids = model["vocab"]
@@ -262,8 +259,8 @@ class Subwords:
 
 @cache
 def _rules(kind: str) -> dict[str, Any]:
-    """Returns the description of subwords learned from no text, as this version of the library writes it."""
-    return Subwords.learn([], Bpe(size=MIN_SIZE) if kind == "bpe" else WordPiece(size=MIN_SIZE + 256))._rules()
+    """Returns the description of a tokenizer without subwords, as this version of the library writes it."""
+    return Subwords(build_tokenizer(models.BPE() if kind == "bpe" else wordpiece_model([])))._rules()
 
 
 def _words(line: str) -> list[str]:

@@ -2,24 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.moses_bpe import MosesBpe
-from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 
-TokenVocabulary = Subwords | SymbolVocabulary | SentencePieces | MosesBpe
-"""Text to token ids and back."""
+if TYPE_CHECKING:
+    from transduce.text.moses_bpe import MosesBpe
+    from transduce.text.sentence_pieces import SentencePieces
 
-# Quotation marks inside of JSON strings are escaped, so that no subword looks like one of these.
-KINDS: dict[bytes, type[SymbolVocabulary | SentencePieces | MosesBpe]] = {
-    b'"type": "WordLevel"': SymbolVocabulary,
-    b'"type": "SentencePiece"': SentencePieces,
-    b'"type": "MosesBpe"': MosesBpe,
-}
-"""What a `tokenizer.json` of each kind contains; any other holds `Subwords`."""
+TokenVocabulary: TypeAlias = "Subwords | SymbolVocabulary | SentencePieces | MosesBpe"
+"""Text to token ids and back."""
 
 
 def subwords_files(*, shared: bool) -> tuple[str, str]:
@@ -33,10 +28,21 @@ def load_vocabulary(path: Path) -> TokenVocabulary:
 
 
 def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
-    """Reads the content of a `tokenizer.json`; errors call the file `place`."""
-    for mark, kind in KINDS.items():
-        if mark in content:
-            return kind.parse(content, place=place)
+    """Reads the content of a `tokenizer.json`; errors call the file `place`.
+
+    Each kind is imported where a file holds it: most models have `Subwords`.
+    """
+    # Quotation marks inside of JSON strings are escaped, so that no subword looks like one of these types.
+    if b'"type": "WordLevel"' in content:
+        return SymbolVocabulary.parse(content, place=place)
+    if b'"type": "SentencePiece"' in content:
+        from transduce.text.sentence_pieces import SentencePieces
+
+        return SentencePieces.parse(content, place=place)
+    if b'"type": "MosesBpe"' in content:
+        from transduce.text.moses_bpe import MosesBpe
+
+        return MosesBpe.parse(content, place=place)
     return Subwords.parse(content, place=place)
 
 

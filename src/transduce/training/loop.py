@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transduce.corpus.planner import MicroBatch, PlannedStep, Planner, Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
-from transduce.text.subwords import END
+from transduce.text.byte_level import END
 from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision

@@ -23,7 +23,6 @@ its engine:
 """
 
 import copy
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 
@@ -33,13 +32,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.model.attention import Attention
-from transduce.model.cpu_stepper import WeightsRecord, cpu_stepper, is_compiled
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import Symbols, TranslationModel
 from transduce.runtime.device import count_forks
-from transduce.search.ahead_of_time import compile_search
 from transduce.search.beam import Hypothesis, beam_search
 from transduce.search.cancellation import StopCheck, StoppableStepper
+from transduce.search.cpu_stepper import WeightsRecord, compile_search, cpu_stepper, is_compiled
 from transduce.search.greedy_and_sampling import greedy_search, sample
 from transduce.search.stepper import SearchProblem, Stepper, forced_scores, pad_rows
 from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
@@ -49,8 +47,6 @@ from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.batching import MAX_LINE_TOKENS, SentenceBatch
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.search_threads import map_in_threads
-
-_log = logging.getLogger("transduce")
 
 TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
@@ -142,11 +138,11 @@ class TorchEngine:
 
         The stepper and whether it is compiled are one attribute, because other threads may read it meanwhile.
         """
-        steppers = [cpu_stepper(model, int8=self.precision == "int8", report=_log.warning) for model in self.models]
+        steppers = [cpu_stepper(model, int8=self.precision == "int8") for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
         compiled = all(map(is_compiled, steppers))
         if compiled:
-            compile_search(stepper, self.symbols, _log.warning)
+            compile_search(stepper, self.symbols)
         self.current: tuple[Stepper, bool] = stepper, compiled
         pairs = zip(self.models, steppers, strict=True)
         self._records = [WeightsRecord(model) for model, stepper in pairs if stepper is not model]

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transduce.model.cpu_stepper import WeightsRecord
 from transduce.model.translation_model import TranslationModel
 from transduce.model_directory.config import Config
 from transduce.model_directory.manifest import fingerprint
@@ -23,6 +22,7 @@ from transduce.runtime.memory import is_out_of_memory, run_by_halves
 from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
+from transduce.search.cpu_stepper import WeightsRecord
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown

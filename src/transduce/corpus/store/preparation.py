@@ -38,7 +38,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.subword_sample import check_tags, learn_subwords, limit_threads
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
-from transduce.text.subwords import Bpe, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files
 
 _log = logging.getLogger("transduce")

@@ -21,7 +21,7 @@ from transduce.settings import Spec, from_satellite
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.source_tags import tagged_languages
-from transduce.text.subwords import Bpe, WordPiece
+from transduce.text.subword_training import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files, tags_of
 
 DESCRIPTION = "store.json"

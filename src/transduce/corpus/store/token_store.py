@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from transduce.corpus.corpus_kinds import MAX_WEIGHT
-from transduce.text.subwords import END
+from transduce.text.byte_level import END
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")

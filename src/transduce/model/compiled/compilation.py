@@ -1,17 +1,11 @@
-"""Compilation by numba, and the message that announces it."""
+"""Compilation by numba, and its cache."""
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
-
-MESSAGE = "compiling for this processor: half a minute, at the first use on a machine only"
-PATIENCE = 2.0  # seconds; loading compiled code takes less
 
 # Infinity and NaN do not occur. Only sums, which are functions of their own, may be reordered, so that they are
 # vectorised. They are inlined by force: otherwise code that was just compiled calls the sum as it was optimised alone,
@@ -62,14 +56,3 @@ def _forget_other_sources(folder: Path, source: Path) -> None:
         path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     stamp.write_bytes(digest)
-
-
-@contextmanager
-def report_compilation(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report` with `MESSAGE` where the block takes longer than `PATIENCE`."""
-    timer = threading.Timer(PATIENCE, report, [MESSAGE])
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

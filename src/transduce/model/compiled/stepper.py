@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.model.compiled.attention import Slots
-from transduce.model.compiled.calls import decode, encode
 from transduce.model.compiled.layers import Indices, Memory, Written
 from transduce.model.compiled.rows import Floats
+from transduce.model.compiled.steps import decode, encode
 from transduce.model.compiled.weights import handle_of, pack_weights
 from transduce.model.transformer import TransformerModel
 

@@ -1,4 +1,4 @@
-"""A step of decoding in compiled code: the states after the last token of each row, and what they say of the next.
+"""The compiled functions that Python calls: encoding sentences, a step of their decoding, and the parts of a step.
 
 `next_states` and `write_best_tokens` together are the step of a beam search. It never writes the log-probabilities of
 all tokens: the logits of up to 64 rows are reduced to the few best tokens of each while they are in the processor's
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from transduce.model.compiled.compilation import compiled
-from transduce.model.compiled.layers import Indices, Memory, Written, decode_tokens
+from transduce.model.compiled.compilation import FIRST_INDEX, cached, compiled
+from transduce.model.compiled.layers import ROWS_AT_ONCE, Indices, Memory, Written, decode_tokens, encode_sentences
 from transduce.model.compiled.products import Product, multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
-from transduce.model.compiled.weights import Decoder, TokenTable
+from transduce.model.compiled.weights import Decoder, TokenTable, WeightsHandle
 
 READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory once
 
@@ -64,3 +64,36 @@ def write_best_tokens(
         multiply(states[at:], count, readout, 0, logits)
         for row in range(count):
             best_of_row(logits[row, :tokens], banned, maxima, best[at + row], best_tokens[at + row])
+
+
+@cached
+def encode(states: Floats, starts: Indices, ends: Indices, handle: WeightsHandle, memory: Memory) -> None:
+    """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
+    weights, first = handle.weights, FIRST_INDEX
+    while first < ends.shape[0]:
+        last = first + 1
+        while last < ends.shape[0] and ends[last] - starts[first] <= ROWS_AT_ONCE:
+            last += 1
+        encode_sentences(
+            states, starts[first:last], ends[first:last], weights.encoder, weights.decoder.cross, memory, first
+        )
+        first = last
+
+
+@cached
+def decode(
+    last: Indices,
+    position: Floats,
+    sentences: Indices,
+    written: Written,
+    memory: Memory,
+    handle: WeightsHandle,
+    log_probabilities: Floats,
+) -> None:
+    """Steps by the token `last` of each row, the last one of `written`, and writes the log-probabilities of the next.
+
+    They are [rows vocabulary]; `position` is the encoding of the tokens' position.
+    """
+    weights = handle.weights
+    states = next_states(last, position, sentences, written, memory, weights.embedding, weights.decoder)
+    write_log_probabilities(states, weights.readout, weights.tokens, log_probabilities)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.decoder_state import RecurrentState
-from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
     Decoded,

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.kv_cache import DecodingContext
+from transduce.model.decoder_state import DecodingContext
 from transduce.model.mixer import Mixer, MixerSpec, Visible
 
 

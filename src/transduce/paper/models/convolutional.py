@@ -11,11 +11,10 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 from transduce.model.attention_scores import masked_softmax
-from transduce.model.decoder_state import RecurrentState
-from transduce.model.dropout import Dropout
-from transduce.model.hypothesis_rows import HypothesisRows
-from transduce.model.positions import Learned, LearnedPositions
+from transduce.model.decoder_state import HypothesisRows, RecurrentState
+from transduce.model.embedding import Learned, LearnedPositions
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
     Decoded,

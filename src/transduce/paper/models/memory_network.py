@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from transduce.model.attention_scores import masked_softmax
 from transduce.model.decoder_state import RecurrentState
-from transduce.model.dropout import Dropout
-from transduce.model.positions import Sinusoidal
+from transduce.model.embedding import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
     Decoded,

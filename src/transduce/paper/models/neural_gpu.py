@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from transduce.model.decoder_state import RecurrentState
-from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
     Decoded,

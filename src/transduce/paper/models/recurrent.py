@@ -8,10 +8,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
-from transduce.model.decoder_state import RecurrentState
-from transduce.model.dropout import Dropout
-from transduce.model.hypothesis_rows import HypothesisRows
+from transduce.model.decoder_state import HypothesisRows, RecurrentState
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
     Decoded,

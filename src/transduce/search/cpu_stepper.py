@@ -1,11 +1,12 @@
-"""The fastest stepper for a model on a CPU: compiled where the model and the installation allow it.
+"""The fastest stepper for a model on a CPU, compiled where model and installation allow it, and its compilation.
 
 A compiled stepper reads some weights at their addresses and has copies of the others, so that it must be made again
 when a weight of the model changes (`WeightsRecord`).
 """
 
+import logging
 import operator
-from collections.abc import Callable
+import threading
 from typing import Any
 
 import torch
@@ -14,17 +15,24 @@ from torch import Tensor, nn
 from transduce.model.attention import Attention
 from transduce.model.attention_scores import Dot, ScaledDot
 from transduce.model.feed_forward import FeedForward
-from transduce.model.int8.quantise import quantise
-from transduce.model.transformer import TransformerModel
-from transduce.model.translation_model import TranslationModel
+from transduce.model.int8 import quantise
+from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model.translation_model import Symbols, TranslationModel, Vocabulary
 from transduce.runtime.device import has_numba
+from transduce.search.beam import Decoding, beam_search
+from transduce.search.stepper import SearchProblem, Stepper
+
+_log = logging.getLogger("transduce")
+
+MESSAGE = "compiling for this processor: half a minute, at the first use on a machine only"
+PATIENCE = 2.0  # seconds; loading compiled code takes less
 
 
-def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], None] = lambda _message: None) -> Any:
+def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
     """Returns a stepper for the model as it is now: later changes of its weights are not followed.
 
     A Transformer in float32 whose parts have compiled code gets that code, where numba is installed. Otherwise the
-    stepper is the model, or its copy in int8. `report` is called with a message where numba is missing for int8.
+    stepper is the model, or its copy in int8. A missing numba is logged if int8 needs it.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         if has_numba():
@@ -34,7 +42,7 @@ def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], 
             if has_int8() or not int8:
                 return CompiledStepper(model, int8=int8)
         elif int8:
-            report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
+            _log.warning("numba is missing, so int8 is slower than it could be: install transduce[int8]")
     return quantise(model) if int8 else model
 
 
@@ -97,3 +105,41 @@ class WeightsRecord:
     def _current_states(self) -> tuple[list[int], list[int]]:
         """Returns the addresses of all tensors, and the versions of those that have one."""
         return [tensor.data_ptr() for tensor in self._tensors], [tensor._version for tensor in self._counted]
+
+
+def compile_search(stepper: Stepper, symbols: Symbols) -> None:
+    """Compiles the search with a compiled stepper, or an ensemble of them; logs a message if that takes long."""
+    timer = threading.Timer(PATIENCE, _log.warning, [MESSAGE])
+    timer.start()
+    try:
+        _search_one_token(stepper, symbols)
+    finally:
+        timer.cancel()
+
+
+def compile_searches(*, int8: bool) -> None:
+    """Compiles, or loads what is compiled, in float32 or in int8, with a model of 8 tokens."""
+    attention = Attention(heads=1, d_k=2, d_v=2)
+    spec = Transformer(
+        d_model=4,
+        encoder_layers=1,
+        decoder_layers=1,
+        mixer=attention,
+        cross=attention,
+        feed_forward=FeedForward(d_ff=4),
+    )
+    model = spec.build(Vocabulary(source=8, target=8)).eval()
+    stepper = cpu_stepper(model, int8=int8)
+    if is_compiled(stepper):
+        _search_one_token(stepper, spec.symbols)
+        source = torch.tensor([[3]])
+        with torch.inference_mode():  # what a search around other steppers needs
+            stepper.step(source, stepper.start(source, source > 0, 1))
+
+
+def _search_one_token(stepper: Stepper, symbols: Symbols) -> None:
+    """Searches for one token, so that numba compiles the search or loads it from its cache."""
+    source, banned = torch.tensor([[symbols.end]]), (symbols.pad, symbols.begin)
+    problem = SearchProblem(source, source >= 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
+    with torch.inference_mode():
+        beam_search(stepper, problem, Decoding(), compiled=True)
