@@ -117,9 +117,10 @@ class ForeignTensors:
                 raise ValueError(f"{self._place}: {present[0]} and {name} differ, and the settings tie them")
         return first
 
-    def split(self, name: str, parts: Sequence[str], *shape: int) -> None:
-        """Replaces a tensor by equal parts of its rows, which are taken by the names `parts`."""
-        self._tensors.update(zip(parts, self.take(name, *shape).chunk(len(parts)), strict=True))
+    def split(self, name: str, names: Sequence[str], shape: tuple[int, ...]) -> None:
+        """Replaces a tensor by parts of `shape`, one after another, which are taken by `names`."""
+        whole = self.take(name, len(names) * shape[0], *shape[1:])
+        self._tensors.update(zip(names, whole.chunk(len(names)), strict=True))
 
     def drop(self, names: Iterable[str]) -> None:
         """Drops tensors that no model needs, where the file has them."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from transduce.exchange.imported_model import ForeignTensors
-from transduce.exchange.transformer_weights import Array, Linear, NormWeights, TransformerWeights
+from transduce.exchange.transformer_weights import Array, TransformerWeights
 from transduce.model.feed_forward import FeedForward
 from transduce.model.transformer import Transformer
 
@@ -69,74 +69,66 @@ MARIAN = LayerNames(
 )
 
 
-def take_layers(tensors: ForeignTensors, model: Transformer, names: LayerNames, prefix: str = "") -> dict[str, Tensor]:
-    """Returns the weights of all layers and of the norms after the last ones; `prefix` stands before every name."""
+class NamedWeight(NamedTuple):
+    """A weight of another format: number `chunk` of the `chunks` equal parts of one of ours."""
+
+    ours: str
+    chunk: int
+    chunks: int
+    theirs: str
+    shape: tuple[int, ...]  # in a model with d_k = d_v = d_model / heads; of a matrix [outputs inputs]
+
+
+def layer_weights(model: Transformer, names: LayerNames, prefix: str) -> Iterator[NamedWeight]:
+    """Yields the weights of all layers and of the norms after the last ones; `prefix` stands before every name."""
     assert isinstance(model.feed_forward, FeedForward)
     d_model, d_ff = model.d_model, model.feed_forward.d_ff
     sizes = {"1": (d_ff, d_model), "2": (d_model, d_ff)}  # outputs and inputs, where they are not both d_model
-    weights: dict[str, Tensor] = {}
 
-    def take_matrix(name: str, outputs: int, inputs: int) -> Tensor:
-        return tensors.take(name, inputs, outputs).T if names.is_transposed else tensors.take(name, outputs, inputs)
-
-    def take_vector(name: str, size: int) -> Tensor:
-        return tensors.take(name, 1, size)[0] if names.is_transposed else tensors.take(name, size)
-
-    def take_norm(name: str, ours: str) -> None:
-        weights[f"{ours}.weight"] = take_vector(names.scale.format(name), d_model)
-        weights[f"{ours}.bias"] = take_vector(names.shift.format(name), d_model)
+    def norm(ours: str, theirs: str) -> Iterator[NamedWeight]:
+        yield NamedWeight(f"{ours}.weight", 0, 1, names.scale.format(theirs), (d_model,))
+        yield NamedWeight(f"{ours}.bias", 0, 1, names.shift.format(theirs), (d_model,))
 
     for side, count in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
         for number in range(count):
             layer = prefix + names.layer.format(side=side, number=number + names.first)
             for part in ("mixer", "cross", "feed_forward") if side == "decoder" else ("mixer", "feed_forward"):
-                place = layer + names.parts[part]
-                # Old models of fairseq have W^Q, W^K and W^V in one matrix.
-                for kind, shape in (("weight", (3 * d_model, d_model)), ("bias", (3 * d_model,))):
-                    if f"{place}in_proj_{kind}" in tensors:
-                        tensors.split(
-                            f"{place}in_proj_{kind}", [f"{place}{name}_proj.{kind}" for name in "qkv"], *shape
-                        )
                 for ours, letters in (NETWORK if part == "feed_forward" else ATTENTION).items():
-                    size = sizes.get(letters, (d_model, d_model))
-                    maps = [names.maps[letter] for letter in letters]
-                    matrices = [take_matrix(place + names.weight.format(name), *size) for name in maps]
-                    biases = [take_vector(place + names.bias.format(name), size[0]) for name in maps]
-                    weights[f"{side}.{number}.{part}.{ours}.weight"] = torch.cat(matrices).contiguous()
-                    weights[f"{side}.{number}.{part}.{ours}.bias"] = torch.cat(biases)
-                take_norm(layer + names.norms[part], f"{side}.{number}.around_{part}.norm")
+                    for chunk, letter in enumerate(letters):
+                        shape = sizes.get(letter, (d_model, d_model))
+                        name = f"{side}.{number}.{part}.{ours}"
+                        for kind, pattern, size in (("weight", names.weight, shape), ("bias", names.bias, shape[:1])):
+                            theirs = layer + names.parts[part] + pattern.format(names.maps[letter])
+                            yield NamedWeight(f"{name}.{kind}", chunk, len(letters), theirs, size)
+                yield from norm(f"{side}.{number}.around_{part}.norm", layer + names.norms[part])
         if model.norm == "pre":
-            take_norm(prefix + names.last_norm.format(side=side), f"{side}_norm")
-    return weights
+            yield from norm(f"{side}_norm", prefix + names.last_norm.format(side=side))
+
+
+def take_layers(tensors: ForeignTensors, model: Transformer, names: LayerNames, prefix: str = "") -> dict[str, Tensor]:
+    """Returns the weights of `layer_weights` by our names."""
+    parts: dict[str, list[Tensor]] = {}
+    for ours, _, _, theirs, shape in layer_weights(model, names, prefix):
+        # Old models of fairseq have W^Q, W^K and W^V in one matrix.
+        joined = theirs.replace("q_proj.", "in_proj_")
+        if joined != theirs and joined in tensors:
+            tensors.split(joined, [theirs.replace("q_proj", f"{letter}_proj") for letter in "qkv"], shape)
+        if not names.is_transposed:
+            tensor = tensors.take(theirs, *shape)
+        elif len(shape) == 1:
+            tensor = tensors.take(theirs, 1, *shape)[0]
+        else:
+            tensor = tensors.take(theirs, *shape[::-1]).T
+        parts.setdefault(ours, []).append(tensor)
+    return {ours: torch.cat(tensors_of_name).contiguous() for ours, tensors_of_name in parts.items()}
 
 
 def named_layers(weights: TransformerWeights, names: LayerNames, prefix: str = "") -> Iterator[tuple[str, Array]]:
-    """Yields the weights of all layers and of the norms after the last ones; `prefix` stands before every name."""
-
-    def vector(values: Array) -> Array:
-        return values[None] if names.is_transposed else values
-
-    def part(layer: str, kind: str, maps: Mapping[str, Linear], norm: NormWeights) -> Iterator[tuple[str, Array]]:
-        for letter, linear in maps.items():
-            place, name = layer + names.parts[kind], names.maps[letter]
-            matrix = np.ascontiguousarray(linear.weight.T) if names.is_transposed else linear.weight
-            yield place + names.weight.format(name), matrix
-            yield place + names.bias.format(name), vector(linear.bias_or_zeros())
-        yield layer + names.scale.format(names.norms[kind]), vector(norm.scale)
-        yield layer + names.shift.format(names.norms[kind]), vector(norm.shift)
-
-    for side, layers, last in (
-        ("encoder", weights.encoder, weights.encoder_norm),
-        ("decoder", weights.decoder, weights.decoder_norm),
-    ):
-        for number, layer in enumerate(layers, start=names.first):
-            place = prefix + names.layer.format(side=side, number=number)
-            for kind, attention in (("mixer", layer.attention), ("cross", layer.cross)):
-                if attention is not None:
-                    query, key, value, output, norm = attention
-                    yield from part(place, kind, {"q": query, "k": key, "v": value, "o": output}, norm)
-            yield from part(place, "feed_forward", {"1": layer.inner, "2": layer.outer}, layer.norm)
-        if last is not None:
-            name = prefix + names.last_norm.format(side=side)
-            yield names.scale.format(name), last.scale
-            yield names.shift.format(name), last.shift
+    """Yields the weights of `layer_weights` by the names of another format; biases that we lack are zeros."""
+    for ours, chunk, chunks, theirs, shape in layer_weights(weights.spec, names, prefix):
+        map_name, _, kind = ours.rpartition(".")
+        whole = weights.tensors[ours] if kind == "weight" else weights.bias_or_zeros(map_name)
+        array = np.split(whole, chunks)[chunk].copy()
+        if names.is_transposed:
+            array = array[None] if len(shape) == 1 else np.ascontiguousarray(array.T)
+        yield theirs, array
