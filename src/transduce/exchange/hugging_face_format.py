@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
+from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.transformer_weights import (
     Array,
@@ -23,7 +24,6 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
-from transduce.exchange.weight_names import FAIRSEQ, named_layers
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied
@@ -170,7 +170,7 @@ def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) ->
     if tables is not None:
         yield "model.encoder.embed_positions.weight", tables[0]
         yield "model.decoder.embed_positions.weight", tables[1]
-    yield from named_layers(weights, FAIRSEQ, "model.")
+    yield from named_layers(weights, foreign_format("hugging_face").layers)
 
 
 def has_one_matrix(spec: Transformer) -> bool:

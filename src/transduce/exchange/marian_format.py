@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_products, length_power, refusal
+from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.transformer_weights import (
     TransformerWeights,
     attentions_of,
     transformer_weights,
 )
-from transduce.exchange.weight_names import MARIAN, named_layers
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import Tied
@@ -63,7 +63,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     if not isinstance(weights.spec.readout, Tied):  # Marian multiplies rows by matrices
         arrays["decoder_ff_logit_out_W"] = np.ascontiguousarray(weights.tensors["readout.weight"].T)
     arrays["decoder_ff_logit_out_b"] = weights.bias_or_zeros("readout")[None]
-    arrays |= named_layers(weights, MARIAN)
+    arrays |= named_layers(weights, foreign_format("marian").layers)
     settings = _settings(weights, [len(source), len(target)])
     arrays[SETTINGS] = np.frombuffer(json.dumps(settings).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
