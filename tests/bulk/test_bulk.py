@@ -72,17 +72,17 @@ class RecordingEngine:
         self.first_lines, self.stop_after = None, stop_after
 
     def __call__(self, job, shards):
-        self.first_lines = [shard.source.lines_before for shard in shards]
+        self.first_lines = [shard.lines_before for shard in shards]
         for number, result in enumerate(translate_locally(job, shards)):
             if number == self.stop_after:
                 raise KeyboardInterrupt
             yield result
 
 
-def bulk(job, text, out, engine=translate_locally, shard_lines=5, prefix=None):
+def bulk(job, text, out, engine=translate_locally, shard_lines=5):
     """Translates in bulk and returns the messages."""
     with logged_lines() as messages:
-        translate_texts(job, cut_texts(text, out, prefix, shard_lines), out, engine)
+        translate_texts(job, cut_texts(text, out, shard_lines), out, engine)
     return messages
 
 
@@ -398,17 +398,6 @@ def test_shards_of_the_same_lines_are_each_their_own(job, tmp_path):
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_prefixes_of_a_folder(job, fluent, tmp_path):
-    for name, content in (("in", "owl\npig\n"), ("prefixes", "gip\n\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a").write_text(content)
-    bulk(job, tmp_path / "in", tmp_path / "out", shard_lines=1, prefix=tmp_path / "prefixes")
-    assert (tmp_path / "out" / "a").read_text().startswith("gip")
-    (tmp_path / "prefixes" / "a").write_text("lwo\n\n")
-    with pytest.raises(ValueError, match="of another prefix"):
-        bulk(job, tmp_path / "in", tmp_path / "out", shard_lines=1, prefix=tmp_path / "prefixes")
-
-
 def engine_of(translator):
     """Returns an engine that translates with one `ShardTranslator`."""
     return lambda job, shards: ((shard, translator.translate(shard)) for shard in shards)
@@ -424,7 +413,7 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
     expected = "".join(f"{best[0].text}\n" for best in translator.translate_lines(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
         with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
-            translate_texts(job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker))
+            translate_texts(job, cut_texts(text, tmp_path / "out", 5), tmp_path / "out", engine_of(worker))
         assert (tmp_path / "out").read_text() == expected
         named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in log_lines]
         assert [int(number) - 1 for [number] in filter(None, named)] == long
@@ -439,10 +428,9 @@ def test_a_line_of_megabytes_is_named_and_no_shard_is_lost(job, text, translatio
         lines.insert(place, (character * 1_000_000).encode())
     long, out = tmp_path / "long.en", tmp_path / "out"
     long.write_bytes(b"\n".join(lines))
-    (cut,) = cut_texts(long, out, None, 5)
-    assert cut.checksums["text"] == hashlib.sha256(long.read_bytes()).hexdigest()
-    assert sum(shard.source.size for shard in cut.shards) == long.stat().st_size
-    assert max(map(len, cut.shards[1].source.read())) < 1_000_002
+    (cut,) = cut_texts(long, out, 5)
+    assert cut.sha256 == hashlib.sha256(long.read_bytes()).hexdigest()
+    assert max(map(len, cut.shards[1].read())) < 1_000_002
     with pytest.raises(RuntimeError, match=r"^3 lines could not be translated and are empty in the output"):
         translate_texts(job, [cut], out, translate_locally)
     expected = translation.split("\n")
@@ -605,7 +593,7 @@ def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, 
     monkeypatch.setattr(Translator, "explain", short)
     aligned = job._replace(output_format=OutputFormat(alignments=True))
     with pytest.raises(RuntimeError, match="lines could not be translated"):
-        translate_texts(aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally)
+        translate_texts(aligned, cut_texts(text, tmp_path / "out", 5), tmp_path / "out", translate_locally)
     assert any("is too long to be aligned" in line for line in log_lines)
     lines = (tmp_path / "out").read_text().split("\n")
     assert 0 < sum(line == "\t" for line in lines) < sum(line.count("\t") for line in lines)

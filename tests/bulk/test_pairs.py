@@ -90,7 +90,7 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
         patched.setattr(ShardTranslator, "translate", stop)
         assert command("translate-corpus", fluent, packed, *BACKWARD, "--out", out)[0] == 130
     assert not unpacked.exists()
-    monkeypatch.setattr("transduce.bulk.shards._write_lines", None)
+    monkeypatch.setattr("transduce.bulk.shards.read_byte_lines", None)
     for options, message in (
         (["--out", out, "--to", "fr"], "one direction and translates into de"),
         (["--out", "."], "--out .: name the file or the folder itself"),

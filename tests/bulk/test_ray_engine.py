@@ -67,7 +67,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        translate_texts(job, cut_texts(text, out, None, 50), out, engine)
+        translate_texts(job, cut_texts(text, out, 50), out, engine)
     assert len(killed) == 2
     assert any("done at attempt 2; before, the actor died" in line for line in log_lines), log_lines
     assert "actors: 2, threads each: 1" in log_lines
@@ -81,7 +81,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
     """The text changes after it was cut into shards."""
     changing = tmp_path / "changing"
     changing.write_bytes(text.read_bytes())
-    texts = cut_texts(changing, tmp_path / "out", None, 100)
+    texts = cut_texts(changing, tmp_path / "out", 100)
     changing.write_bytes(text.read_bytes()[:-9] + b"changed.\n")
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
         list(translate_on_ray(job, texts[0].shards[-1:], actors=None))
@@ -90,7 +90,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
 
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    [whole] = cut_texts(text, tmp_path / "out", None, 100)
+    [whole] = cut_texts(text, tmp_path / "out", 100)
     with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
         next(translate_on_ray(job, whole.shards, actors=None))
 
@@ -100,7 +100,7 @@ def test_a_cluster_that_would_listen_to_other_machines_is_refused(job, text, tmp
     monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", raising=False)
-    [whole] = cut_texts(text, tmp_path / "out", None, 100)
+    [whole] = cut_texts(text, tmp_path / "out", 100)
     with pytest.raises(ValueError, match="RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before the import, or RAY_ADDRESS"):
         next(translate_on_ray(job, whole.shards, actors=None))
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ, "the next call would begin"
@@ -113,7 +113,7 @@ def test_the_cluster_of_the_program_is_left_alone(job, text, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "ray.data", data)
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    [whole] = cut_texts(text, tmp_path / "out", None, 100)
+    [whole] = cut_texts(text, tmp_path / "out", 100)
     with pytest.raises(ValueError, match=r"connected to Ray already: call ray.shutdown\(\) before"):
         next(translate_on_ray(job, whole.shards, actors=None))
     assert shutdowns == []
@@ -162,7 +162,7 @@ def test_too_few_resources_are_refused(job, device, threads, actors, message):
 
 
 def test_a_shard_that_kills_its_actors_is_given_up(job, text, tmp_path):
-    [whole] = cut_texts(text, tmp_path / "out", None, 150)
+    [whole] = cut_texts(text, tmp_path / "out", 150)
     actor = ray_engine._ShardActor(job, whole.shards, None)
     actor.translator.translate = lambda shard: ShardResult("x\n", [(3, "why")])
     assert ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])

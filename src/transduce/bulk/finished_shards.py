@@ -30,26 +30,21 @@ class PairFilter:
 
     def __call__(self, text: str) -> str:
         """Returns the kept lines of `text`, each a pair with a tab between its sides."""
-        kept = []
+        pairs = []
         for line in text.removesuffix("\n").split("\n") if text else ():
-            reason = self._reason(line)
-            self.counts[reason or "pairs"] += 1
-            if reason is None:
-                kept.append(f"{line}\n")
-        return "".join(kept)
-
-    def _reason(self, line: str) -> str | None:
-        """Returns why a pair is left out; None for one that is kept."""
-        translation, _, text = line.partition("\t")
-        if not text.strip() or not translation.strip():
-            return "lines without text or translation"
-        if translation.strip() == text.strip():
-            return "copies"
-        digest = int.from_bytes(hashlib.blake2b(line.encode(), digest_size=8).digest())
-        if digest in self._seen:
-            return "duplicates"
-        self._seen.add(digest)
-        return None
+            target, _, source = line.partition("\t")
+            digest = int.from_bytes(hashlib.blake2b(line.encode(), digest_size=8).digest())
+            if not source.strip() or not target.strip():
+                self.counts["lines without text or translation"] += 1
+            elif target.strip() == source.strip():
+                self.counts["copies"] += 1
+            elif digest in self._seen:
+                self.counts["duplicates"] += 1
+            else:
+                self.counts["pairs"] += 1
+                self._seen.add(digest)
+                pairs.append(f"{line}\n")
+        return "".join(pairs)
 
 
 class FinishedShards:
@@ -83,8 +78,7 @@ class FinishedShards:
 
     def path(self, shard: Shard) -> Path:
         """Returns the path of a finished shard."""
-        source, prefix = shard
-        identity = [Path(source.path).name, source.lines_before, source.sha256, prefix and prefix.sha256]
+        identity = [Path(shard.path).name, shard.lines_before, shard.sha256]
         return self.shards / hashlib.sha256(json.dumps([self.origin, identity]).encode()).hexdigest()
 
     def write_output(self, text: ShardedText) -> None:
@@ -149,4 +143,4 @@ class FinishedShards:
         return self.records / f"{text.out.name}.json"
 
     def _origin(self, text: ShardedText) -> dict[str, Any]:
-        return {**text.checksums, **self.origin}
+        return {"text": text.sha256, **self.origin}

@@ -107,8 +107,7 @@ class _AttemptCounter:
 
 def _name_of(shard: Shard) -> str:
     """Returns the file and the lines of a shard."""
-    source = shard.source
-    return f"{source.path}, lines {source.lines_before + 1}–{source.lines_before + source.lines}"
+    return f"{shard.path}, lines {shard.lines_before + 1}–{shard.lines_before + shard.lines}"
 
 
 def _result_of(record: Mapping[str, Any]) -> ShardResult:

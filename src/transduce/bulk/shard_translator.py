@@ -107,27 +107,24 @@ class ShardTranslator:
 
     def translate(self, shard: Shard) -> ShardResult:
         """Translates a shard; a line that is too long is empty in the output and has a fault."""
-        before, lines = shard.source.lines_before, shard.source.read()
-        prefixes = shard.prefix.read() if shard.prefix else None
-        faults = self.translator.line_faults(lines, prefixes)
-        lines = ["" if place in faults else line for place, line in enumerate(lines)]
-        if prefixes is not None:
-            prefixes = ["" if place in faults else prefix for place, prefix in enumerate(prefixes)]
-        translations, method = [[EMPTY] for _ in lines], self.job.method
-        for place, best in self.translator.translate_each(lines, method, prefixes, self.job.batch_tokens, before):
+        job, before, lines = self.job, shard.lines_before, shard.read()
+        faults = self.translator.line_faults(lines)
+        lines = ["" if index in faults else line for index, line in enumerate(lines)]
+        translations = [[EMPTY] for _ in lines]
+        for index, best in self.translator.translate_each(lines, job.method, None, job.batch_tokens, before):
             if isinstance(best, str):
-                faults[place] = best
+                faults[index] = best
             else:
-                translations[place] = best
-        output, output_format = [], self.job.output_format
-        for place, (line, best) in enumerate(zip(lines, translations, strict=True)):
+                translations[index] = best
+        output = []
+        for index, (line, best) in enumerate(zip(lines, translations, strict=True)):
             try:
-                output += output_format.lines(self.translator, [line], [best], before + place)
+                output += job.output_format.lines(self.translator, [line], [best], before + index)
             except LineTooLargeError as error:
-                faults[place] = error.fault
-                output += output_format.lines(self.translator, [""], [[EMPTY]], before + place)
+                faults[index] = error.fault
+                output += job.output_format.lines(self.translator, [""], [[EMPTY]], before + index)
         text = "".join(f"{line}\n" for line in output)
-        return ShardResult(text, [(before + place + 1, fault) for place, fault in sorted(faults.items())])
+        return ShardResult(text, [(before + index + 1, fault) for index, fault in sorted(faults.items())])
 
 
 def translate_locally(job: TranslationJob, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:

@@ -103,7 +103,7 @@ class _BulkProgress:
 
     def __init__(self, missing: Sequence[Shard]) -> None:
         self.shards, self._total = 0, len(missing)
-        self._lines = sum(shard.source.lines for shard in missing)
+        self._lines = sum(shard.lines for shard in missing)
         self._begun = time.monotonic()
         self._rate: ProgressRate | None = None
 
@@ -111,9 +111,9 @@ class _BulkProgress:
         """Counts a finished shard."""
         self.shards += 1
         if self._rate is None:
-            self._rate = ProgressRate(self._lines, shard.source.lines)
+            self._rate = ProgressRate(self._lines, shard.lines)
             return
-        self._rate.done += shard.source.lines
+        self._rate.done += shard.lines
         if self.shards < self._total and self._rate.is_report_due(PROGRESS_SECONDS):
             rate = f"{self._rate.rate:,.1f} lines/s{self._rate.time_left}"
             _log.info(f"{self.shards:,} of {self._total:,} shards, {rate}")

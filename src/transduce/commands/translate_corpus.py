@@ -100,7 +100,7 @@ def translate_in_bulk(
     check_out(out)
     out = out.resolve()  # the target of a link is written, the link stays
     with raise_on_signals():
-        texts = cut_texts(text, out, None, shard_lines)
+        texts = cut_texts(text, out, shard_lines)
         for translated in texts:
             check_name(translated.out)
         if not text.is_dir():

@@ -92,12 +92,35 @@ def _is_parsed(entry: zipfile.ZipInfo) -> bool:
 
 
 def _read_archive(content: bytes) -> dict[str, bytes]:
-    """Returns the files that are parsed; raises ValueError where the archive is damaged, encrypted or too large."""
+    """Returns the files that are parsed.
+
+    Raises ValueError for an archive that is damaged or encrypted, and for files that are too large, too many, of one
+    name, or compressed by another method.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            _check_entries(entries)
+            size = sum(entry.file_size for entry in entries)
+            if size > MAX_BYTES or len(entries) > MAX_FILES:
+                raise ValueError(
+                    f"the DOCX unpacks to {size:,} bytes in {len(entries):,} files, more than {MAX_BYTES:,} bytes or "
+                    f"{MAX_FILES:,} files; split the document"
+                )
+            parsed_size = sum(entry.file_size for entry in entries if _is_parsed(entry))
+            if parsed_size > MAX_XML_BYTES:
+                raise ValueError(
+                    f"the DOCX unpacks to {parsed_size:,} bytes of text with its markup, more than {MAX_XML_BYTES:,}; "
+                    "split the document"
+                )
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise ValueError("damaged DOCX: two files of the archive have one name; save it again")
             parsed = {}
+            for entry in entries:
+                if entry.compress_type not in _METHODS:
+                    raise ValueError(
+                        f"damaged DOCX: {entry.filename} is compressed by method {entry.compress_type} of ZIP, which "
+                        "Word does not write; save the document again"
+                    )
             for entry in sorted(entries, key=_is_parsed):
                 with archive.open(entry) as file:
                     if _is_parsed(entry):  # without a size zipfile unpacks up to 1 GiB before it cuts
@@ -108,29 +131,6 @@ def _read_archive(content: bytes) -> dict[str, bytes]:
             return parsed
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ValueError(f"damaged DOCX: {error}; save it again") from None
-
-
-def _check_entries(entries: Sequence[zipfile.ZipInfo]) -> None:
-    """Raises ValueError for files that are too large, too many, of one name, or compressed by another method."""
-    size, parsed_size = (sum(entry.file_size for entry in some) for some in (entries, filter(_is_parsed, entries)))
-    if size > MAX_BYTES or len(entries) > MAX_FILES:
-        raise ValueError(
-            f"the DOCX unpacks to {size:,} bytes in {len(entries):,} files, more than {MAX_BYTES:,} bytes or "
-            f"{MAX_FILES:,} files; split the document"
-        )
-    if parsed_size > MAX_XML_BYTES:
-        raise ValueError(
-            f"the DOCX unpacks to {parsed_size:,} bytes of text with its markup, more than {MAX_XML_BYTES:,}; "
-            "split the document"
-        )
-    if len({entry.filename for entry in entries}) < len(entries):
-        raise ValueError("damaged DOCX: two files of the archive have one name; save it again")
-    for entry in entries:
-        if entry.compress_type not in _METHODS:
-            raise ValueError(
-                f"damaged DOCX: {entry.filename} is compressed by method {entry.compress_type} of ZIP, which Word "
-                "does not write; save the document again"
-            )
 
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -214,7 +214,19 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
     """Yields text with its formatting, and tags and codes, of a paragraph or of an element in it."""
     for child in parent:
         if child.tag == f"{W}r":
-            yield from _run_items(child)
+            element = child.find(f"{W}rPr")
+            key, size = ((), 0) if element is None else _key_and_size(element)
+            size += ELEMENT_SIZE + sum(map(len, [*child.keys(), *child.values()]))
+            formatting = RunFormat(element, key, size)
+            for part in child:  # the texts of a run, and each other part of it as a code that is a run by itself
+                if part.tag == f"{W}t":
+                    yield FormattedText(part.text or "", formatting)
+                elif part.tag == f"{W}noBreakHyphen":
+                    yield FormattedText("\u2011", formatting)
+                elif part.tag != f"{W}rPr" and part.tag not in _IGNORED:
+                    kind: Literal["code", "break", "point"]
+                    kind = "break" if part.tag in _BREAKS else "point" if part.tag in _POINTS else "code"
+                    yield FoundTag(kind, str(part.tag), [RunPart(child, part, formatting)])
         elif child.tag in _NESTED:
             name = f"element {id(child)}"
             yield FoundTag("open", name, [child], is_element=True)
@@ -222,23 +234,6 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
             yield FoundTag("close", name, [child], is_element=True)
         elif child.tag not in (f"{W}pPr", *_IGNORED) and not (parent.tag != f"{W}p" and str(child.tag).endswith("Pr")):
             yield FoundTag("point" if child.tag in _POINTS else "code", "", [child])
-
-
-def _run_items(run: "_Element") -> "Iterator[ParagraphItem]":
-    """Yields the texts of a run, and each other part of it as a code that is a run by itself."""
-    element = run.find(f"{W}rPr")
-    key, size = ((), 0) if element is None else _key_and_size(element)
-    size += ELEMENT_SIZE + sum(map(len, [*run.keys(), *run.values()]))
-    formatting = RunFormat(element, key, size)
-    for part in run:
-        if part.tag == f"{W}t":
-            yield FormattedText(part.text or "", formatting)
-        elif part.tag == f"{W}noBreakHyphen":
-            yield FormattedText("\u2011", formatting)
-        elif part.tag != f"{W}rPr" and part.tag not in _IGNORED:
-            kind: Literal["code", "break", "point"]
-            kind = "break" if part.tag in _BREAKS else "point" if part.tag in _POINTS else "code"
-            yield FoundTag(kind, str(part.tag), [RunPart(run, part, formatting)])
 
 
 def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
@@ -262,23 +257,17 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
             yield item
             continue
         field.append(item)
-        if depth == 0:
-            yield from _as_code(field)
-            field = []
-    yield from field
-
-
-def _as_code(field: "list[ParagraphItem]") -> "list[ParagraphItem]":
-    """Returns the items of a field as one code, or as they are where elements with runs begin within it."""
-    elements: Payload = []
-    for item in field:
-        if isinstance(item, FormattedText):
-            elements.append(item)
-        elif item.kind in ("code", "break", "point"):
-            elements += item.payload
+        if depth:
+            continue
+        if any(isinstance(part, FoundTag) and part.kind in ("open", "close") for part in field):
+            yield from field  # elements with runs begin within it
         else:
-            return field
-    return [FoundTag("code", "", elements)]
+            elements: Payload = []
+            for part in field:
+                elements += [part] if isinstance(part, FormattedText) else part.payload
+            yield FoundTag("code", "", elements)
+        field = []
+    yield from field
 
 
 def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":

@@ -45,23 +45,21 @@ def split_placeholders(text: str) -> Iterator[str | Placeholder]:
     """Yields the parts of a text in order; none is empty."""
     start = 0
     for match in _PLACEHOLDER.finditer(text):
-        kept = _without_sentence_end(match.group()) if match.group()[0] not in "`{$%#&" else match.group()
+        copied = match.group()
+        if copied[0] not in "`{$%#&":
+            # The punctuation after an address is not part of it, such as a full stop or the bracket around the address.
+            counts, end = Counter(copied), len(copied)
+            while end:
+                last = copied[end - 1]
+                is_surplus = last in _BRACKETS and counts[last] > counts[_BRACKETS[last]]
+                if last not in _SENTENCE_END and not is_surplus:
+                    break
+                counts[last] -= 1
+                end -= 1
+            copied = copied[:end]
         if match.start() > start:
             yield text[start : match.start()]
-        yield Placeholder(kept)
-        start = match.start() + len(kept)
+        yield Placeholder(copied)
+        start = match.start() + len(copied)
     if start < len(text):
         yield text[start:]
-
-
-def _without_sentence_end(address: str) -> str:
-    """Returns an address without the punctuation after it, such as a full stop or the bracket around the address."""
-    counts, end = Counter(address), len(address)
-    while end:
-        last = address[end - 1]
-        is_surplus = last in _BRACKETS and counts[last] > counts[_BRACKETS[last]]
-        if last not in _SENTENCE_END and not is_surplus:
-            break
-        counts[last] -= 1
-        end -= 1
-    return address[:end]

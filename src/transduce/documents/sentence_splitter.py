@@ -100,8 +100,15 @@ class SentenceSplitter(NamedTuple):
             if count <= self.max_tokens or span.end - span.start == 1:
                 short.append(span)
                 continue
-            middle = _cut(text, span)
-            halves = [trim(text, span.start, middle), trim(text, middle, span.end)]
+            # Cut near the middle, at punctuation rather than at a space.
+            middle, margin = (span.start + span.end) / 2, (span.end - span.start) * _MIDDLE
+            ends = [
+                (len(match.group().strip()) == 0, abs(match.end() - middle), match.end())
+                for match in _CLAUSE_ENDS.finditer(text, span.start, span.end)
+                if span.start < match.end() < span.end and abs(match.end() - middle) <= margin
+            ]
+            cut = min(ends)[2] if ends else (span.start + span.end) // 2
+            halves = [trim(text, span.start, cut), trim(text, cut, span.end)]
             short += self._short([half for half in halves if half.start < half.end], text)
         return short
 
@@ -126,14 +133,3 @@ def trim(text: str, start: int, end: int) -> CutSpan:
     stripped = text[start:end].strip()
     first = start + text[start:end].find(stripped) if stripped else start
     return CutSpan(first, first + len(stripped))
-
-
-def _cut(text: str, span: CutSpan) -> int:
-    """Returns where to cut a sentence: near the middle, at punctuation rather than at a space."""
-    middle, margin = (span.start + span.end) / 2, (span.end - span.start) * _MIDDLE
-    places = [
-        (len(match.group().strip()) == 0, abs(match.end() - middle), match.end())
-        for match in _CLAUSE_ENDS.finditer(text, span.start, span.end)
-        if span.start < match.end() < span.end and abs(match.end() - middle) <= margin
-    ]
-    return min(places)[2] if places else (span.start + span.end) // 2

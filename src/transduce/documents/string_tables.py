@@ -121,7 +121,7 @@ class YamlDocument(StringTable):
 
 
 def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
-    """Yields the strings below a node that are values; one that has aliases is there once."""
+    """Yields the strings below a node that are values, without anchor and tag; one that has aliases is there once."""
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()
@@ -133,18 +133,13 @@ def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
         elif node.id == "sequence":
             waiting += node.value
         elif str(node.tag) == "tag:yaml.org,2002:str" and (node.style or not _YAML_1_1_VALUE.fullmatch(node.value)):
-            yield _yaml_string(node, text, yaml)
-
-
-def _yaml_string(node: Any, text: str, yaml: "YAML") -> StringPlace:
-    """Returns the place of a scalar, without its anchor and tag."""
-    start, end = node.start_mark.index, node.end_mark.index
-    properties = _PROPERTIES.match(text, start, end)
-    start = properties.end() if properties and not node.style else start
-    if node.style and (mark := text.find(node.style, start, end)) >= 0:
-        start = mark
-    raw, style = text[start:end], node.style
-    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, style, raw, yaml))
+            start, end = node.start_mark.index, node.end_mark.index
+            properties = _PROPERTIES.match(text, start, end)
+            start = properties.end() if properties and not node.style else start
+            if node.style and (mark := text.find(node.style, start, end)) >= 0:
+                start = mark
+            write = partial(_yaml_scalar, style=node.style, raw=text[start:end], yaml=yaml)
+            yield StringPlace(start, end, node.value, write)
 
 
 def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:

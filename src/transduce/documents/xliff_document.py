@@ -53,7 +53,15 @@ class XliffDocument(XmlDocument):
                 kept += 1
                 continue
             segmented = None if is_2 else next(children(unit, "seg-source"), None)
-            target = _new_target(source if segmented is None else segmented, target)
+            before = source if segmented is None else segmented
+            if target is None:
+                namespace = before.tag.rpartition("}")[0]
+                target = before.makeelement(f"{namespace}}}target" if namespace else "target")
+                insert_after(before, target)
+            else:  # an existing target is emptied, and stays where it is
+                tail = target.tail
+                target.clear()
+                target.tail = tail
             if is_2:
                 if space := source.get(f"{XML}space"):
                     target.set(f"{XML}space", space)
@@ -111,16 +119,3 @@ def _nearest(element: "etree._Element", attribute: str) -> str | None:
     """Returns the value of an attribute of an element, or of the nearest element around it that has one."""
     values = (ancestor.get(attribute) for ancestor in [element, *element.iterancestors()])
     return next((value for value in values if value), None)
-
-
-def _new_target(before: "etree._Element", existing: "etree._Element | None") -> "etree._Element":
-    """Returns an empty target after `before`, indented like it, in the place of an existing one."""
-    if existing is not None:
-        tail = existing.tail
-        existing.clear()
-        existing.tail = tail
-        return existing
-    namespace = before.tag.rpartition("}")[0]
-    new = before.makeelement(f"{namespace}}}target" if namespace else "target")
-    insert_after(before, new)
-    return new

@@ -32,7 +32,7 @@ XmlContent = PairedContent["etree._Element"]
 
 
 def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
-    """Parses XML; raises ValueError where it is damaged or declares entities."""
+    """Parses XML; raises ValueError where it is damaged, declares entities, or has shapes that no program writes."""
     etree = import_library("lxml.etree", documents)
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -48,17 +48,7 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
     except (etree.XMLSyntaxError, ValueError) as error:
         raise ValueError(f"damaged XML: {error}; repair the file") from None
     tree = root.getroottree()
-    _check_shape(root)
-    dtd = tree.docinfo.internalDTD
-    if dtd is not None and any(True for _ in dtd.iterentities()):
-        raise ValueError("the XML declares entities, which are not read; replace them by their text")
-    return tree
-
-
-def _check_shape(root: "etree._Element") -> None:
-    """Raises ValueError for more namespaces or attributes than programs write: copies of elements repeat them."""
-    from lxml import etree
-
+    # More namespaces or attributes than programs write are refused: copies of elements repeat them.
     count = 0
     for event, namespace in etree.iterwalk(root, events=("start-ns", "end-ns")):
         count += 1 if event == "start-ns" else -1
@@ -69,6 +59,10 @@ def _check_shape(root: "etree._Element") -> None:
             )
     if root.xpath(f"boolean(/descendant-or-self::*[@*[{MAX_ATTRIBUTES + 1}]])"):
         raise ValueError(f"damaged XML: an element has more than {MAX_ATTRIBUTES} attributes; repair the file")
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(True for _ in dtd.iterentities()):
+        raise ValueError("the XML declares entities, which are not read; replace them by their text")
+    return tree
 
 
 def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], bool]) -> "list[etree._Element]":
@@ -147,28 +141,23 @@ def children(element: "etree._Element", name: str) -> "Iterator[etree._Element]"
 def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
     """Returns the content of an element, whose children are classified by `inline`."""
     items: list[str | FoundTag[etree._Element]] = []
-    _collect(element, inline, items, MAX_DEPTH)
+
+    def collect(parent: "etree._Element", depth: int) -> None:
+        """Appends the content of an element; elements that are nested more than `depth` deep are codes."""
+        items.append(parent.text or "")
+        for child in parent:
+            tag = inline(child)
+            if tag.kind == "pair" and depth:
+                name = f"element {len(items)}"
+                items.append(FoundTag("open", name, child, is_element=True))
+                collect(child, depth - 1)
+                items.append(FoundTag("close", name, child, is_element=True))
+            else:
+                items.append(FoundTag("code" if tag.kind == "pair" else tag.kind, tag.name, child))
+            items.append(child.tail or "")
+
+    collect(element, MAX_DEPTH)
     return pair_tags(items)
-
-
-def _collect(
-    element: "etree._Element",
-    inline: Callable[["etree._Element"], InlineTag],
-    items: "list[str | FoundTag[etree._Element]]",
-    depth: int,
-) -> None:
-    """Appends the content of an element to `items`; elements that are nested more than `depth` deep are codes."""
-    items.append(element.text or "")
-    for child in element:
-        tag = inline(child)
-        if tag.kind == "pair" and depth:
-            name = f"element {len(items)}"
-            items.append(FoundTag("open", name, child, is_element=True))
-            _collect(child, inline, items, depth - 1)
-            items.append(FoundTag("close", name, child, is_element=True))
-        else:
-            items.append(FoundTag("code" if tag.kind == "pair" else tag.kind, tag.name, child))
-        items.append(child.tail or "")
 
 
 def fill_element(element: "etree._Element", source: XmlContent, content: Content) -> None:

@@ -14,8 +14,6 @@ from transduce.exchange.engine_limits import check_products
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
-    Linear,
-    NormWeights,
     TransformerWeights,
     int8_rows,
     position_tables,
@@ -91,24 +89,37 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     encoder = transformer_spec.TransformerEncoderSpec(spec.encoder_layers, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(spec.decoder_layers, **shape)
     # Copies, because CTranslate2 quantises arrays in place, and these are the memory of our model.
-    encoder.embeddings[0].weight = weights.source_embedding.copy()
-    decoder.embeddings.weight = weights.target_embedding.copy()
+    encoder.embeddings[0].weight = weights.tensors["source_embedding.weight"].copy()
+    decoder.embeddings.weight = weights.tensors["target_embedding.weight"].copy()
     tables = position_tables(model)
     encoder.position_encodings.encodings, decoder.position_encodings.encodings = tables
     decoder.start_from_zero_embedding = spec.first_input == "zeros"
-    _set_linear(decoder.projection, [weights.readout])
-    for part, norm in ((encoder, weights.encoder_norm), (decoder, weights.decoder_norm)):
-        if norm is not None:
-            _set_norm(part.layer_norm, norm)
-    layers = zip((*encoder.layer, *decoder.layer), (*weights.encoder, *weights.decoder), strict=True)
-    for part, layer in layers:
-        own, cross = layer.attention, layer.cross
-        _set_attention(part.self_attention, [[own.query, own.key, own.value], [own.output]], own.norm)
-        if cross is not None:
-            _set_attention(part.attention, [[cross.query], [cross.key, cross.value], [cross.output]], cross.norm)
-        _set_linear(part.ffn.linear_0, [layer.inner])
-        _set_linear(part.ffn.linear_1, [layer.outer])
-        _set_norm(part.ffn.layer_norm, layer.norm)
+
+    def set_linear(linear: Any, *names: str) -> None:
+        """Sets a linear layer to maps of the same input, one after another."""
+        linear.weight = np.concatenate([weights.tensors[f"{name}.weight"] for name in names])
+        if f"{names[0]}.bias" in weights.tensors:
+            linear.bias = np.concatenate([weights.tensors[f"{name}.bias"] for name in names])
+
+    def set_norm(norm: Any, name: str) -> None:
+        norm.gamma, norm.beta = (weights.tensors[f"{name}.{kind}"] for kind in ("weight", "bias"))
+
+    set_linear(decoder.projection, "readout")
+    for side, part in (("encoder", encoder), ("decoder", decoder)):
+        if spec.norm == "pre":
+            set_norm(part.layer_norm, f"{side}_norm")
+        for number, layer in enumerate(part.layer):
+            ours, self_attention = f"{side}.{number}", layer.self_attention
+            set_linear(self_attention.linear[0], f"{ours}.mixer.query", f"{ours}.mixer.key_value")
+            set_linear(self_attention.linear[1], f"{ours}.mixer.join")
+            set_norm(self_attention.layer_norm, f"{ours}.around_mixer.norm")
+            if side == "decoder":
+                for linear, name in zip(layer.attention.linear, ("query", "key_value", "join"), strict=True):
+                    set_linear(linear, f"{ours}.cross.{name}")
+                set_norm(layer.attention.layer_norm, f"{ours}.around_cross.norm")
+            set_linear(layer.ffn.linear_0, f"{ours}.feed_forward.inner")
+            set_linear(layer.ffn.linear_1, f"{ours}.feed_forward.outer")
+            set_norm(layer.ffn.layer_norm, f"{ours}.around_feed_forward.norm")
     specification = transformer_spec.TransformerSpec(encoder, decoder)
     source, target = model.source.vocabulary, model.target.vocabulary
     specification.register_source_vocabulary(source)
@@ -132,23 +143,6 @@ def _quantise(part: Any) -> None:
         for layer in value if isinstance(value, list) else [value]:
             if isinstance(layer, LayerSpec):
                 _quantise(layer)
-
-
-def _set_attention(part: Any, maps: Sequence[Sequence[Linear]], norm: NormWeights) -> None:
-    for linear, of_linear in zip(part.linear, maps, strict=True):
-        _set_linear(linear, of_linear)
-    _set_norm(part.layer_norm, norm)
-
-
-def _set_linear(part: Any, maps: Sequence[Linear]) -> None:
-    """Sets a linear layer to maps of the same input, one after another."""
-    part.weight = np.concatenate([linear.weight for linear in maps])
-    if any(linear.bias is not None for linear in maps):
-        part.bias = np.concatenate([linear.bias_or_zeros() for linear in maps])
-
-
-def _set_norm(part: Any, norm: NormWeights) -> None:
-    part.gamma, part.beta = norm.scale, norm.shift
 
 
 class CTranslate2Engine:

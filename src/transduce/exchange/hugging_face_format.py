@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
+from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.transformer_weights import (
     Array,
@@ -23,7 +24,6 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
-from transduce.exchange.weight_names import FAIRSEQ, named_layers
 from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Tied
@@ -152,31 +152,25 @@ def _with_their_positions(model: Model) -> tuple[TransformerWeights, tuple[Array
 def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Iterator[tuple[str, Array]]:
     """Yields the weights under the names of `transformers`."""
     spec = weights.spec
-    size = max(len(weights.source_embedding), len(weights.target_embedding))
-    source = _with_rows(weights.source_embedding, size)
+    matrices = [weights.tensors[f"{name}.weight"] for name in ("source_embedding", "target_embedding", "readout")]
+    size = max(map(len, matrices))
+    # Copies with as many rows as the larger vocabulary, the missing ones zeros.
+    source, target, readout = (np.pad(matrix, ((0, size - len(matrix)), (0, 0))) for matrix in matrices)
     if has_one_matrix(spec) or spec.norm == "pre":
         yield "model.shared.weight", source
     if not has_one_matrix(spec):
-        target = _with_rows(weights.target_embedding, size)
         if spec.first_input == "zeros":
             target[spec.symbols.begin] = 0
         yield "model.encoder.embed_tokens.weight", source.copy()
         yield "model.decoder.embed_tokens.weight", target
-        yield "lm_head.weight", _with_rows(weights.readout.weight, size)
+        yield "lm_head.weight", readout
     bias = np.full((1, size), IMPOSSIBLE, np.float32)
-    bias[0, : len(weights.readout.weight)] = weights.readout.bias_or_zeros()
+    bias[0, : len(matrices[2])] = weights.bias_or_zeros("readout")
     yield "final_logits_bias", bias
     if tables is not None:
         yield "model.encoder.embed_positions.weight", tables[0]
         yield "model.decoder.embed_positions.weight", tables[1]
-    yield from named_layers(weights, FAIRSEQ, "model.")
-
-
-def _with_rows(matrix: Array, rows: int) -> Array:
-    """Returns a copy of the matrix with `rows` rows, the missing ones zeros."""
-    whole = np.zeros((rows, matrix.shape[1]), np.float32)
-    whole[: len(matrix)] = matrix
-    return whole
+    yield from named_layers(weights, foreign_format("hugging_face").layers)
 
 
 def has_one_matrix(spec: Transformer) -> bool:

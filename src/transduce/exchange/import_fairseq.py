@@ -6,18 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.exchange.imported_model import (
-    ForeignTensors,
-    ForeignVocabulary,
-    ImportedModel,
-    build_spec,
-    nearest_decoding,
-    refuse_settings,
-    shared_numbers,
-    take_embeddings,
-)
+from transduce.exchange import imported_model as foreign
+from transduce.exchange.foreign_formats import foreign_format
+from transduce.exchange.imported_model import ForeignTensors, ForeignVocabulary, ImportedModel
 from transduce.exchange.weight_files import part_of, plain_values, read_checkpoint
-from transduce.exchange.weight_names import FAIRSEQ, take_layers
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 
@@ -29,35 +21,7 @@ PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with the end symbol; posit
 BEAM, EXPONENT = 5, 1.0  # fairseq's defaults
 NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # of each side of a checkpoint
 
-ALLOWED: dict[str, tuple[Any, ...]] = {
-    "activation_fn": ("relu", "gelu", "swish"),
-    "adaptive_input": (False,),
-    "adaptive_softmax_cutoff": (None,),
-    "base_layers": (0,),
-    "character_embeddings": (False,),
-    "cross_self_attention": (False,),
-    "layernorm_embedding": (False,),
-    "no_cross_attention": (False,),
-    "no_decoder_final_norm": (False,),
-    "no_scale_embedding": (False,),
-    "no_token_positional_embeddings": (False,),
-    "scale_attn": (False,),
-    "scale_fc": (False,),
-    "scale_heads": (False,),
-    "scale_resids": (False,),
-    **dict.fromkeys(("share_all_embeddings", "share_decoder_input_output_embed"), (False, True)),
-    **dict.fromkeys(("encoder_normalize_before", "decoder_normalize_before"), (False, True)),
-    **dict.fromkeys(("encoder_learned_pos", "decoder_learned_pos"), (False, True)),
-}
-
-SIZES = {
-    "d_model": ["encoder_embed_dim", "decoder_embed_dim"],
-    "d_ff": ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"],
-    "heads": ["encoder_attention_heads", "decoder_attention_heads"],
-    "encoder_layers": ["encoder_layers"],
-    "decoder_layers": ["decoder_layers"],
-}
-
+FORMAT = foreign_format("fairseq")
 PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_learned_pos", "decoder_learned_pos"))
 
 
@@ -83,7 +47,8 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     architecture = settings.get("arch", settings.get("_name", "transformer"))
     if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
         raise ValueError(f"{place}: `arch` is {architecture!r}; only a `transformer` can be imported")
-    refuse_settings(settings, ALLOWED, place)
+    further = [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
+    sizes = foreign.check_settings(settings, FORMAT, place, {"d_model": further})
     for first, second in PAIRS:
         if bool(settings.get(first)) != bool(settings.get(second)):
             raise ValueError(
@@ -97,12 +62,9 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         raise ValueError(f"{directory}: `share_all_embeddings` is True, and {' and '.join(dictionaries)} differ")
     tensors = ForeignTensors(loaded, place)
     tensors.drop(f"{side}.{name}" for side in ("encoder", "decoder") for name in NO_WEIGHTS)
-    further_widths = [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
-    sizes = shared_numbers(settings, SIZES | {"d_model": [*SIZES["d_model"], *further_widths]}, place)
-    weights, parts = _take_tables(tensors, settings, (source, target))
-    model = build_spec(settings, sizes, parts, place)
-    weights |= take_layers(tensors, model, FAIRSEQ)
-    tensors.finish()
+    weights, spec = _take_tables(tensors, settings, (source, target))
+    activation = settings.get("activation_fn", "relu")
+    model, layers = foreign.take_model(tensors, settings, sizes, spec, activation, FORMAT.layers, place)
     if subword_file := _first_file(directory, PIECES):
         pieces = read_regular_file(directory / subword_file)
         sides: tuple[TokenVocabulary, TokenVocabulary]
@@ -117,10 +79,10 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         )
     return ImportedModel(
         model,
-        weights,
+        weights | layers,
         sides[0],
         sides[1],
-        nearest_decoding(BEAM, EXPONENT, place),
+        foreign.nearest_decoding(BEAM, EXPONENT, place),
         (source_language, target_language),
         "a `transformer` checkpoint of fairseq",
         tuple(dict.fromkeys([path.name, *dictionaries, subword_file])),
@@ -173,18 +135,17 @@ def _take_tables(
     tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Takes embeddings, readout and positions; returns them and what they say about the spec."""
-    d_model, target = settings["encoder_embed_dim"], sides[1]
+    d_model = settings["encoder_embed_dim"]
     shared = bool(settings.get("share_all_embeddings"))
     tied = shared or bool(settings.get("share_decoder_input_output_embed"))
     names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
     output = [name for name in ("decoder.output_projection.weight", "decoder.embed_out") if name in tensors]
+    embeddings, readout = [names] if shared else [names[:1], names[1:]], None
     if tied:
-        names += output
-    weights = take_embeddings(tensors, sides, d_model, [names] if shared else [names[:1], names[1:]])
-    if not tied:
-        matrix = tensors.take_equal(output or ["decoder.output_projection.weight"], target.size, d_model)
-        weights["readout.weight"] = target.matrix(matrix)
-    weights["readout.bias"] = target.bias(None)
+        embeddings[-1] += output
+    else:
+        readout = tensors.take_equal(output or ["decoder.output_projection.weight"], sides[1].size, d_model)
+    weights, spec = foreign.take_tables(tensors, sides, d_model, embeddings, readout, None)
     positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
     if settings.get("encoder_learned_pos"):  # without the rows of pad and before, as many rows as both sides have
         tables = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
@@ -193,13 +154,8 @@ def _take_tables(
             table = tensors.take(name, rows[side], d_model)[FIRST_POSITION : min(rows.values())].clone()
             weights[f"{side}_embedding.positions.weight"] = table
         positions = {"kind": "learned", "max_positions": len(table)}
-    return weights, {
-        "activation": settings.get("activation_fn", "relu"),
-        "embeddings": "shared" if shared else "separate",
-        "readout": {"kind": "tied" if tied else "separate", "bias": True},
-        "positions": positions,
-        "norm": "pre" if settings.get("encoder_normalize_before") else "post",
-    }
+    norm = "pre" if settings.get("encoder_normalize_before") else "post"
+    return weights, {**spec, "positions": positions, "norm": norm}
 
 
 def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:

@@ -2,26 +2,15 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from transduce.exchange.imported_model import (
-    ForeignTensors,
-    ForeignVocabulary,
-    ImportedModel,
-    build_spec,
-    nearest_decoding,
-    refuse_settings,
-    shared_number,
-    shared_numbers,
-    take_embeddings,
-)
+from transduce.exchange import imported_model as foreign
+from transduce.exchange.foreign_formats import foreign_format
+from transduce.exchange.imported_model import ForeignTensors, ForeignVocabulary, ImportedModel
 from transduce.exchange.weight_files import read_npz
-from transduce.exchange.weight_names import MARIAN, take_layers
 from transduce.recipe.recipe_values import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model
@@ -30,43 +19,7 @@ SETTINGS = "special:model.yml"
 BEAM, EXPONENT = 12, 0.0  # Marian's defaults, where there is no decoder.yml
 NORM_EPSILON = 1e-6
 
-ALLOWED: dict[str, tuple[Any, ...]] = {
-    "type": ("transformer",),
-    "transformer-ffn-activation": ("swish", "relu"),  # Marian's gelu is x · σ(1.702 x)
-    "transformer-preprocess": ("",),
-    "transformer-postprocess": ("dan",),
-    "transformer-postprocess-emb": ("d",),
-    "transformer-postprocess-top": ("",),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-train-position-embeddings": (False,),
-    "transformer-train-positions": (False,),
-    "transformer-no-projection": (False,),
-    "transformer-no-affine": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-rnn-projection": (False,),
-    "transformer-pool": (False,),
-    "transformer-ffn-depth": (2,),
-    "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-tied-layers": ([],),
-    "transformer-dim-emb": (0,),
-    "lemma-dim-emb": (0,),
-    "input-types": ([], ["sequence"]),
-    "output-omit-bias": (False,),
-    "ulr": (False,),
-    "right-left": (False,),
-    "char-conv": (False,),
-    **dict.fromkeys(("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"), (False, True)),
-}
-
-
-SIZES = {
-    "d_model": ["dim-emb"],
-    "d_ff": ["transformer-dim-ffn"],
-    "heads": ["transformer-heads"],
-    "encoder_layers": ["enc-depth"],
-    "decoder_layers": ["dec-depth"],
-}
-
+FORMAT = foreign_format("marian")
 _ESCAPE = re.compile(r"\\(?:U(?P<digits>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|.)")
 
 
@@ -88,9 +41,8 @@ def read_marian(directory: Path) -> ImportedModel:
     if SETTINGS not in arrays:
         raise ValueError(f"{path} lacks {SETTINGS}, the settings of a model of Marian")
     settings = _parse_yaml(arrays.pop(SETTINGS).tobytes().rstrip(b"\0"), place)
-    refuse_settings(settings, ALLOWED, place)
     further = ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
-    sizes = shared_numbers(settings, SIZES | {"d_ff": [*SIZES["d_ff"], *further]}, place)
+    sizes = foreign.check_settings(settings, FORMAT, place, {"d_ff": further})
     # The vocabularies of source and target are those that decoder.yml names, or the only one of the folder.
     vocabularies = decoder.get("vocabs")
     file_names = [Path(str(name)).name for name in vocabularies] if isinstance(vocabularies, list) else []
@@ -107,13 +59,30 @@ def read_marian(directory: Path) -> ImportedModel:
     if not isinstance(vocabulary_sizes, list) or len(vocabulary_sizes) != 2:
         raise ValueError(f"{place}: `dim-vocabs` is {vocabulary_sizes!r}, and must be two sizes")
     named = {f"dim-vocabs.{number}": size for number, size in enumerate(vocabulary_sizes)}
-    rows = [shared_number(named, [name], place) for name in named]
+    rows = [foreign.shared_number(named, [name], place) for name in named]
     source, target = (read_vocabulary(file, size) for file, size in zip(files, rows, strict=True))
     tensors = ForeignTensors({name: torch.tensor(array) for name, array in arrays.items()}, str(path))
-    weights, parts = _take_tables(tensors, settings, sizes["d_model"], (source, target))
-    model = build_spec(settings, sizes, parts, place)
-    weights |= take_layers(tensors, model, MARIAN)
-    tensors.finish()
+    all_tied = bool(settings.get("tied-embeddings-all"))
+    shared, tied = all_tied or bool(settings.get("tied-embeddings-src")), all_tied or settings.get("tied-embeddings")
+    if shared and source.names != target.names:
+        raise ValueError(f"{source.place} and {target.place} differ, and the model has one embedding for both")
+    d_model, readout = sizes["d_model"], None
+    if not tied and "decoder_ff_logit_out_Wt" in tensors:  # versions of Marian store it either way round
+        readout = tensors.take("decoder_ff_logit_out_Wt", target.size, d_model)
+    elif not tied:
+        readout = tensors.take("decoder_ff_logit_out_W", d_model, target.size).T.contiguous()
+    weights, spec = foreign.take_tables(
+        tensors,
+        (source, target),
+        d_model,
+        [["Wemb"]] if shared else [["encoder_Wemb"], ["decoder_Wemb"]],
+        readout,
+        tensors.take("decoder_ff_logit_out_b", 1, target.size)[0],
+    )
+    positions = {"kind": "sinusoidal", "layout": "halves"}
+    spec |= {"positions": positions, "norm_epsilon": NORM_EPSILON, "first_input": "zeros"}
+    activation = settings.get("transformer-ffn-activation", "swish")
+    model, layers = foreign.take_model(tensors, settings, sizes, spec, activation, FORMAT.layers, place)
     pieces = [_piece_file(directory, files[0], "source"), _piece_file(directory, files[1], "target")]
     sides = [
         vocabulary.sentence_pieces(read_regular_file(piece))
@@ -124,10 +93,10 @@ def read_marian(directory: Path) -> ImportedModel:
         exponent = float(exponent)
     return ImportedModel(
         model,
-        weights,
+        weights | layers,
         sides[0],
         sides[1],
-        nearest_decoding(decoder.get("beam-size", BEAM), exponent, str(decoder_file)),
+        foreign.nearest_decoding(decoder.get("beam-size", BEAM), exponent, str(decoder_file)),
         (None, None),
         "a model of Marian",
         tuple(dict.fromkeys([path.name, *(file.name for file in (*files, *pieces))])),
@@ -144,62 +113,27 @@ def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
     return values
 
 
-def _take_tables(
-    tensors: ForeignTensors,
-    settings: Mapping[str, Any],
-    d_model: int,
-    sides: tuple[ForeignVocabulary, ForeignVocabulary],
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes embeddings and readout; returns them and what they say about the spec."""
-    source, target = sides
-    all_tied = bool(settings.get("tied-embeddings-all"))
-    shared, tied = all_tied or bool(settings.get("tied-embeddings-src")), all_tied or settings.get("tied-embeddings")
-    if shared and source.names != target.names:
-        raise ValueError(f"{source.place} and {target.place} differ, and the model has one embedding for both")
-    weights = take_embeddings(tensors, sides, d_model, [["Wemb"]] if shared else [["encoder_Wemb"], ["decoder_Wemb"]])
-    if not tied and "decoder_ff_logit_out_Wt" in tensors:  # versions of Marian store it either way round
-        weights["readout.weight"] = target.matrix(tensors.take("decoder_ff_logit_out_Wt", target.size, d_model))
-    elif not tied:
-        matrix = tensors.take("decoder_ff_logit_out_W", d_model, target.size).T.contiguous()
-        weights["readout.weight"] = target.matrix(matrix)
-    weights["readout.bias"] = target.bias(tensors.take("decoder_ff_logit_out_b", 1, target.size)[0])
-    return weights, {
-        "activation": settings.get("transformer-ffn-activation", "swish"),
-        "embeddings": "shared" if shared else "separate",
-        "readout": {"kind": "tied" if tied else "separate", "bias": True},
-        "positions": {"kind": "sinusoidal", "layout": "halves"},
-        "norm_epsilon": NORM_EPSILON,
-        "first_input": "zeros",
-    }
-
-
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
     """Returns the vocabulary of a file, for a model with `size` rows; it has no pad and no begin symbol."""
     if path.suffix == ".spm":
         pieces = pieces_of_model(read_regular_file(path), str(path))
         ids = {piece: row for row, piece in enumerate(pieces)}
-    else:
-        ids = _token_lines(path)
+    else:  # YAML as Marian writes it: a token and its id on each line, the token in quotes or not
+        ids = {}
+        for number, line in enumerate(read_regular_file(path).split(b"\n"), start=1):
+            try:
+                text = line.decode("utf-8").strip()
+                if not text or text == "---":
+                    continue
+                token, row = _parse_line(text)
+            except ValueError:
+                token, row = "", 0
+            if not token or token in ids:
+                raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
+            ids[token] = row
     if "</s>" not in ids:
         raise ValueError(f"{path} lacks the token </s>")
     return ForeignVocabulary.of(ids, size, pad=None, begin=ids["</s>"], end=ids["</s>"], place=str(path))
-
-
-def _token_lines(path: Path) -> dict[str, int]:
-    """Reads a vocabulary in YAML as Marian writes it: a token and its id on each line, the token in quotes or not."""
-    ids: dict[str, int] = {}
-    for number, line in enumerate(read_regular_file(path).split(b"\n"), start=1):
-        try:
-            text = line.decode("utf-8").strip()
-            if not text or text == "---":
-                continue
-            token, row = _parse_line(text)
-        except ValueError:
-            token, row = "", 0
-        if not token or token in ids:
-            raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
-        ids[token] = row
-    return ids
 
 
 def _parse_line(text: str) -> tuple[str, int]:

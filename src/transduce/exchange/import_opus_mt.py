@@ -10,68 +10,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from transduce.exchange.imported_model import (
-    ForeignTensors,
-    ForeignVocabulary,
-    ImportedModel,
-    build_spec,
-    nearest_decoding,
-    refuse_settings,
-    shared_number,
-    shared_numbers,
-    take_embeddings,
-)
+from transduce.exchange import imported_model as foreign
+from transduce.exchange.foreign_formats import foreign_format
+from transduce.exchange.imported_model import ForeignTensors, ForeignVocabulary, ImportedModel
 from transduce.exchange.weight_files import read_checkpoint
-from transduce.exchange.weight_names import FAIRSEQ, take_layers
 from transduce.model.embedding import sinusoids
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
-# The defaults of transformers, for settings that a config.json leaves out.
-DEFAULTS: dict[str, Any] = {
-    "d_model": 1024,
-    "encoder_layers": 12,
-    "decoder_layers": 12,
-    "encoder_ffn_dim": 4096,
-    "decoder_ffn_dim": 4096,
-    "encoder_attention_heads": 16,
-    "decoder_attention_heads": 16,
-    "vocab_size": 58101,
-    "activation_function": "gelu",
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "scale_embedding": False,
-    "decoder_start_token_id": 58100,
-    "eos_token_id": 0,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-}
-
-ALLOWED: dict[str, tuple[Any, ...]] = {
-    "scale_embedding": (True,),
-    "activation_function": ("relu", "gelu", "swish", "silu"),
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
-    "static_position_embeddings": (True,),
-    "share_encoder_decoder_embeddings": (True, False),
-    "tie_word_embeddings": (True, False),
-}
-
+FORMAT = foreign_format("hugging_face")
 NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?([a-zA-Z]+)-([a-zA-Z]+)$")
 MAX_CONFIG_BYTES = 2**24
-
-
-SIZES = {
-    "d_model": ["d_model"],
-    "d_ff": ["encoder_ffn_dim", "decoder_ffn_dim"],
-    "heads": ["encoder_attention_heads", "decoder_attention_heads"],
-    "encoder_layers": ["encoder_layers"],
-    "decoder_layers": ["decoder_layers"],
-}
 
 
 def is_hugging_face(directory: Path) -> bool:
@@ -85,9 +36,8 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     config = _read_json(directory / "config.json")
     if config.get("model_type") != "marian":
         raise ValueError(f"{place}: `model_type` is {config.get('model_type')!r}; only 'marian' can be imported")
-    settings = {**DEFAULTS, **config}
-    refuse_settings(settings, ALLOWED, place)
-    sizes = shared_numbers(settings, SIZES, place)
+    settings = {**FORMAT.defaults, **config}
+    sizes = foreign.check_settings(settings, FORMAT, place, {})
     weights_name = next(name for name in WEIGHTS if (directory / name).is_file())
     weights_file = directory / weights_name
     if weights_file.suffix == ".bin":
@@ -99,20 +49,20 @@ def read_opus_mt(directory: Path) -> ImportedModel:
             raise ValueError(f"{weights_file} holds no weights, or is damaged: {error}") from None
     tensors = ForeignTensors(loaded, str(weights_file))
     # The vocabularies of both sides are one file, or there is a second one for the target.
-    size = shared_number(settings, ["vocab_size"], place)
+    size = foreign.shared_number(settings, ["vocab_size"], place)
     target_file = directory / "target_vocab.json"
     if settings["share_encoder_decoder_embeddings"] or not target_file.is_file():
         source = target = _vocabulary(directory / "vocab.json", size, settings)
     else:
         target_size = size
         if settings.get("decoder_vocab_size") is not None:
-            target_size = shared_number(settings, ["decoder_vocab_size"], place)
+            target_size = foreign.shared_number(settings, ["decoder_vocab_size"], place)
         source = _vocabulary(directory / "vocab.json", size, {})
         target = _vocabulary(target_file, target_size, settings)
-    weights, parts = _take_tables(tensors, settings, (source, target))
-    model = build_spec(settings, sizes, parts, place)
-    weights |= take_layers(tensors, model, FAIRSEQ, "model.")
-    tensors.finish()
+    weights, spec = _take_tables(tensors, settings, (source, target))
+    activation = settings["activation_function"]
+    activation = "swish" if activation == "silu" else activation
+    model, layers = foreign.take_model(tensors, settings, sizes, spec, activation, FORMAT.layers, place)
     source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
     target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
     files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
@@ -125,10 +75,10 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
     return ImportedModel(
         model,
-        weights,
+        weights | layers,
         source_side,
         target_side,
-        nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path)),
+        foreign.nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path)),
         _languages(directory, settings),
         "a model in Hugging Face's Marian format",
         tuple(name for name in files if (directory / name).is_file()),
@@ -156,15 +106,15 @@ def _take_tables(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Takes embeddings, readout and positions; returns them and what they say about the spec."""
     d_model, size = settings["d_model"], sides[1].size
-    shared, tied = settings["share_encoder_decoder_embeddings"], settings["tie_word_embeddings"]
     names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-    output = ["lm_head.weight"] if tied else []
-    embeddings = [[*names, *output]] if shared else [[names[1]], [names[2], *output]]
-    weights = take_embeddings(tensors, sides, d_model, embeddings)
-    if not tied:
-        weights["readout.weight"] = sides[1].matrix(tensors.take("lm_head.weight", size, d_model))
+    embeddings = [names] if settings["share_encoder_decoder_embeddings"] else [[names[1]], [names[2]]]
+    readout = None
+    if settings["tie_word_embeddings"]:
+        embeddings[-1].append("lm_head.weight")
+    else:
+        readout = tensors.take("lm_head.weight", size, d_model)
     bias = tensors.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in tensors else None
-    weights["readout.bias"] = sides[1].bias(bias)
+    weights, spec = foreign.take_tables(tensors, sides, d_model, embeddings, readout, bias)
     # The tables of positions are those of the sinusoids, in one of two layouts, or learned.
     tables = {}
     for side, part in (("source", "encoder"), ("target", "decoder")):
@@ -179,13 +129,7 @@ def _take_tables(
         positions = {"kind": "learned", "max_positions": max_positions}
         for side, table in tables.items():
             weights[f"{side}_embedding.positions.weight"] = table[:max_positions].clone()
-    activation = settings["activation_function"]
-    return weights, {
-        "activation": "swish" if activation == "silu" else activation,
-        "embeddings": "shared" if shared else "separate",
-        "readout": {"kind": "tied" if tied else "separate", "bias": True},
-        "positions": positions,
-    }
+    return weights, {**spec, "positions": positions}
 
 
 def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:

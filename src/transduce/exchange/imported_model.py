@@ -1,7 +1,7 @@
 """What every importer returns, and what importers share: checks of foreign settings, tensors and vocabularies."""
 
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from transduce.exchange.engine_limits import length_penalty_of_power
+from transduce.exchange.foreign_formats import ForeignFormat, LayerNames, layer_weights
 from transduce.model.transformer import Transformer
 from transduce.search.beam import Decoding
 from transduce.settings import validated
@@ -31,6 +32,7 @@ float32 rounds its probability to 0, and 16-bit numbers can represent the bias.
 """
 
 Content = TypeVar("Content", bound=SubwordsContent)
+Built = TypeVar("Built")
 
 
 class ImportedModel(NamedTuple):
@@ -60,23 +62,23 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
     return int(values[0] or 0)
 
 
-def shared_numbers(settings: Mapping[str, Any], names: Mapping[str, Sequence[str]], place: str) -> dict[str, int]:
-    """Returns the sizes that `build_spec` needs, each of the settings that `names` has for it."""
-    return {size: shared_number(settings, of_size, place) for size, of_size in names.items()}
+def check_settings(
+    settings: Mapping[str, Any], form: ForeignFormat, place: str, further: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """Returns the sizes of a model; `further` are settings that must equal a size too.
 
-
-def refuse_settings(settings: Mapping[str, Any], allowed: Mapping[str, Collection[Any]], place: str) -> None:
-    """Raises ValueError with the name and the value of the first setting that this program cannot represent.
-
-    `allowed` has for each setting the values that it may have; a setting that is missing has the first of them.
+    Raises ValueError with the name and the value of the first setting that this program cannot represent.
     """
-    for name, values in allowed.items():
-        value = settings.get(name, next(iter(values)))
+    for name, values in form.allowed.items():
+        value = settings.get(name, values[0])
         if value not in values:
             possible = " or ".join(map(repr, values))
             raise ValueError(
                 f"{place}: `{name}` is {value!r}, which a model of transduce cannot represent; it must be {possible}"
             )
+    return {
+        size: shared_number(settings, [*names, *further.get(size, ())], place) for size, names in form.sizes.items()
+    }
 
 
 class ForeignTensors:
@@ -117,9 +119,10 @@ class ForeignTensors:
                 raise ValueError(f"{self._place}: {present[0]} and {name} differ, and the settings tie them")
         return first
 
-    def split(self, name: str, parts: Sequence[str], *shape: int) -> None:
-        """Replaces a tensor by equal parts of its rows, which are taken by the names `parts`."""
-        self._tensors.update(zip(parts, self.take(name, *shape).chunk(len(parts)), strict=True))
+    def split(self, name: str, names: Sequence[str], shape: tuple[int, ...]) -> None:
+        """Replaces a tensor by parts of `shape`, one after another, which are taken by `names`."""
+        whole = self.take(name, len(names) * shape[0], *shape[1:])
+        self._tensors.update(zip(names, whole.chunk(len(names)), strict=True))
 
     def drop(self, names: Iterable[str]) -> None:
         """Drops tensors that no model needs, where the file has them."""
@@ -194,43 +197,48 @@ class ForeignVocabulary(NamedTuple):
 
     def sentence_pieces(self, model: bytes) -> SentencePieces:
         """Returns the subwords of a side with a SentencePiece model."""
-        encoded = b64encode(model).decode()
-        try:
-            return SentencePieces(self._content(SentencePieceContent, model=encoded))
-        except ValueError as error:
-            raise ValueError(f"{self.place}: {error}") from None
+        return self._build(SentencePieces, SentencePieceContent, model=b64encode(model).decode())
 
     def moses_bpe(self, merges: tuple[tuple[str, str], ...], language: str) -> MosesBpe:
         """Returns the subwords of a side with merges, and the tokeniser of a language."""
+        return self._build(MosesBpe, MosesBpeContent, merges=merges, language=language)
+
+    def _build(self, subwords_of: Callable[[Content], Built], content: type[Content], **values: Any) -> Built:
+        """Builds the subwords from the content of their file; a row without a token gets a subword that no text has."""
+        unknown = next(row for row, name in self.names.items() if name == UNKNOWN)
+        subwords = tuple(self.names.get(row, f"⟨unused {row}⟩") for row in self.rows[END + 1 :])
         try:
-            return MosesBpe(self._content(MosesBpeContent, merges=merges, language=language))
+            return subwords_of(content(unknown=self.rows.index(unknown, END + 1), subwords=subwords, **values))
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(f"{self.place}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
         except ValueError as error:
             raise ValueError(f"{self.place}: {error}") from None
 
-    def _content(self, kind: type[Content], **values: Any) -> Content:
-        """Returns the content of the file of the subwords; a row without a token gets a subword that no text has."""
-        row = next(row for row, name in self.names.items() if name == UNKNOWN)
-        subwords = tuple(self.names.get(row, f"⟨unused {row}⟩") for row in self.rows[END + 1 :])
-        try:
-            return kind(unknown=self.rows.index(row, END + 1), subwords=subwords, **values)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
-
-def take_embeddings(
+def take_tables(
     tensors: ForeignTensors,
-    sides: tuple[ForeignVocabulary, ForeignVocabulary],
+    vocabularies: tuple[ForeignVocabulary, ForeignVocabulary],
     d_model: int,
-    matrices: Sequence[Sequence[str]],
-) -> dict[str, Tensor]:
-    """Takes the embeddings of source and target, or one for both.
+    embeddings: Sequence[Sequence[str]],
+    readout: Tensor | None,
+    bias: Tensor | None,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Takes the embeddings of source and target, or one for both; returns the tables and what they say about the spec.
 
-    Each matrix may be in the file under one or several of its names.
+    Each embedding may be in the file under one or several of its names. `readout` is the matrix before the softmax,
+    None where it is the embedding of the target.
     """
-    return {
-        f"{name}_embedding.weight": side.matrix(tensors.take_equal(names, side.size, d_model))
-        for name, side, names in zip(("source", "target"), sides, matrices, strict=False)
+    weights = {
+        f"{side}_embedding.weight": vocabulary.matrix(tensors.take_equal(names, vocabulary.size, d_model))
+        for side, vocabulary, names in zip(("source", "target"), vocabularies, embeddings, strict=False)
+    }
+    if readout is not None:
+        weights["readout.weight"] = vocabularies[1].matrix(readout)
+    weights["readout.bias"] = vocabularies[1].bias(bias)
+    return weights, {
+        "embeddings": "shared" if len(embeddings) == 1 else "separate",
+        "readout": {"kind": "tied" if readout is None else "separate", "bias": True},
     }
 
 
@@ -244,22 +252,35 @@ def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:
     return validated(Decoding, values, place=place)
 
 
-def build_spec(
-    settings: Mapping[str, Any], sizes: Mapping[str, int], parts: Mapping[str, Any], place: str
-) -> Transformer:
-    """Returns the spec of an imported Transformer.
+def take_model(
+    tensors: ForeignTensors,
+    settings: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    spec: Mapping[str, Any],
+    activation: str,
+    names: LayerNames,
+    place: str,
+) -> tuple[Transformer, dict[str, Tensor]]:
+    """Takes the weights of all layers, which are the last ones; returns them and the spec of the Transformer.
 
-    `settings` are the foreign ones, read for dropout alone; `sizes` are d_model, d_ff, heads and the layers of both
-    sides; `parts` are the other keys of the spec, and `activation`. Raises ValueError with `place`.
+    `settings` are the foreign ones, read for dropout alone; `spec` has the keys of the spec that no size determines.
+    Raises ValueError with `place`.
     """
+
+    def dropout(*names: str) -> float:
+        """Returns the first dropout that the settings have; 0 where they have none."""
+        values = (settings.get(name) for name in names)
+        # A number that is no probability stays what it is, and the spec refuses it by name.
+        return next((value for value in values if isinstance(value, int | float) and value), 0.0)
+
     d_model, heads = sizes["d_model"], sizes["heads"]
     if d_model % heads:
         raise ValueError(f"{place}: {heads} heads do not divide a width of {d_model}")
     width = d_model // heads
     attention = {"kind": "attention", "heads": heads, "d_k": width, "d_v": width, "bias": True}
-    attention["dropout"] = _dropout(settings, "attention_dropout", "transformer-dropout-attention")
-    network = {"kind": "feed_forward", "d_ff": sizes["d_ff"], "activation": parts["activation"]}
-    network["dropout"] = _dropout(settings, "activation_dropout", "relu_dropout", "transformer-dropout-ffn")
+    attention["dropout"] = dropout("attention_dropout", "transformer-dropout-attention")
+    network = {"kind": "feed_forward", "d_ff": sizes["d_ff"], "activation": activation}
+    network["dropout"] = dropout("activation_dropout", "relu_dropout", "transformer-dropout-ffn")
     values = {
         "kind": "transformer",
         "d_model": d_model,
@@ -268,14 +289,22 @@ def build_spec(
         "mixer": attention,
         "cross": attention,
         "feed_forward": network,
-        "dropout": _dropout(settings, "dropout", "transformer-dropout"),
-        **{key: value for key, value in parts.items() if key != "activation"},
+        "dropout": dropout("dropout", "transformer-dropout"),
+        **spec,
     }
-    return validated(Transformer, values, place=place)
-
-
-def _dropout(settings: Mapping[str, Any], *names: str) -> float:
-    """Returns the first dropout that the settings have; 0 where they have none."""
-    values = (settings.get(name) for name in names)
-    # A number that is no probability stays what it is, and the spec refuses it by name.
-    return next((value for value in values if isinstance(value, int | float) and value), 0.0)
+    model = validated(Transformer, values, place=place)
+    parts: dict[str, list[Tensor]] = {}
+    for ours, _, _, theirs, shape in layer_weights(model, names):
+        # Old models of fairseq have W^Q, W^K and W^V in one matrix.
+        joined = theirs.replace("q_proj.", "in_proj_")
+        if joined != theirs and joined in tensors:
+            tensors.split(joined, [theirs.replace("q_proj", f"{letter}_proj") for letter in "qkv"], shape)
+        if not names.is_transposed:
+            tensor = tensors.take(theirs, *shape)
+        elif len(shape) == 1:
+            tensor = tensors.take(theirs, 1, *shape)[0]
+        else:
+            tensor = tensors.take(theirs, *shape[::-1]).T
+        parts.setdefault(ours, []).append(tensor)
+    tensors.finish()
+    return model, {ours: torch.cat(tensors_of_name).contiguous() for ours, tensors_of_name in parts.items()}

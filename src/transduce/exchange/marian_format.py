@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_products, length_power, refusal
+from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation
 from transduce.exchange.transformer_weights import (
     TransformerWeights,
     attentions_of,
     transformer_weights,
 )
-from transduce.exchange.weight_names import MARIAN, named_layers
 from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Tied
@@ -57,16 +57,15 @@ def check(model: Model) -> None:
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords."""
     weights = transformer_weights(model)
-    arrays: dict[str, Any] = {}
-    if weights.spec.embeddings == "shared":
-        arrays["Wemb"] = weights.source_embedding
-    else:
-        arrays |= {"encoder_Wemb": weights.source_embedding, "decoder_Wemb": weights.target_embedding}
+    source, target = (weights.tensors[f"{side}_embedding.weight"] for side in ("source", "target"))
+    is_shared = weights.spec.embeddings == "shared"
+    arrays: dict[str, Any] = {"Wemb": source} if is_shared else {"encoder_Wemb": source, "decoder_Wemb": target}
     if not isinstance(weights.spec.readout, Tied):  # Marian multiplies rows by matrices
-        arrays["decoder_ff_logit_out_W"] = np.ascontiguousarray(weights.readout.weight.T)
-    arrays["decoder_ff_logit_out_b"] = weights.readout.bias_or_zeros()[None]
-    arrays |= named_layers(weights, MARIAN)
-    arrays[SETTINGS] = np.frombuffer(json.dumps(_settings(weights)).encode() + b"\0", np.int8)  # JSON is YAML
+        arrays["decoder_ff_logit_out_W"] = np.ascontiguousarray(weights.tensors["readout.weight"].T)
+    arrays["decoder_ff_logit_out_b"] = weights.bias_or_zeros("readout")[None]
+    arrays |= named_layers(weights, foreign_format("marian").layers)
+    settings = _settings(weights, [len(source), len(target)])
+    arrays[SETTINGS] = np.frombuffer(json.dumps(settings).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
     sides, files = (model.source, model.target), vocabulary_files(model)
     for name, file, side in zip(subwords_files(shared=sides[0] is sides[1]), files, sides, strict=True):
@@ -108,7 +107,7 @@ def _vocabulary(strings: list[str]) -> str:
     return "".join(f'"{string}": {token}\n' for token, string in enumerate(quoted))
 
 
-def _settings(weights: TransformerWeights) -> dict[str, Any]:
+def _settings(weights: TransformerWeights, vocabularies: list[int]) -> dict[str, Any]:
     """Returns the settings that Marian reads from the model file."""
     spec = weights.spec
     assert isinstance(spec.feed_forward, FeedForward)
@@ -117,7 +116,7 @@ def _settings(weights: TransformerWeights) -> dict[str, Any]:
         "type": "transformer",
         "version": VERSION,
         "dim-emb": spec.d_model,
-        "dim-vocabs": [len(weights.source_embedding), len(weights.target_embedding)],
+        "dim-vocabs": vocabularies,
         "enc-depth": spec.encoder_layers,
         "dec-depth": spec.decoder_layers,
         "transformer-heads": weights.heads,

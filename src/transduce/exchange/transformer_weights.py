@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.model.attention import Attention, MultiHeadAttention
 from transduce.model.attention_scores import BilinearProduct, DotProduct
-from transduce.model.feed_forward import FeedForwardNetwork
-from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model_directory.model import Model
 
@@ -31,66 +29,32 @@ TABLE_POSITIONS = 2048  # of a sentence, where an engine stores a vector for eac
 LARGEST_INT8 = 64
 
 
-class Linear(NamedTuple):
-    """A linear map x Wᵀ + b."""
-
-    weight: Array  # [out in]
-    bias: Array | None  # [out]
-
-    def bias_or_zeros(self) -> Array:
-        """Returns the bias, zeros where there is none."""
-        return np.zeros(len(self.weight), np.float32) if self.bias is None else self.bias
-
-
-class NormWeights(NamedTuple):
-    """A layer normalisation."""
-
-    scale: Array  # [d_model]
-    shift: Array  # [d_model]
-
-
-class AttentionMatrices(NamedTuple):
-    """W^Q, W^K, W^V [heads·width d_model] and W^O [d_model heads·width] of an attention, and its normalisation."""
-
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear
-    norm: NormWeights
-
-
-class LayerWeights(NamedTuple):
-    """A layer: its attentions, and the two maps of its feed-forward network with their normalisation."""
-
-    attention: AttentionMatrices
-    cross: AttentionMatrices | None  # over the source, of a layer of the decoder
-    inner: Linear
-    outer: Linear
-    norm: NormWeights
-
-
 class TransformerWeights(NamedTuple):
     """All weights of a Transformer, the embeddings before they are multiplied by √d_model.
 
-    With `spec.first_input` "zeros" the vector of the begin symbol in `target_embedding` is not used.
+    With `spec.first_input` "zeros" the vector of the begin symbol in the target's embedding is not used.
     """
 
     spec: Transformer
     heads: int
     width: int  # of a head
-    source_embedding: Array  # [vocabulary d_model]
-    target_embedding: Array  # [vocabulary d_model]
-    encoder: tuple[LayerWeights, ...]
-    decoder: tuple[LayerWeights, ...]
-    encoder_norm: NormWeights | None  # None with post-norm
-    decoder_norm: NormWeights | None
-    readout: Linear
+    tensors: dict[str, Array]  # by the names of our parameters
+
+    def bias_or_zeros(self, name: str) -> Array:
+        """Returns the bias of a linear map, zeros where it has none."""
+        zeros = np.zeros(len(self.tensors[f"{name}.weight"]), np.float32)
+        return self.tensors.get(f"{name}.bias", zeros)
 
 
 def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
     """Returns the settings of self-attention and of attention over the source, of an accepted model."""
     assert isinstance(spec.mixer, Attention)
     return spec.mixer, spec.cross
+
+
+# The parameters whose last or first dimension is d_model.
+_FEATURES_LAST = (".query.weight", ".key_value.weight", ".inner.weight", "_embedding.weight", "readout.weight")
+_FEATURES_FIRST = (".join.weight", ".join.bias", ".outer.weight", ".outer.bias", "norm.weight", "norm.bias")
 
 
 def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> TransformerWeights:
@@ -101,38 +65,48 @@ def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> Transformer
     attentions = attentions_of(spec)
     heads = max(attention.heads for attention in attentions)
     width = max(max(attention.d_k, attention.d_v) for attention in attentions)
+    tensors = {name: _array(tensor) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    for name, attention in module.named_modules():
+        if isinstance(attention, MultiHeadAttention):
+            projections = _uniform_heads(attention, heads, width)
+            tensors |= {f"{name}.{projection}": _array(tensor) for projection, tensor in projections.items()}
+    for name, array in tensors.items():
+        if name.endswith(_FEATURES_LAST):
+            tensors[name] = np.ascontiguousarray(array[:, order])
+        elif name.endswith(_FEATURES_FIRST):
+            tensors[name] = array[order]
+    return TransformerWeights(spec, heads, width, tensors)
 
-    def norm_of(norm: nn.Module) -> NormWeights:
-        assert isinstance(norm, nn.LayerNorm)
-        return NormWeights(_array(norm.weight)[order], _array(norm.bias)[order])
 
-    def layer_of(layer: nn.Module) -> LayerWeights:
-        assert isinstance(layer, EncoderLayer | DecoderLayer)
-        network, cross = layer.feed_forward, None
-        assert isinstance(network, FeedForwardNetwork)
-        if isinstance(layer, DecoderLayer):
-            cross = AttentionMatrices(*_projections(layer.cross, heads, width, order), norm_of(layer.around_cross.norm))
-        return LayerWeights(
-            AttentionMatrices(*_projections(layer.mixer, heads, width, order), norm_of(layer.around_mixer.norm)),
-            cross,
-            _linear(network.inner.weight, network.inner.bias, inputs=order),
-            _linear(network.outer.weight, network.outer.bias, outputs=order),
-            norm_of(layer.around_feed_forward.norm),
-        )
+def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dict[str, Tensor]:
+    """Returns the projections of an attention as one of `heads` heads of `width`, with zeros for the others.
 
-    has_last_norms = isinstance(module.encoder_norm, nn.LayerNorm)
-    return TransformerWeights(
-        spec,
-        heads,
-        width,
-        np.ascontiguousarray(_array(module.source_embedding.weight)[:, order]),
-        np.ascontiguousarray(_array(module.target_embedding.weight)[:, order]),
-        tuple(layer_of(layer) for layer in module.encoder),
-        tuple(layer_of(layer) for layer in module.decoder),
-        norm_of(module.encoder_norm) if has_last_norms else None,
-        norm_of(module.decoder_norm) if has_last_norms else None,
-        _linear(module.readout.weight, module.readout.bias, inputs=order),
-    )
+    W^Q and its bias are scaled such that q · k / √width are the scores of the attention.
+    """
+    spec, compatibility = attention.spec, attention.compatibility
+    assert isinstance(compatibility, DotProduct)
+
+    def padded(tensor: Tensor, narrow: int) -> Tensor:
+        """Returns rows [spec.heads·narrow …] as [heads·width …]."""
+        split = tensor.detach().view(spec.heads, narrow, -1)
+        whole = split.new_zeros(heads, width, split.shape[2])
+        whole[: spec.heads, :narrow] = split
+        return whole.reshape(heads * width, *tensor.shape[1:])
+
+    def scaled(tensor: Tensor) -> Tensor:
+        split = tensor.detach().double().view(spec.heads, spec.d_k, -1)
+        if isinstance(compatibility, BilinearProduct):
+            split = compatibility.weight.detach().double().transpose(1, 2) @ split
+        return (compatibility.scale * width**0.5 * split).float().reshape(tensor.shape)
+
+    projections: dict[str, Tensor] = {}
+    for kind in ("weight", "bias") if spec.bias else ("weight",):
+        key, value = getattr(attention.key_value, kind).split((spec.heads * spec.d_k, spec.heads * spec.d_v))
+        projections[f"query.{kind}"] = padded(scaled(getattr(attention.query, kind)), spec.d_k)
+        projections[f"key_value.{kind}"] = torch.cat([padded(key, spec.d_k), padded(value, spec.d_v)])
+    output = torch.zeros(len(attention.join.weight), heads, width)
+    output[:, : spec.heads, : spec.d_v] = attention.join.weight.detach().unflatten(1, (spec.heads, spec.d_v))
+    return {**projections, "join.weight": output.flatten(1)}
 
 
 def position_tables(model: Model) -> tuple[Array, Array]:
@@ -152,49 +126,6 @@ def int8_rows(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float3
     """
     scales = np.maximum(np.abs(matrix).max(1) / LARGEST_INT8, np.finfo(np.float32).tiny)
     return np.rint(matrix / scales[:, None]).astype(np.int8), scales.astype(np.float32)
-
-
-def _projections(attention: nn.Module, heads: int, width: int, order: Order) -> tuple[Linear, Linear, Linear, Linear]:
-    """Returns W^Q, W^K, W^V and W^O of an attention as one of `heads` heads of `width`, with zeros for the others."""
-    assert isinstance(attention, MultiHeadAttention)
-    spec = attention.spec
-    sizes = spec.heads * spec.d_k, spec.heads * spec.d_v
-
-    def padded(tensor: Tensor, narrow: int) -> Tensor:
-        """Returns rows [spec.heads·narrow …] as [heads·width …]."""
-        split = tensor.detach().view(spec.heads, narrow, -1)
-        whole = split.new_zeros(heads, width, split.shape[2])
-        whole[: spec.heads, :narrow] = split
-        return whole.reshape(heads * width, *tensor.shape[1:])
-
-    weights = [_scaled_query(attention, attention.query.weight, width), *attention.key_value.weight.split(sizes)]
-    biases: list[Tensor | None] = [None, None, None]
-    if attention.query.bias is not None:
-        biases = [_scaled_query(attention, attention.query.bias, width), *attention.key_value.bias.split(sizes)]
-    query, key, value = (
-        _linear(padded(weight, narrow), None if bias is None else padded(bias, narrow), inputs=order)
-        for weight, bias, narrow in zip(weights, biases, (spec.d_k, spec.d_k, spec.d_v), strict=True)
-    )
-    output = torch.zeros(len(attention.join.weight), heads, width)
-    output[:, : spec.heads, : spec.d_v] = attention.join.weight.detach().unflatten(1, (spec.heads, spec.d_v))
-    return query, key, value, _linear(output.flatten(1), attention.join.bias, outputs=order)
-
-
-def _scaled_query(attention: MultiHeadAttention, part: Tensor, width: int) -> Tensor:
-    """Returns W^Q or its bias such that q · k / √width are the scores of the attention."""
-    compatibility, spec = attention.compatibility, attention.spec
-    assert isinstance(compatibility, DotProduct)
-    split = part.detach().double().view(spec.heads, spec.d_k, -1)
-    if isinstance(compatibility, BilinearProduct):
-        split = compatibility.weight.detach().double().transpose(1, 2) @ split
-    return (compatibility.scale * width**0.5 * split).float().reshape(part.shape)
-
-
-def _linear(
-    weight: Tensor, bias: Tensor | None, *, outputs: Order = AS_THEY_ARE, inputs: Order = AS_THEY_ARE
-) -> Linear:
-    matrix = np.ascontiguousarray(_array(weight)[outputs][:, inputs])
-    return Linear(matrix, None if bias is None else _array(bias)[outputs])
 
 
 def _array(tensor: Tensor) -> Array:

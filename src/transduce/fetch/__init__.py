@@ -10,7 +10,7 @@ from transduce.fetch.catalogue import Catalogue, Part, read_catalogue
 from transduce.fetch.clean import CleaningCounts, clean
 from transduce.fetch.corpus_folder import CorpusFolder
 from transduce.fetch.download import Unavailable, format_bytes
-from transduce.fetch.sources import ArchiveSource, HubSource, LocalFolder, Mirrors, TextSource
+from transduce.fetch.sources import HubSource, LocalFolder, Mirrors, TextSource
 from transduce.storage.locks import exclusive_lock
 
 _log = logging.getLogger("transduce")
@@ -33,11 +33,11 @@ def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None 
     corpus = catalogue.find(name)
     source: TextSource
     if origin is None:
-        source = ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES))
+        source = Mirrors(catalogue.archives, out / ARCHIVES)
     elif origin == HUB:
         source = HubSource()
     elif Path(origin).is_dir():
-        source = ArchiveSource(LocalFolder(catalogue.archives, Path(origin)))
+        source = LocalFolder(catalogue.archives, Path(origin))
     else:
         raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
     with exclusive_lock(out / name, "fetch"):

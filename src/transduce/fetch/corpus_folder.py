@@ -38,10 +38,7 @@ class CorpusFolder:
             if version != VERSION:
                 raise ValueError(f"{manifest} has version {version}; this program reads version {VERSION}")
             self.parts = parts
-        self._recover()
-
-    def _recover(self) -> None:
-        """Moves files that the manifest already records into place, and deletes all other unfinished work."""
+        # Files that the manifest already records are moved into place; all other unfinished work is deleted.
         for part in self.parts.values():
             for name, checksum in part["files"].items():
                 if not (self.path / name).exists() and not find_damage(self._unfinished, {name: checksum}):
@@ -79,7 +76,7 @@ class CorpusFolder:
         earlier = self.parts.get(name, {}).get("files", {})
         checksums = checksums_of_files(paths)
         self.parts[name] = {"files": {**earlier, **checksums}, "from": origin, **counts.as_dictionary()}
-        # The manifest is written before the files move: after a crash, `_recover` moves them.
+        # The manifest is written before the files move: after a crash, the next `CorpusFolder` moves them.
         text = json.dumps({"version": VERSION, "parts": self.parts}, indent=2) + "\n"
         atomic_write_text(self.path / MANIFEST, text)
         for path in paths:

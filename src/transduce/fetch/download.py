@@ -120,19 +120,14 @@ def find_fault(path: Path, archive: Archive) -> str | None:
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"
-    if archive.checksum is None:
-        return _fault_of_gzip(path)
-    kind, _, expected = archive.checksum.partition(":")
-    with path.open("rb") as file:
-        checksum = hashlib.file_digest(file, kind).hexdigest()
-    return None if checksum == expected else f"has the {kind} {checksum} where {expected} is expected"
-
-
-def _fault_of_gzip(path: Path) -> str | None:
-    """Reads a gzip file to its end, which verifies the checksum that it contains."""
+    if archive.checksum is not None:
+        kind, _, expected = archive.checksum.partition(":")
+        with path.open("rb") as file:
+            checksum = hashlib.file_digest(file, kind).hexdigest()
+        return None if checksum == expected else f"has the {kind} {checksum} where {expected} is expected"
     try:
-        with gzip.open(path) as file:
-            while file.read(CHUNK):
+        with gzip.open(path) as gzipped:  # to its end, which verifies the checksum that it contains
+            while gzipped.read(CHUNK):
                 pass
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         return f"is no complete gzip file ({error})"

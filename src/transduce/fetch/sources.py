@@ -18,83 +18,6 @@ from transduce.fetch.unpack import UnusableError, plain_text, unpack
 _log = logging.getLogger("transduce")
 
 
-class Mirrors:
-    """The mirrors of the catalogue; `folder` keeps the downloaded archives, which are not downloaded again."""
-
-    name = "mirrors"
-
-    def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
-        self.folder, self._archives = folder, archives
-        self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
-
-    def archive(self, location: Location) -> Path | None:
-        """Returns the verified archive of a location, downloaded if the folder lacks it or it is damaged."""
-        if (name := location.archive) not in self._verified:
-            self._verified[name] = download(name, self._archives[name], self.folder)
-        return self._verified[name]
-
-    def is_local(self, choice: Choice) -> bool:
-        """Whether the folder has all archives of a choice."""
-        return all((self.folder / location.archive).exists() for location in choice.values())
-
-    def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Returns the recorded sizes, without the bytes that earlier downloads have brought."""
-        return sum(max(0, (self._archives[name].bytes or 0) - self._downloaded_bytes(name)) for name in names)
-
-    def _downloaded_bytes(self, name: str) -> int:
-        files = [self.folder / name, self.folder / f"{name}.part"]
-        return sum(file.stat().st_size for file in files if file.exists())
-
-    def error(self, message: str) -> Exception:
-        """Returns Unavailable: a later attempt or another origin may succeed."""
-        return Unavailable(
-            f"{message}\nRun the same command again to resume. If you have the archives or the unpacked texts, name "
-            "their folder with --from DIR; --from hub downloads from the Hugging Face hub"
-        )
-
-
-class LocalFolder:
-    """A folder of the user with archives, in subfolders as `fetch` keeps them or side by side, or unpacked texts."""
-
-    name = "folder"
-
-    def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
-        self.folder, self._archives = folder, archives
-        self._verified: dict[str, Path] = {}
-
-    def archive(self, location: Location) -> Path | None:
-        """Returns the first undamaged archive of that name; None where the folder has the text unpacked instead.
-
-        Raises UnusableError where it has neither.
-        """
-        if location.archive in self._verified:
-            return self._verified[location.archive]
-        candidates = [self.folder / location.archive, self.folder / Path(location.archive).name]
-        faults = []
-        for path in filter(Path.is_file, candidates):
-            if (fault := find_fault(path, self._archives[location.archive])) is None:
-                self._verified[location.archive] = path
-                return path
-            faults.append(f"{path} {fault}")
-        if (self.folder / location.file).is_file():
-            return None
-        raise UnusableError("; ".join(faults) or f"{self.folder} has neither {candidates[1].name} nor {location.file}")
-
-    def is_local(self, choice: Choice) -> bool:
-        """Returns True: a local folder downloads nothing."""
-        return True
-
-    def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Returns 0: a local folder downloads nothing."""
-        return 0
-
-    def error(self, message: str) -> Exception:
-        """Returns ValueError: the user can add the files."""
-        return ValueError(
-            f"{message}\n--from DIR downloads nothing: add the missing files, or run the command without --from"
-        )
-
-
 Row = Sequence[bytes]
 """A line of each language, in the order of the part's files."""
 
@@ -102,10 +25,29 @@ Result = TypeVar("Result")
 
 
 class ArchiveSource:
-    """Reads texts from the archives of the catalogue, which an origin provides."""
+    """Reads texts from the archives of the catalogue, which are in a folder, or get there from mirrors."""
 
-    def __init__(self, origin: Mirrors | LocalFolder) -> None:
-        self.name, self._origin = origin.name, origin
+    name: str
+
+    def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
+        self._archives, self._folder = archives, folder
+        self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
+
+    def archive(self, location: Location) -> Path | None:
+        """Returns the verified archive of a location; None where the folder has the text unpacked instead."""
+        raise NotImplementedError
+
+    def is_local(self, choice: Choice) -> bool:
+        """Whether no archive of a choice has to be downloaded."""
+        return True
+
+    def bytes_to_download(self, names: Iterable[str]) -> int:
+        """Returns the recorded sizes of what has to be downloaded."""
+        return 0
+
+    def error(self, message: str) -> Exception:
+        """Returns the error where no choice succeeds."""
+        raise NotImplementedError
 
     def languages(self, part: Part) -> tuple[str, ...]:
         """Returns the languages in which the source has `part`: all of them."""
@@ -118,12 +60,12 @@ class ArchiveSource:
         """
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
         names = {location.archive for choice in choices for location in choice.values()}
-        return self._origin.bytes_to_download(names) + sum(part.text_bytes for part in parts)
+        return self.bytes_to_download(names) + sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
         """Gets the archives of one choice for each section."""
         for section in part.sections:
-            self._try_choices(section, lambda choice: [self._origin.archive(location) for location in choice.values()])
+            self._try_choices(section, lambda choice: [self.archive(location) for location in choice.values()])
 
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """Yields every row of `part`, one section after the other; `work` is a folder for temporary files."""
@@ -139,7 +81,7 @@ class ArchiveSource:
 
     def _by_preference(self, section: Section) -> list[Choice]:
         """Returns the choices of a section, those without a download first."""
-        return sorted(section.choices, key=lambda choice: not self._origin.is_local(choice))
+        return sorted(section.choices, key=lambda choice: not self.is_local(choice))
 
     def _try_choices(self, section: Section, use: Callable[[Choice], Result]) -> Result:
         """Returns the result of `use` for the first choice that succeeds; raises the origin's error if none does."""
@@ -151,15 +93,15 @@ class ArchiveSource:
                 return use(choice)
             except (Unavailable, UnusableError) as error:
                 reasons.append(str(error))
-        raise self._origin.error("\n".join([f"{section.name} could not be fetched.", *reasons]))
+        raise self.error("\n".join([f"{section.name} could not be fetched.", *reasons]))
 
     def _unpack(self, choice: Choice, work: Path) -> dict[str, Path]:
         """Returns the text of each language, a sentence a line; members of archives are copied to `work`."""
         texts, members = {}, defaultdict[Path, dict[str, Path]](dict)
         for language, location in choice.items():
-            archive = self._origin.archive(location)
+            archive = self.archive(location)
             if archive is None:
-                texts[language] = self._origin.folder / location.file
+                texts[language] = self._folder / location.file
             elif location.member is None:
                 texts[language] = archive
             else:
@@ -168,6 +110,68 @@ class ArchiveSource:
             _log.info(f"unpacking {archive.name}")
             unpack(archive, copies)
         return {language: plain_text(path, work / f"{language}.txt") for language, path in texts.items()}
+
+
+class Mirrors(ArchiveSource):
+    """The mirrors of the catalogue; `folder` keeps the downloaded archives, which are not downloaded again."""
+
+    name = "mirrors"
+
+    def archive(self, location: Location) -> Path | None:
+        """Returns the verified archive of a location, downloaded if the folder lacks it or it is damaged."""
+        if (name := location.archive) not in self._verified:
+            self._verified[name] = download(name, self._archives[name], self._folder)
+        return self._verified[name]
+
+    def is_local(self, choice: Choice) -> bool:
+        """Whether the folder has all archives of a choice."""
+        return all((self._folder / location.archive).exists() for location in choice.values())
+
+    def bytes_to_download(self, names: Iterable[str]) -> int:
+        """Returns the recorded sizes, without the bytes that earlier downloads have brought."""
+        size = 0
+        for name in names:
+            files = [self._folder / name, self._folder / f"{name}.part"]
+            downloaded = sum(file.stat().st_size for file in files if file.exists())
+            size += max(0, (self._archives[name].bytes or 0) - downloaded)
+        return size
+
+    def error(self, message: str) -> Exception:
+        """Returns Unavailable: a later attempt or another origin may succeed."""
+        return Unavailable(
+            f"{message}\nRun the same command again to resume. If you have the archives or the unpacked texts, name "
+            "their folder with --from DIR; --from hub downloads from the Hugging Face hub"
+        )
+
+
+class LocalFolder(ArchiveSource):
+    """A folder of the user with archives, in subfolders as `fetch` keeps them or side by side, or unpacked texts."""
+
+    name = "folder"
+
+    def archive(self, location: Location) -> Path | None:
+        """Returns the first undamaged archive of that name; None where the folder has the text unpacked instead.
+
+        Raises UnusableError where it has neither.
+        """
+        if location.archive in self._verified:
+            return self._verified[location.archive]
+        candidates = [self._folder / location.archive, self._folder / Path(location.archive).name]
+        faults = []
+        for path in filter(Path.is_file, candidates):
+            if (fault := find_fault(path, self._archives[location.archive])) is None:
+                self._verified[location.archive] = path
+                return path
+            faults.append(f"{path} {fault}")
+        if (self._folder / location.file).is_file():
+            return None
+        raise UnusableError("; ".join(faults) or f"{self._folder} has neither {candidates[1].name} nor {location.file}")
+
+    def error(self, message: str) -> Exception:
+        """Returns ValueError: the user can add the files."""
+        return ValueError(
+            f"{message}\n--from DIR downloads nothing: add the missing files, or run the command without --from"
+        )
 
 
 class HubSource:

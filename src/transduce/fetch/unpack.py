@@ -1,15 +1,20 @@
 """Extracts texts: members of tar archives, segments of SGML files."""
 
 import gzip
+import html
 import re
 import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
-from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 
 CHUNK = 1 << 20  # bytes
+
+# An XML parser would refuse these files: no root, unescaped ampersands.
+_SEGMENT_BEGIN = re.compile(r"<seg\b[^>]*>", re.IGNORECASE)
+_SEGMENT = re.compile(rf"{_SEGMENT_BEGIN.pattern}(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[a-zA-Z][^>]*>")
 
 
 class UnusableError(ValueError):
@@ -53,43 +58,14 @@ def plain_text(path: Path, converted: Path) -> Path:
 
 def read_segments(path: Path) -> Iterator[str]:
     """Yields the segments of a WMT test set in SGML, with entities decoded and line breaks replaced by spaces."""
-    parser = _SegmentParser()
     try:
-        parser.feed(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise UnusableError(f"{path} is not UTF-8 ({error.reason} at byte {error.start:,})") from None
-    parser.close()
-    if parser.inside:
+    end = 0
+    for match in _SEGMENT.finditer(text):
+        end = match.end()
+        segment = html.unescape(_TAG.sub("", match[1])).strip()
+        yield re.sub(r"\s+", lambda space: " " if {*"\r\n"} & {*space[0]} else space[0], segment)
+    if _SEGMENT_BEGIN.search(text, end):
         raise UnusableError(f"{path} ends inside a segment; it is truncated")
-    for segment in parser.segments:
-        yield re.sub(r"\s+", _without_line_break, segment.strip())
-
-
-def _without_line_break(space: re.Match[str]) -> str:
-    """Returns one space for white space with a line break, and other white space as it is."""
-    return " " if "\n" in space[0] or "\r" in space[0] else space[0]
-
-
-class _SegmentParser(HTMLParser):
-    """Collects the text of `<seg>` elements. An XML parser would refuse the files: no root, unescaped ampersands."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.segments: list[str] = []
-        self.inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begins a segment at `<seg>`."""
-        if tag == "seg":
-            self.inside = True
-            self.segments.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        """Ends a segment at `</seg>`."""
-        if tag == "seg":
-            self.inside = False
-
-    def handle_data(self, data: str) -> None:
-        """Adds text to the open segment, if there is one."""
-        if self.inside:
-            self.segments[-1] += data

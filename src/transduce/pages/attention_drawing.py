@@ -100,16 +100,13 @@ def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionM
 
 def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
     """Returns readable subwords: "▁" is removed where a word begins, and "·" stands where a word continues."""
-    return tuple(_label(subword, is_first=place == 0) for place, subword in enumerate(subwords))
-
-
-def _label(subword: str, *, is_first: bool) -> str:
-    plain = subword.removeprefix(WORD_START)
-    if not plain:
-        return WORD_START
-    # Letters, marks and digits continue a word; many scripts write letters with marks.
-    continues = plain == subword and not is_first and unicodedata.category(plain[0])[0] in "LMN"
-    return show_control_characters(f"·{plain}" if continues else plain)
+    labels = []
+    for index, subword in enumerate(subwords):
+        plain = subword.removeprefix(WORD_START) or WORD_START
+        # Letters, marks and digits continue a word; many scripts write letters with marks.
+        continues = plain == subword and index > 0 and unicodedata.category(plain[0])[0] in "LMN"
+        labels.append(show_control_characters(f"·{plain}" if continues else plain))
+    return tuple(labels)
 
 
 def head_colours(heads: int) -> tuple[str, ...]:

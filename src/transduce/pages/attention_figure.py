@@ -36,45 +36,44 @@ MAPS_WIDTH = 1150.0  # of all heads of a layer, where the cells can be small eno
 def write_attention_figure(
     attentions: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: Literal["png", "svg"]
 ) -> None:
-    """Writes the figure of the attentions of a source and a target text."""
+    """Writes the figure of a source and a target text: heading, lines, all heat maps, scale."""
+
+    def build() -> Figure:
+        encoder, decoder, cross = attentions
+        # Cells are small enough for all heads in a row, and large enough for a subword beside a cell.
+        unit_panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
+        cell = min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in unit_panels)))
+        # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
+        panels: list[LinePanel | HeatMapPanel] = [
+            LinePanel(encoder, max(0, len(encoder.layers) - 2)),
+            LinePanel(cross, len(cross.layers) - 1),
+            *(HeatMapPanel(attention, cell) for attention in (encoder, cross, decoder)),
+        ]
+        width = max(480.0, *(panel.width for panel in panels)) + 2 * MARGIN
+        height = HEADING_HEIGHT + sum(panel.height + PANEL_GAP for panel in panels) + 40.0 + 2 * MARGIN
+        figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
+        axes.set_axis_off()
+        for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
+            size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
+            heading = MARGIN + 10 + 22 * place
+            _write(axes, MARGIN, heading, name, size=11, color=MUTED, va="center_baseline")
+            _write(axes, MARGIN + 56, heading, text, size=size, va="center_baseline")
+        top = MARGIN + HEADING_HEIGHT
+        for panel in panels:
+            panel.draw(axes, top, width)
+            top += panel.height + PANEL_GAP
+        _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
+        for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
+            left = MARGIN + 130 + 40 * place
+            colour = (*to_rgb(MUTED), np.sqrt(weight))
+            axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+            ink = "white" if weight > 0.4 else INK
+            _write(axes, left + 20, top + 11, f"{weight:g}", size=9, color=ink, va="center_baseline", ha="center")
+        return figure
+
     subwords = (subword for each in attentions for side in (each.queries, each.keys) for subword in side)
-    save_figure(lambda: _build_figure(attentions, texts), "".join((*texts, *subwords)), path, kind, DPI)
-
-
-def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
-    """Returns the figure: heading, lines as in the paper's figures 3 to 5, all heat maps, scale."""
-    encoder, decoder, cross = attentions
-    # Cells are small enough for all heads in a row, and large enough for a subword beside a cell.
-    unit_panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
-    cell = min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in unit_panels)))
-    # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
-    panels: list[LinePanel | HeatMapPanel] = [
-        LinePanel(encoder, max(0, len(encoder.layers) - 2)),
-        LinePanel(cross, len(cross.layers) - 1),
-        *(HeatMapPanel(attention, cell) for attention in (encoder, cross, decoder)),
-    ]
-    width = max(480.0, *(panel.width for panel in panels)) + 2 * MARGIN
-    height = HEADING_HEIGHT + sum(panel.height + PANEL_GAP for panel in panels) + 40.0 + 2 * MARGIN
-    figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
-    axes.set_axis_off()
-    for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
-        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
-        heading = MARGIN + 10 + 22 * place
-        _write(axes, MARGIN, heading, name, size=11, color=MUTED, va="center_baseline")
-        _write(axes, MARGIN + 56, heading, text, size=size, va="center_baseline")
-    top = MARGIN + HEADING_HEIGHT
-    for panel in panels:
-        panel.draw(axes, top, width)
-        top += panel.height + PANEL_GAP
-    _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
-    for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
-        left = MARGIN + 130 + 40 * place
-        colour = (*to_rgb(MUTED), np.sqrt(weight))
-        axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
-        ink = "white" if weight > 0.4 else INK
-        _write(axes, left + 20, top + 11, f"{weight:g}", size=9, color=ink, va="center_baseline", ha="center")
-    return figure
+    save_figure(build, "".join((*texts, *subwords)), path, kind, DPI)
 
 
 class LinePanel(NamedTuple):
@@ -171,11 +170,22 @@ class HeatMapPanel(NamedTuple):
         extent = (left, left + self.cell * mosaic.shape[1], upper + self.cell * mosaic.shape[0], upper)
         axes.imshow(mosaic, extent=extent, aspect="auto", interpolation="none", zorder=1)
         for number, weights in enumerate(self.attention.layers):
+            start, size = upper + number * down, (across - MAP_GAP * self.cell, down - MAP_GAP * self.cell)
             for head in range(len(weights)):
-                corner = (left + head * across, upper + number * down)
-                size = (across - MAP_GAP * self.cell, down - MAP_GAP * self.cell)
+                corner = (left + head * across, start)
                 axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=EDGE, linewidth=0.6, zorder=2))
-        self._write_subwords(axes, left, upper)
+        # The queries stand beside every layer, the keys below the last.
+        for number in range(len(self.attention.layers)):
+            start = upper + number * down
+            middle, layer = start + (down - MAP_GAP * self.cell) / 2, f"layer {number + 1}"
+            _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
+            for index, subword in enumerate(self.attention.queries):
+                height, label = start + (index + 0.5) * self.cell, shorten(subword, MAX_CHARACTERS)
+                _write(axes, left - 3, height, label, size=self.font_size, va="center_baseline", ha="right")
+        foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
+        for head in range(self.heads):
+            centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
+            _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
 
     def _mosaic(self) -> np.ndarray:
         """Returns all maps as one RGBA image, a pixel a cell: the head's colour with opacity √weight."""
@@ -189,22 +199,6 @@ class HeatMapPanel(NamedTuple):
                 tile[..., :3] = colours[head]
                 tile[..., 3] = np.sqrt(np.clip(weight, 0.0, 1.0))
         return mosaic[:-MAP_GAP, :-MAP_GAP]
-
-    def _write_subwords(self, axes: Axes, left: float, upper: float) -> None:
-        """Writes the queries beside every layer, and the keys below the last."""
-        across, down = self.step
-        for number in range(len(self.attention.layers)):
-            start = upper + number * down
-            middle = start + (down - MAP_GAP * self.cell) / 2
-            layer = f"layer {number + 1}"
-            _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
-            for place, subword in enumerate(self.attention.queries):
-                height, label = start + (place + 0.5) * self.cell, shorten(subword, MAX_CHARACTERS)
-                _write(axes, left - 3, height, label, size=self.font_size, va="center_baseline", ha="right")
-        foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
-        for head in range(self.heads):
-            centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
-            _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
 
 
 def _write_title(axes: Axes, top: float, title: str, description: str) -> None:

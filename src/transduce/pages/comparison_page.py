@@ -1,15 +1,76 @@
-"""The page that shows where two systems differ: one file without scripts that needs no network."""
+"""The words in which two outputs of a sentence differ, and whether the reference has them; the page that shows them."""
 
+import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from transduce.pages.rendering import render
-from transduce.pages.word_differences import SentenceOutputs
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
     from transduce.measure.system_comparison import OutputComparison
+
+MAX_WORDS = 1000  # of a text that is compared; time grows with the square
+
+# Scripts that write words without spaces: a character is a word.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_PUNCTUATION = "!-/:-@[-`{-~\u00a1-\u00bf\u2010-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20\u060c\u061b\u061f"
+_WORD = re.compile(rf"\s+|[{_UNSPACED}]|[{_PUNCTUATION}]|[^\s{_UNSPACED}{_PUNCTUATION}]+")
+
+Mark = Literal["right", "wrong"]
+
+
+class MarkedText(NamedTuple):
+    """A piece of an output: `right` and `wrong` words are not in the other output; None is all other text."""
+
+    text: str
+    mark: Mark | None  # right: the reference has the words
+
+
+class SentenceOutputs(NamedTuple):
+    """A sentence, counted from 1, with its texts and the chrF of each output."""
+
+    line: int
+    source: str | None
+    reference: str
+    outputs: tuple[str, ...]
+    chrf: tuple[float, ...]
+
+    @property
+    def marked(self) -> list[tuple[MarkedText, ...]]:
+        """The outputs; of two, the words that the other one does not have are marked."""
+        if len(self.outputs) != 2:
+            return [(MarkedText(output, None),) for output in self.outputs]
+        first, second = self.outputs
+        return [mark_differences(*pair, self.reference) for pair in ((first, second), (second, first))]
+
+
+def mark_differences(output: str, other: str, reference: str) -> tuple[MarkedText, ...]:
+    """Returns the pieces of `output`, which together are `output`; marks the words that `other` does not have.
+
+    A word is in a text where an alignment in order finds it. A text of more than a thousand words is not marked.
+    """
+    words, *others = (_WORD.findall(text) for text in (output, other, reference))
+    if max(map(len, (words, *others))) > MAX_WORDS:
+        return (MarkedText(output, None),)
+    in_other, in_reference = set[int](), set[int]()  # indices of words that an alignment in order finds there
+    for text, aligned in zip(others, (in_other, in_reference), strict=True):
+        for start, _, size in SequenceMatcher(None, words, text, autojunk=False).get_matching_blocks():
+            aligned.update(range(start, start + size))
+    marks: list[Mark | None] = [
+        None if index in in_other else "right" if index in in_reference else "wrong" for index in range(len(words))
+    ]
+    # White space has the mark of the words on both sides where they have one mark.
+    neighbours = [None, *marks, None]
+    marks = [
+        mark if not word.isspace() else before if before == after else None
+        for word, mark, before, after in zip(words, marks, neighbours, neighbours[2:], strict=False)
+    ]
+    groups = groupby(zip(words, marks, strict=True), key=lambda pair: pair[1])
+    return tuple(MarkedText("".join(word for word, _ in group), mark) for mark, group in groups)
 
 
 def draw_comparison(

@@ -66,63 +66,53 @@ def choose_fonts(text: str) -> tuple[list[str], set[str]]:
     """
     missing = {character for character in text if unicodedata.category(character)[0] not in "CZ"}
     names = [FONTS[0]]
-    for name, path in _installed():
+    for name, path in _installed_fonts():
         if not missing:
             break
-        if covered := _characters_in(path, missing):
+        try:
+            font = ft2font.FT2Font(path)
+        except (OSError, RuntimeError, ValueError):  # it cannot be read
+            continue
+        if covered := {character for character in missing if font.get_char_index(ord(character))}:
             missing -= covered
             names.append(name)
     return list(dict.fromkeys(names)), missing
 
 
-def _installed() -> Iterator[tuple[str, str]]:
+def _installed_fonts() -> Iterator[tuple[str, str]]:
     """Yields name and path of each upright font, preferred fonts first, then fonts that Matplotlib has not listed."""
-    listed = {entry.fname: entry.name for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
-    ranked = sorted(listed.items(), key=lambda pair: (_rank(pair[1]), pair[1], pair[0]))
+    manager = font_manager.fontManager
+    listed = {entry.fname: entry.name for entry in manager.ttflist if entry.style == "normal"}
+    ranks = {name: rank for rank, name in enumerate(FONTS)}
+    ranked = sorted(listed.items(), key=lambda pair: (ranks.get(pair[1], len(FONTS)), pair[1], pair[0]))
     yield from ((name, path) for path, name in ranked if not name.startswith(BOXES))
-    all_listed = {entry.fname for entry in font_manager.fontManager.ttflist}
+    all_listed = {entry.fname for entry in manager.ttflist}
     for path in sorted(set(font_manager.findSystemFonts()) - all_listed):
-        count = len(font_manager.fontManager.ttflist)
+        count = len(manager.ttflist)
         try:
-            font_manager.fontManager.addfont(path)
+            manager.addfont(path)
         except (OSError, RuntimeError, ValueError):  # a damaged file, or a format that Matplotlib does not read
             continue
-        yield from ((entry.name, path) for entry in font_manager.fontManager.ttflist[count : count + 1])
-
-
-def _rank(name: str) -> int:
-    return FONTS.index(name) if name in FONTS else len(FONTS)
-
-
-def _characters_in(path: str, characters: set[str]) -> set[str]:
-    """Returns the characters for which the font at `path` has a glyph; none where it cannot be read."""
-    try:
-        font = ft2font.FT2Font(path)
-    except (OSError, RuntimeError, ValueError):
-        return set()
-    return {character for character in characters if font.get_char_index(ord(character))}
+        yield from ((entry.name, path) for entry in manager.ttflist[count : count + 1])
 
 
 def warn_of_missing(missing: set[str]) -> None:
     """Logs which characters are drawn as boxes, and the package of a font that has them, if there are any."""
     if not missing:
         return
-    ordered = sorted(missing)
+    ordered, packages = sorted(missing), set[str]()
+    for character in ordered:  # Matplotlib reads no font of coloured emoji
+        is_east_asian = unicodedata.name(character, "").startswith(EAST_ASIAN)
+        other = "fonts-symbola" if ord(character) in EMOJI else "fonts-noto-core"
+        packages.add("fonts-noto-cjk" if is_east_asian else other)
     more = f" and {len(ordered) - SHOWN:,} more" if len(ordered) > SHOWN else ""
     _log.warning(
         "warning: no installed font has %s%s, which the picture shows as boxes; install a font that has them, such as "
         "Debian's %s, or draw into .html",
         " ".join(ordered[:SHOWN]),
         more,
-        ", ".join(sorted(set(map(_package, ordered)))),
+        ", ".join(sorted(packages)),
     )
-
-
-def _package(character: str) -> str:
-    """Returns Debian's package of a font that has the character; Matplotlib reads no font of coloured emoji."""
-    if unicodedata.name(character, "").startswith(EAST_ASIAN):
-        return "fonts-noto-cjk"
-    return "fonts-symbola" if ord(character) in EMOJI else "fonts-noto-core"
 
 
 def warn_of_order(text: str) -> None:

@@ -76,11 +76,6 @@ def visible(value: object) -> object:
     return value
 
 
-def _asset(name: str) -> Markup:
-    """Returns a style sheet or a script of `assets`, which is this project's own and needs no escapes."""
-    return Markup((resources.files(__package__) / "assets" / name).read_text(encoding="utf-8"))
-
-
 def _script_json(record: object) -> Markup:
     """Returns a record as JSON that cannot end the script element around it."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
@@ -97,7 +92,9 @@ _environment = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_environment.globals.update(asset=_asset, charts=charts, METRICS=METRICS, INK=INK, MUTED=MUTED)
+_assets = resources.files(__package__) / "assets"  # this project's own style sheets and scripts, which need no escapes
+_environment.globals.update(asset=lambda name: Markup((_assets / name).read_text(encoding="utf-8")))
+_environment.globals.update(charts=charts, METRICS=METRICS, INK=INK, MUTED=MUTED)
 _environment.filters.update(
     count=lambda number: f"{number:,}",
     tick=lambda number: f"{number:,.10g}",

@@ -7,9 +7,9 @@ from transduce.measure.system_comparison import sentence_differences
 from transduce.pages.attention_drawing import subword_labels
 from transduce.pages.calibration_drawing import calibration_charts
 from transduce.pages.charts import ChartLine, LineChart
+from transduce.pages.comparison_page import SentenceOutputs
 from transduce.pages.rendering import render
 from transduce.pages.run_measurement import ModelReport, RunReport, TestSetReport
-from transduce.pages.word_differences import SentenceOutputs
 
 CURVES = {"loss": "training loss", "validation_loss": "validation loss", "bleu": "BLEU of the validation set"}
 COLOURS = 6  # of runs in the style sheet

@@ -7,15 +7,23 @@ overrides the colours.
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from transduce.pages import tree_layout
-from transduce.pages.rendering import render, write_picture
+from transduce.pages.rendering import INK, MUTED, render, write_picture
 from transduce.pages.tree_layout import (
+    BASELINE,
+    BOX_PADDING,
     LABEL_SIZE,
+    LINE,
+    MARK,
     NOTE_HEIGHT,
     NOTE_LEFT,
+    ROW_HEIGHT,
     SWATCH,
+    WORD_SIZE,
     TreeLayout,
     lay_out,
     shorten,
@@ -23,6 +31,10 @@ from transduce.pages.tree_layout import (
 )
 from transduce.parsing.trees import Tree, format_tree
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the least, letters have five pixels
 NOTE_CHARACTERS = 110  # of a line in a figure
 
 
@@ -37,13 +49,25 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
     """
     layout = lay_out(tree)
     notes = compare(layout, lay_out(other)) if other is not None else None
-    values = {"layout": layout, "notes": notes, "size": figure_size(layout, notes), "places": tree_layout}
+    size = layout.width, layout.height
+    if notes is not None:
+        longest = max(text_width(line, LABEL_SIZE) for line in notes.lines)
+        width = max(layout.width, longest + SWATCH + 2 * NOTE_LEFT)
+        size = width, layout.height + NOTE_HEIGHT * (len(notes.lines) + 1)
+    values = {"layout": layout, "notes": notes, "size": size, "places": tree_layout}
 
     def write_figure(target: Path, kind: str) -> None:
         # Imported here because Matplotlib takes a second to import, and the other formats do not need it.
-        from transduce.pages.tree_figure import write_tree_figure
+        from transduce.pages.figure_style import resolution, save_figure
 
-        write_tree_figure(layout, notes, target)
+        if resolution(size[0] / 72, size[1] / 72, DPI) < MIN_DPI:
+            words = len(layout.words)
+            raise ValueError(
+                f"the letters of a tree of {words} words would be too small in a PNG: draw into .svg or .html"
+            )
+        texts = [node.label for node in layout.nodes] + [word.drawn for word in layout.words]
+        texts += notes.lines if notes else ()
+        save_figure(lambda: _build_figure(layout, notes, size), "".join(texts), target, "png", DPI)
 
     page = partial(render, "tree.html.jinja", **values, brackets=format_tree(tree))
     write_picture(path, {"html": page, "svg": partial(render, "tree.svg.jinja", **values, is_file=True)}, write_figure)
@@ -63,21 +87,20 @@ class TreeNotes(NamedTuple):
         return tuple(shorten(line, NOTE_CHARACTERS) for line in (self.legend, self.heading, *self.missing))
 
 
-def figure_size(layout: TreeLayout, notes: TreeNotes | None) -> tuple[float, float]:
-    """Returns width and height of a figure of a tree, and of the notes below it."""
-    if notes is None:
-        return layout.width, layout.height
-    longest = max(text_width(line, LABEL_SIZE) for line in notes.lines)
-    width = max(layout.width, longest + SWATCH + 2 * NOTE_LEFT)
-    return width, layout.height + NOTE_HEIGHT * (len(notes.lines) + 1)
-
-
 def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
     """Returns the differences: phrases are equal where label, first and last word are; parts of speech do not count.
 
     Raises ValueError where the words differ.
     """
-    _check_words(layout, reference)
+    words, reference_words = ([word.text for word in one.words] for one in (layout, reference))
+    if words != reference_words:
+        pairs = zip([*words, None], [*reference_words, None], strict=False)
+        index = next(index for index, (word, other) in enumerate(pairs) if word != other)
+        of_both = [repr(texts[index]) if index < len(texts) else "none" for texts in (words, reference_words)]
+        raise ValueError(
+            f"the reference tree is of another sentence: word {index + 1} is {of_both[1]} there and {of_both[0]} in "
+            "the tree; give two trees of the same words"
+        )
     unmatched = Counter(node.span for node in reference.nodes if node.is_phrase)
     extra = []
     for number, node in enumerate(layout.nodes):
@@ -89,8 +112,8 @@ def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
     for node in reference.nodes:
         if node.is_phrase and unmatched[node.span]:
             unmatched[node.span] -= 1
-            words = f"words {node.first + 1}–{node.last + 1}" if node.last > node.first else f"word {node.first + 1}"
-            missing.append(f"{node.label}, {words}: {reference.text_of(node)}")
+            span = f"words {node.first + 1}–{node.last + 1}" if node.last > node.first else f"word {node.first + 1}"
+            missing.append(f"{node.label}, {span}: {reference.text_of(node)}")
     phrases = sum(node.is_phrase for node in layout.nodes)
     legend = "Every phrase is in the reference tree."
     if extra:
@@ -101,15 +124,40 @@ def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
     return TreeNotes(frozenset(extra), legend, heading, tuple(missing))
 
 
-def _check_words(layout: TreeLayout, reference: TreeLayout) -> None:
-    """Raises ValueError where both trees are not of the same words."""
-    words, reference_words = ([word.text for word in one.words] for one in (layout, reference))
-    if words == reference_words:
-        return
-    pairs = zip([*words, None], [*reference_words, None], strict=False)
-    place = next(place for place, (word, other) in enumerate(pairs) if word != other)
-    of_both = [repr(side[place]) if place < len(side) else "none" for side in (words, reference_words)]
-    raise ValueError(
-        f"the reference tree is of another sentence: word {place + 1} is {of_both[1]} there and {of_both[0]} in the "
-        "tree; give two trees of the same words"
-    )
+def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float, float]) -> "Figure":
+    """Returns the figure of Matplotlib, whose unit is the typographic point."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch
+
+    width, height = size
+    figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
+    axes.set_axis_off()
+
+    def write(text: str, x: float, y: float, size: float, **style: Any) -> None:
+        """Writes a text whose middle is at the height `y`; `$` is a dollar sign, and does not begin mathematics."""
+        axes.text(x, y + BASELINE * size, text, size=size, parse_math=False, va="baseline", **style)
+
+    def draw_box(x: float, y: float, width: float, height: float) -> None:
+        """Draws a box with round corners around a middle."""
+        corner, style = (x - width / 2, y - height / 2), "round,pad=0,rounding_size=4"
+        box = FancyBboxPatch(corner, width, height, boxstyle=style, facecolor="none", edgecolor=MARK, linewidth=1)
+        axes.add_patch(box)
+
+    extra = notes.extra if notes else frozenset()
+    lines = [np.array(node.line) for node in layout.nodes if node.line]
+    axes.add_collection(LineCollection(lines, colors=LINE, linewidths=0.9, capstyle="round"), autolim=False)
+    for number, node in enumerate(layout.nodes):
+        colour = MARK if number in extra else INK if node.is_phrase else MUTED
+        write(node.label, node.x, node.y, LABEL_SIZE, color=colour, ha="center")
+        if number in extra:
+            draw_box(node.x, node.y, node.width + 2 * BOX_PADDING, ROW_HEIGHT - 2)
+    for word in layout.words:
+        write(word.drawn, word.x, word.y, WORD_SIZE, color=INK, ha="center")
+    if extra:  # the legend has a box as the marked labels have
+        draw_box(NOTE_LEFT + SWATCH / 2, layout.height + NOTE_HEIGHT / 2, SWATCH, 14)
+    for number, line in enumerate(notes.lines if notes else ()):
+        left = NOTE_LEFT + (SWATCH + 8 if extra and number == 0 else 0)
+        write(line, left, layout.height + NOTE_HEIGHT * (number + 0.5), LABEL_SIZE, color=INK)
+    return figure
