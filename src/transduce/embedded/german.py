@@ -89,8 +89,8 @@ def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constitue
     key = (id(node), "determiner")
     words, declension = list[Word](), ""  # declension: that which the article requires of an adjective
     match node.modifier:
-        case Possessor(NamePhrase(name) as owner, _):
-            words.append(make_word(german_inflection.possessive_name(name.german), owner, "noun"))
+        case Possessor(NamePhrase(name) as person, _):
+            words.append(make_word(german_inflection.possessive_name(name.german), person, "noun"))
         case Possessor(_, True):
             # "the teacher's car" is "das Auto des Lehrers": German adds an article that English does not have.
             words.append(Word(german_inflection.determiner(THE, case, column), ()))
