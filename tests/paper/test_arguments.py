@@ -10,8 +10,8 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 from transduce.model.translation_model import Decoded, Vocabulary
 from transduce.paper import artificial_tasks, bleu_by_length, distance_costs, recall_by_distance, scaled_dot_product
 from transduce.paper.distance_costs import DistanceResults
-from transduce.paper.published_systems import System
 from transduce.paper.recall_by_distance import MIXERS, Recaller, RecallResult
+from transduce.paper.system_presets import System
 from transduce.run.train import TrainOptions
 
 CPU = TrainOptions("cpu", 1)

@@ -13,7 +13,7 @@ from transduce.measure.scores import Score
 from transduce.paper import all_results, experiments, finished_runs, table2
 from transduce.paper.experiment_scales import scale_named
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
-from transduce.paper.published_systems import SYSTEMS
+from transduce.paper.system_presets import SYSTEMS
 
 
 def invoke(*arguments):

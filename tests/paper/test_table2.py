@@ -7,8 +7,8 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure.scores import Score
 from transduce.paper import table2
-from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
-from transduce.paper.system_presets import PRESETS
+from transduce.paper.system_presets import PRESETS, SYSTEMS, System
+from transduce.paper.table2 import PUBLISHED
 from transduce.paper.trials import run_trial
 from transduce.run.train import TrainOptions
 from transduce.settings import validated

@@ -86,7 +86,7 @@ def parse_brackets(line: str) -> Tree:
             label, *parts = stack.pop()
             assert isinstance(label, str)
             children = [child for child in parts if not isinstance(child, str)]
-            stack[-2].append(Branch(label, children) if children else Leaf(label, str(parts[0])))
+            stack[-1].append(Branch(label, children) if children else Leaf(label, str(parts[0])))
         else:
             stack[-1].append(part)
     (tree,) = stack[0]

@@ -13,7 +13,7 @@ from transduce.paper import distance_costs, scaled_dot_product, table1, table2, 
 from transduce.paper.experiment_scales import ScaleName, scale_named
 from transduce.paper.finished_runs import collect_records, distribute_records
 from transduce.paper.provenance import Provenance, provenance_of_this_call
-from transduce.paper.published_systems import SYSTEMS
+from transduce.paper.system_presets import SYSTEMS
 from transduce.paper.treebanks import treebank_of_scale
 from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device

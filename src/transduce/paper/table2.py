@@ -16,8 +16,7 @@ from transduce.paper.counting import longest_chain
 from transduce.paper.experiment_scales import LanguagePair, Scale, ScaleName
 from transduce.paper.finished_runs import Record, add_record, one_of, read_records
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
-from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
-from transduce.paper.system_presets import PRESETS
+from transduce.paper.system_presets import PRESETS, SYSTEMS, System, read_data
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
@@ -41,6 +40,19 @@ CHAIN_LENGTHS = (10, 20)  # words a side; 1.2 times as many, the columns of a Ne
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
 SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
+
+
+class Published(NamedTuple):
+    """A row of the paper's Table 2: BLEU on newstest2014, and floating-point operations of training."""
+
+    name: str
+    bleu_de: float | None = None
+    bleu_fr: float | None = None
+    operations_de: float | None = None
+    operations_fr: float | None = None
+
+
+PUBLISHED = [Published(**row) for row in read_data("published.yaml")["table2"]]
 
 
 class SystemResult(NamedTuple):

@@ -14,6 +14,7 @@ from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
 from transduce.paper.finished_runs import one_of, recorded_seeds
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
+from transduce.paper.system_presets import read_data
 from transduce.paper.treebanks import Treebank
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
@@ -35,20 +36,7 @@ LENGTHS, SEARCHES = "by length", "searches"  # names of measures
 TEACHER = "in-order"
 
 # The paper's Table 4: parser, training, F1 on section 23 of the Wall Street Journal.
-PUBLISHED = [
-    ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
-    ("Petrov et al. (2006)", "WSJ only, discriminative", 90.4),
-    ("Zhu et al. (2013)", "WSJ only, discriminative", 90.4),
-    ("Dyer et al. (2016)", "WSJ only, discriminative", 91.7),
-    ("Transformer (4 layers)", "WSJ only, discriminative", 91.3),
-    ("Zhu et al. (2013)", "semi-supervised", 91.3),
-    ("Huang & Harper (2009)", "semi-supervised", 91.3),
-    ("McClosky et al. (2006)", "semi-supervised", 92.1),
-    ("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
-    ("Transformer (4 layers)", "semi-supervised", 92.7),
-    ("Luong et al. (2015)", "multi-task", 93.0),
-    ("Dyer et al. (2016)", "generative", 93.3),
-]
+PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
 # Vinyals et al. 2015 have three layers of 256 cells.
 RECURRENT: Values = {
