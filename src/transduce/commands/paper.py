@@ -49,6 +49,7 @@ def paper(
     """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
     from transduce.paper import experiments
     from transduce.paper.all_results import write_page
+    from transduce.paper.experiment_scales import ExperimentOptions
     from transduce.paper.provenance import program_version
     from transduce.run.train import TrainOptions
     from transduce.runtime.device import set_up_device
@@ -73,7 +74,7 @@ def paper(
         set_up_device(device, threads)
         program_version()  # records the commit now: the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
-        options = experiments.ExperimentOptions(
+        options = ExperimentOptions(
             scale.value, tuple(row), seeds or 1, minutes_per_row, folder, repeats or REPEATS, training
         )
     for name in names:

@@ -13,7 +13,7 @@ from transduce.measure.scores import Score, scores
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
-from transduce.paper.experiment_scales import LanguagePair, Scale, ScaleName
+from transduce.paper.experiment_scales import ExperimentOptions, LanguagePair, Scale, ScaleName, scale_named
 from transduce.paper.finished_runs import Record, add_record, one_of, read_records
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
 from transduce.paper.system_presets import PRESETS, SYSTEMS, System, read_data
@@ -87,14 +87,15 @@ class SystemComparison(NamedTuple):
     ensemble: EnsembleResult | None
 
 
-def run_table2(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
-) -> SystemComparison:
-    """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
+def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
+    """Trains systems, at most some minutes each; returns a description of the corpus, and the results of all systems.
 
     A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
     each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
     """
+    scale, work = scale_named(options.scale), options.work
+    names = options.select_rows([system.name for system in SYSTEMS])
+    minutes = options.minutes or scale.minutes
     prepared = shared_store(_recipe(scale, SYSTEMS[0]), work)
     trials = {}
     for system in SYSTEMS:
@@ -108,7 +109,7 @@ def run_table2(
         if scale.operations is not None:
             budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
-            run_trial(trial, work, budgets, options)
+            run_trial(trial, work, budgets, options.training)
         trials[system.name] = trial, budgets
     rows = []
     for name, (trial, budgets) in trials.items():  # read after all trainings: other processes may have trained rows
@@ -117,8 +118,8 @@ def run_table2(
         rows.append(SystemResult(name, results[0], time, _chains(trial.recipe.model)))
     corpus = read_parallel_text(scale.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    ensemble = _ensemble(scale, rows, work, options)
-    return SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
+    ensemble = _ensemble(scale, rows, work, options.training)
+    return scale.corpus, SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:

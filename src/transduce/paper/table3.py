@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.model.flops import LENGTH, flops
 from transduce.model.translation_model import Vocabulary
-from transduce.paper.experiment_scales import Scale
+from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import (
     describe_trainings,
@@ -22,7 +22,6 @@ from transduce.paper.system_presets import PRESETS, TABLE_3, read_data
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
-from transduce.run.train import TrainOptions
 from transduce.settings import merged
 
 Metric = Literal["perplexity", "bleu"]
@@ -77,21 +76,23 @@ class Ordering(NamedTuple):
         return "holds" if self.published * self.measured > 0 else "does not hold"
 
 
-def run_table3(
-    scale: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions
-) -> list[VariationResult]:
-    """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows and seeds."""
+def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
+    """Trains rows under several seeds; returns a description of the corpus, and the results of all rows and seeds."""
+    scale, work, minutes = scale_named(options.scale), options.work, options.minutes
+    names, corpus = options.select_rows(ROWS), scale.corpus
+    if scale.width_divisor > 1:
+        corpus += f", widths divided by {scale.width_divisor}, layers by {scale.layers_divisor}, {scale.steps:,} steps"
     prepared = shared_store(recipe_of(scale, "base", seed=1), work)
-    for seed in range(1, seeds + 1):
+    for seed in range(1, options.seeds + 1):
         for name in ROWS:
             if name in names:
-                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options)
+                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options.training)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     rows = []
     for name in ROWS:
         operations = sum(flops(recipe_of(scale, name, seed=1).model, vocabulary))
         rows.append(VariationResult(name, _read_seeds(scale, name, minutes, work), operations))
-    return rows
+    return corpus, rows
 
 
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
