@@ -16,7 +16,7 @@ from transduce.measure.scores import Score, scores
 from transduce.parsing.bracket_scores import BracketScore, bracket_scores
 from transduce.parsing.parser import Parser
 from transduce.parsing.treebank_reader import read_treebank
-from transduce.parsing.trees import Tree, words_of
+from transduce.parsing.trees import words_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import from_values
 from transduce.run.train import TrainOptions, run_training
@@ -95,7 +95,8 @@ def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, 
     began = time.monotonic()
     _train(PARSING, "trees", out, minutes, options)
     parser = Parser.load(out, device=str(choose_device(options.device)))
-    gold = {name: _gold_trees(name) for name in ("test", "novel")}
+    corpora = {name: EmbeddedTrees.model_validate({"embedded_trees": name}) for name in ("test", "novel")}
+    gold = {name: list(read_treebank(corpus)) for name, corpus in corpora.items()}
     results = {
         name: bracket_scores(trees, [best[0].tree for best in parser.parse(list(map(words_of, trees)))])
         for name, trees in gold.items()
@@ -129,11 +130,6 @@ def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -
         "word by word": word_by_word(training, sources),
     }
     return {system: scores(lines, [references])["bleu"] for system, lines in outputs.items()}
-
-
-def _gold_trees(name: str) -> list[Tree]:
-    """Returns the trees of a split of the embedded corpus."""
-    return list(read_treebank(EmbeddedTrees.model_validate({"embedded_trees": name})))
 
 
 def _print_table(rows: Iterable[tuple[str, Sequence[float]]]) -> None:

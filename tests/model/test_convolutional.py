@@ -106,7 +106,7 @@ def test_attention_is_that_of_the_equations():
 
 def test_keys_and_values_are_those_of_the_equations():
     model = convs2s()
-    keys, values = model._encode(SOURCE, SOURCE != 0)
+    keys, values, _ = model.encode(SOURCE, SOURCE != 0).memory
     for row, length in enumerate((6, 3)):
         expected = encode(model, SOURCE[row, :length])
         torch.testing.assert_close((keys[row, :length], values[row, :length]), expected, rtol=0, atol=1e-12)
@@ -123,7 +123,7 @@ def test_the_decoder_is_that_of_the_equations():
 def test_gradients_of_the_encoder_are_scaled_and_those_of_embeddings_in_the_values_are_not():
     """Section 3.4 divides by the number of attentions, fairseq by twice that number."""
     model = convs2s()
-    keys, _ = model._encode(SOURCE, SOURCE != 0)
+    keys = model.encode(SOURCE, SOURCE != 0).memory[0]
     keys[0].sum().backward()
     attentions = 3
     torch.testing.assert_close(
@@ -132,7 +132,7 @@ def test_gradients_of_the_encoder_are_scaled_and_those_of_embeddings_in_the_valu
     model.zero_grad()
     with torch.no_grad():
         model.encoder.leave.parametrizations.weight.original0.zero_()  # the values depend on the embeddings only
-    _, values = model._encode(SOURCE, SOURCE != 0)
+    values = model.encode(SOURCE, SOURCE != 0).memory[1]
     values[0].sum().backward()
     torch.testing.assert_close(
         model.source_positions.weight.grad[:6], torch.full((6, 8), SQRT_HALF, dtype=torch.float64), rtol=1e-12, atol=0

@@ -166,7 +166,7 @@ def test_a_convolutional_encoder_hears_of_what_its_kernels_cover_and_its_decoder
     model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = torch.randn(1, 17, 10, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._encode(tokens(17), all_visible(tokens(17)))
+    keys = model.encode(tokens(17), all_visible(tokens(17))).memory[0]
     assert is_band(dependencies(keys, vectors), layers * (kernel // 2), layers * (kernel // 2))
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
@@ -243,7 +243,7 @@ def test_a_convolutional_encoder_preserves_the_variance_of_its_input():
     model = build({"kind": "convolutional", "d_model": 256, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = 0.1 * torch.randn(4, 60, 256, dtype=torch.float64)  # the deviation of initial embeddings
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._encode(tokens(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
+    keys = model.encode(tokens(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool)).memory[0]
     assert 0.5 < float(keys.detach().std()) / 0.1 < 2
 
 
@@ -253,7 +253,7 @@ def test_a_bytenets_field_is_the_sum_of_its_dilations():
     vectors = torch.randn(1, 40, 12, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
     around = 2 * (1 + 2 + 4)  # a kernel of 3 reaches one dilation on either side
-    columns = model._encode(tokens(40), all_visible(tokens(40)))
+    (columns,) = model.encode(tokens(40), all_visible(tokens(40))).memory
     assert is_band(dependencies(columns, vectors), around, around)
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
@@ -265,9 +265,10 @@ def test_a_bytenets_decoder_unfolds_over_the_encoder():
     """Target token t reads column t, and zeros beyond the last column."""
     model = build({"kind": "bytenet", "d_model": 12, "sets": 1, "dilations": [1, 2], "dropout": 0.0})
     source, target = tokens(5), tokens(11, 2)
-    columns = model._encode(source, all_visible(source)).detach().requires_grad_()
+    encoded = model.encode(source, all_visible(source))
+    columns = encoded.memory[0].detach().requires_grad_()
     assert columns.shape[1] == math.ceil(1.2 * 5)
-    model._encode = lambda source, visible: columns
+    model.encode = lambda source, visible: ((columns,), encoded.carried)
     states = model(source, all_visible(source), target).states
     dependence = dependencies(states, columns)
     field = 2 * (1 + 2)
@@ -285,7 +286,7 @@ def test_a_neural_gpus_memory_is_worked_on_once_for_each_column_and_whole():
         )
     for length in (3, 7):
         changes.clear()
-        model._encode(tokens(length), all_visible(tokens(length)))
+        model.encode(tokens(length), all_visible(tokens(length)))
         assert len(changes) == length
         assert all(bool((changed > 0).all()) for changed in changes)  # every column in every step
 
@@ -295,18 +296,19 @@ def test_a_neural_gpus_tape_is_active():
     spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "dropout": 0.0}
     model = build(spec)
     source, target = tokens(4), tokens(5, 2)
-    memory, columns = model._encode(source, all_visible(source))
-    original = model._decode(target, 0, memory, torch.zeros_like(memory), columns)
+    encoded = model.encode(source, all_visible(source))
+    original, (_, original_tape) = model.decode(target, 0, *encoded, None)
     changed = target.clone()
     changed[0, 0] = 3 if int(target[0, 0]) != 3 else 4
-    states, _, tape = model._decode(changed, 0, memory, torch.zeros_like(memory), columns)
-    assert (states - original[0]).abs().amax(-1).gt(0).all()
-    assert not torch.equal(tape[:, :, 0], original[2][:, :, 0])
-    assert torch.equal(tape[:, :, 1:5], original[2][:, :, 1:5])
+    states, (_, tape) = model.decode(changed, 0, *encoded, None)
+    assert (states - original).abs().amax(-1).gt(0).all()
+    assert not torch.equal(tape[:, :, 0], original_tape[:, :, 0])
+    assert torch.equal(tape[:, :, 1:5], original_tape[:, :, 1:5])
     layer = next(iter(model.decoder))
     with torch.no_grad():
         layer.gates.bias[:6] = 1e4
-    assert torch.allclose(model._decode(target, 0, memory, torch.zeros_like(memory), columns)[1], memory)
+    image, _ = encoded.carried
+    assert torch.allclose(model.decode(target, 0, *encoded, None)[1][0], image)
 
 
 @pytest.mark.parametrize(("tying", "tables"), [("adjacent", 4), ("layerwise", 2), ("untied", 6)])

@@ -10,8 +10,9 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 from transduce.model.translation_model import Decoded, Vocabulary
 from transduce.paper import artificial_tasks, bleu_by_length, distance_costs, recall_by_distance, scaled_dot_product
 from transduce.paper.distance_costs import DistanceResults
-from transduce.paper.published_systems import System
+from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.recall_by_distance import MIXERS, Recaller, RecallResult
+from transduce.paper.system_presets import System
 from transduce.run.train import TrainOptions
 
 CPU = TrainOptions("cpu", 1)
@@ -53,7 +54,9 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(scaled_dot_product, "WIDTHS", (4, 8))
     monkeypatch.setattr(scaled_dot_product, "STEPS", 2)
     monkeypatch.setattr(scaled_dot_product, "TOKENS", 8)
-    rows = scaled_dot_product.run_scaling(tiny, ["additive-8"], None, tmp_path, CPU)
+    monkeypatch.setattr(scaled_dot_product, "NAMES", ["additive-8"])
+    monkeypatch.setattr(scaled_dot_product, "scale_named", lambda name: tiny)
+    _, rows = scaled_dot_product.run_scaling(ExperimentOptions("small", (), 1, None, tmp_path, 1, CPU))
     assert [(row.kind, row.d_k) for row in rows if row.training] == [("additive", 8)]
     assert len(rows) == 8
     (trained,) = (row for row in rows if row.training)

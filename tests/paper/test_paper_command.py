@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure.scores import Score
-from transduce.paper import all_results, experiments, finished_runs, table2
-from transduce.paper.experiment_scales import scale_named
+from transduce.paper import all_results, finished_runs, table2
+from transduce.paper.experiment_scales import ExperimentOptions, scale_named
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
-from transduce.paper.published_systems import SYSTEMS
+from transduce.paper.system_presets import SYSTEMS
+from transduce.run.train import TrainOptions
 
 
 def invoke(*arguments):
@@ -52,7 +53,7 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
     for folder in ("wmt14-en-de", "wmt14-en-fr"):
         (tmp_path / folder).mkdir()
-    at, budgets, trainings = scale_named(name), {}, {}
+    budgets, trainings = {}, {}
     prepared = SimpleNamespace()
     monkeypatch.setattr(table2, "shared_store", lambda *arguments: prepared)
     monkeypatch.setattr(table2, "operations_a_step", lambda *arguments: 3.2e13)
@@ -65,7 +66,8 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
     monkeypatch.setattr(table2, "read_parallel_text", lambda corpus: SimpleNamespace(source=["a"], target=["a"]))
     monkeypatch.setattr(table2, "_chains", lambda spec: (1, 1))
     monkeypatch.setattr(table2, "SYSTEMS", [system for system in SYSTEMS if system.name in ("base", "big")])
-    comparison = table2.run_table2(at, ["base", "big"], at.minutes, tmp_path, None)
+    options = ExperimentOptions(name, ("base", "big"), 1, None, tmp_path, 1, TrainOptions())
+    _, comparison = table2.run_table2(options)
     assert {name: [(each.steps, each.minutes) for each in steps] for name, steps in budgets.items()} == {
         "base": [(100_000, None)],
         "big": [(300_000, None)],
@@ -231,7 +233,7 @@ def test_a_page_has_the_readmes_section_on_each_table(scaling):
 
 def test_records_are_collected_after_an_error(tmp_path, monkeypatch):
     def fail(options):
-        finished_runs.add_record(options.folder("table3"), finished_runs.Record("base-1", {}, {"bleu": 9.5}))
+        finished_runs.add_record(options.work, finished_runs.Record("base-1", {}, {"bleu": 9.5}))
         raise ValueError("failed")
 
     define(monkeypatch, "table3", run=fail)
@@ -274,9 +276,6 @@ def test_a_page_is_made_beside_any_readme(scaling):
 
 
 def test_rows_are_selected(tmp_path):
-    options = experiments.ExperimentOptions(
-        "small", ("base",), 1, None, tmp_path, 1, experiments.TrainOptions("cpu", 1)
-    )
+    options = ExperimentOptions("small", ("base",), 1, None, tmp_path, 1, TrainOptions("cpu", 1))
     assert options.select_rows(["base", "big"]) == ["base"]
     assert options._replace(rows=()).select_rows(["base", "big"]) == ["base", "big"]
-    assert options.folder("table2") == tmp_path / "table2-small"

@@ -7,8 +7,9 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure.scores import Score
 from transduce.paper import table2
-from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
-from transduce.paper.system_presets import PRESETS
+from transduce.paper.experiment_scales import ExperimentOptions
+from transduce.paper.system_presets import PRESETS, SYSTEMS, System
+from transduce.paper.table2 import PUBLISHED
 from transduce.paper.trials import run_trial
 from transduce.run.train import TrainOptions
 from transduce.settings import validated
@@ -34,6 +35,14 @@ def systems(monkeypatch):
     chosen = [System(name, None, "base", MEMORY if name == "third" else TRANSFORMER, 0.01) for name in names]
     monkeypatch.setattr(table2, "SYSTEMS", chosen)
     return chosen
+
+
+def runner(scale, work, monkeypatch):
+    """Returns a function that trains systems at a scale in a folder and returns the comparison."""
+    monkeypatch.setattr(table2, "scale_named", lambda name: scale)
+    return lambda names: table2.run_table2(
+        ExperimentOptions("small", tuple(names), 1, 0.02, work, 1, TrainOptions("cpu", 1))
+    )[1]
 
 
 def test_the_published_rows_are_the_papers():
@@ -72,8 +81,8 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
         assert table2._recipe(tiny, systems[0], steps).training.schedule.warmup == min(steady, warmup)
 
 
-def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
-    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1))  # noqa: E731
+def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path, monkeypatch):
+    run = runner(tiny, tmp_path, monkeypatch)
     comparison = run([system.name for system in systems])
     assert table2._ensemble(tiny, comparison.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
     later = [row._replace(time=row.time._replace(weights="others")) for row in comparison.rows]
@@ -84,7 +93,7 @@ def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
 
 
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
-    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1))  # noqa: E731
+    run = runner(tiny, tmp_path, monkeypatch)
     half = run(["first"])
     assert [row.time is None for row in half.rows] == [False, True, True]
     assert half.ensemble is None
@@ -116,7 +125,7 @@ def test_rows_that_another_process_has_trained_are_in_the_table(tiny, systems, t
     trials = {}
     monkeypatch.setattr(table2, "run_trial", train_first_row_elsewhere)
     names = [system.name for system in systems]
-    rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1)).rows
+    rows = runner(tiny, tmp_path, monkeypatch)(names).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 

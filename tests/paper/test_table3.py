@@ -6,7 +6,7 @@ import pytest
 from paper_fixtures import make_result
 
 from transduce.paper import table3
-from transduce.paper.experiment_scales import scale_named
+from transduce.paper.experiment_scales import ExperimentOptions, scale_named
 from transduce.paper.finished_runs import Record, add_record
 from transduce.paper.system_presets import PRESETS
 from transduce.paper.table3 import Ordering, VariationResult, compare_with_base, difference, divide_sizes, recipe_of
@@ -116,10 +116,12 @@ def test_a_difference_has_the_interval_of_two_means():
 
 def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "ROWS", ["base", "C6"])
+    monkeypatch.setattr(table3, "scale_named", lambda name: tiny)
     monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: _tiny(model))
 
     def run(names, seeds):
-        return table3.run_table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1))
+        options = ExperimentOptions("small", tuple(names), seeds, None, tmp_path, 1, TrainOptions("cpu", 1))
+        return table3.run_table3(options)[1]
 
     assert [len(row.seeds) for row in run(["base"], 2)] == [2, 0]
     rows = run(["C6"], 1)

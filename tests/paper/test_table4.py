@@ -9,7 +9,7 @@ import pytest
 from log_records import logged_lines
 from parsing_run import tree
 from transduce.paper import table4
-from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
+from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.treebanks import treebank_of_scale
 from transduce.parsing.trees import parse_tree, words_of
 from transduce.run.train import TrainOptions
@@ -44,14 +44,14 @@ def data(tmp_path, monkeypatch):
         training={**treebank.training, "batch_tokens": 256, "average": 1, "precision": "float32"},
         decoding={"beam": 2},
     )
-    monkeypatch.setattr("transduce.paper.experiments.treebank_of_scale", lambda scale: small)
+    monkeypatch.setattr("transduce.paper.table4.treebank_of_scale", lambda scale: small)
     return tmp_path
 
 
 def make(data, *rows, seeds=1):
-    options = ExperimentOptions("small", rows, seeds, 0.01, data / "work", 1, TrainOptions("cpu", 1))
+    options = ExperimentOptions("small", rows, seeds, 0.01, data / "work" / "table4-small", 1, TrainOptions("cpu", 1))
     with logged_lines() as messages:
-        _, comparison = EXPERIMENTS["table4"].run(options)
+        _, comparison = table4.run_table4(options)
     return comparison, messages
 
 
@@ -135,7 +135,7 @@ def test_without_raw_text_the_other_rows_are_trained(data, monkeypatch):
     (data / "europarl-en-de" / "europarl.20k.en").unlink()
     treebank = treebank_of_scale("small")
     assert treebank.raw is None
-    monkeypatch.setattr("transduce.paper.experiments.treebank_of_scale", lambda scale: treebank)
+    monkeypatch.setattr("transduce.paper.table4.treebank_of_scale", lambda scale: treebank)
     _, messages = make(data, "self-training")
     assert messages == ["self-training-1 has no result: there is no raw text"]
 

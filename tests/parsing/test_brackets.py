@@ -347,7 +347,7 @@ def test_an_outer_bracket_without_a_label_is_top():
 
 def test_a_line_may_have_several_trees():
     assert figures("(DT the) (NN cat) (VP (VBD sat) (ADVP (RB down))) (. .)") == (2, 4, 2, 0)
-    assert figures(tuple(read.tree for read in read_trees(["(NP (DT the) (NN cat)) (VBD sat) (RB down)"], ""))) == (
+    assert figures(tuple(tree for _, tree in read_trees(["(NP (DT the) (NN cat)) (VBD sat) (RB down)"], ""))) == (
         1, 4, 1, 0,
     )  # fmt: skip
 

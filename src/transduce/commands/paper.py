@@ -48,6 +48,7 @@ def paper(
     """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
     from transduce.paper import experiments
     from transduce.paper.all_results import write_page
+    from transduce.paper.experiment_scales import ExperimentOptions
     from transduce.paper.provenance import program_version
     from transduce.run.train import TrainOptions
     from transduce.runtime.device import set_up_device
@@ -71,7 +72,7 @@ def paper(
         set_up_device(device, threads)
         program_version()  # records the commit now: the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
-        options = experiments.ExperimentOptions(scale.value, tuple(row), seeds or 1, minutes, folder, REPEATS, training)
+        options = ExperimentOptions(scale.value, tuple(row), seeds or 1, minutes, folder, REPEATS, training)
     for name in names:
         if run:
             experiments.run_experiment(name, options, out)

@@ -7,7 +7,6 @@ from transduce.embedded.lexicon import TIMES
 from transduce.embedded.syntax import (
     END,
     AdjectivePhrase,
-    Adjuncts,
     Agreement,
     Clause,
     ClockTime,
@@ -26,7 +25,6 @@ from transduce.embedded.syntax import (
     Sentence,
     SubordinateClause,
     TimeExpression,
-    VerbForm,
     agreement_of,
     is_interrogative,
 )
@@ -85,20 +83,15 @@ def parse_brackets(line: str) -> Tree:
         if part == "(":
             stack.append([])
         elif part == ")":
-            stack[-2].append(_constituent(*stack.pop()))
+            label, *parts = stack.pop()
+            assert isinstance(label, str)
+            children = [child for child in parts if not isinstance(child, str)]
+            stack[-1].append(Branch(label, children) if children else Leaf(label, str(parts[0])))
         else:
             stack[-1].append(part)
     (tree,) = stack[0]
     assert not isinstance(tree, str)
     return tree
-
-
-def _constituent(label: str | Tree, *parts: str | Tree) -> Tree:
-    """Returns a leaf or a branch from the content of a pair of brackets."""
-    assert isinstance(label, str)
-    if isinstance(parts[0], str):
-        return Leaf(label, parts[0])
-    return Branch(label, [part for part in parts if not isinstance(part, str)])
 
 
 TIME_TREES = {time.english: parse_brackets(time.english) for time in TIMES}
@@ -126,9 +119,29 @@ def phrase(node: Phrase, role: str) -> Branch:
 
 
 def noun_phrase(node: NounPhrase) -> Branch:
-    """Returns an NP with the modifier of the noun."""
+    """Returns an NP: a determiner, or a possessor such as "the teacher's"; numeral, adjective, noun and modifier."""
+    words: list[Tree] = []
+    if node.numeral:
+        words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
+    if node.adjective_phrase:
+        branch = adjective_phrase(node.adjective_phrase)
+        words += [branch] if node.adjective_phrase.very else branch.children
+    plural = node.number == "plural"
+    text = node.noun.english_plural if plural else node.noun.english
+    words.append(make_leaf("NNS" if plural else "NN", text, node, "noun"))
     modifier = node.modifier
-    core = Branch("NP", [*determiners(node), *core_words(node)])
+    if isinstance(modifier, Possessor) and modifier.before:
+        names = phrase(modifier.owner, "object").children
+        last = names[-1]
+        assert isinstance(last, Leaf)
+        mark = "'" if last.tag == "NNS" and last.text.endswith("s") else "'s"
+        words.insert(0, Branch("NP", [*names, Leaf("POS", mark, last.keys)]))
+    elif node.determiner:
+        text = node.determiner.english
+        if text == "a":
+            text = english_inflection.indefinite_article(first_leaf(words[0]).text)
+        words.insert(0, make_leaf(node.determiner.tag, text, node, "determiner"))
+    core = Branch("NP", words)
     match modifier:
         case Possessor(owner, False):
             of = make_leaf("IN", "of", owner, "determiner")
@@ -141,36 +154,6 @@ def noun_phrase(node: NounPhrase) -> Branch:
     return core
 
 
-def determiners(node: NounPhrase) -> list[Tree]:
-    """Returns the determiner, or a possessor such as "the teacher's" in its place."""
-    if isinstance(node.modifier, Possessor) and node.modifier.before:
-        owner = phrase(node.modifier.owner, "object")
-        last = owner.children[-1]
-        assert isinstance(last, Leaf)
-        mark = "'" if last.tag == "NNS" and last.text.endswith("s") else "'s"
-        return [Branch("NP", [*owner.children, Leaf("POS", mark, last.keys)])]
-    if not node.determiner:
-        return []
-    text = node.determiner.english
-    if text == "a":
-        text = english_inflection.indefinite_article(first_leaf(core_words(node)[0]).text)
-    return [make_leaf(node.determiner.tag, text, node, "determiner")]
-
-
-def core_words(node: NounPhrase) -> list[Tree]:
-    """Returns numeral, adjective and noun."""
-    words: list[Tree] = []
-    if node.numeral:
-        words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
-    if node.adjective_phrase:
-        branch = adjective_phrase(node.adjective_phrase)
-        words += [branch] if node.adjective_phrase.very else branch.children
-    plural = node.number == "plural"
-    text = node.noun.english_plural if plural else node.noun.english
-    words.append(make_leaf("NNS" if plural else "NN", text, node, "noun"))
-    return words
-
-
 def adjective_phrase(node: AdjectivePhrase) -> Branch:
     """Returns the ADJP of an adjective, with or without "very"."""
     very: list[Tree] = [make_leaf("RB", "very", node, "very")] if node.very else []
@@ -178,18 +161,6 @@ def adjective_phrase(node: AdjectivePhrase) -> Branch:
 
 
 # Adverbials ----------------------------------------------------------------------------------------------
-
-
-def fronted(adjuncts: Adjuncts) -> Tree | None:
-    """Returns the adverbial before the subject."""
-    match adjuncts.front:
-        case "time" if adjuncts.time:
-            return time(adjuncts.time)
-        case "place" if adjuncts.place:
-            return place(adjuncts.place)
-        case "remark" if adjuncts.remark:
-            return Branch("ADVP", [make_leaf("RB", adjuncts.remark.english, adjuncts, "remark")])
-    return None
 
 
 def place(node: Place) -> Branch:
@@ -207,11 +178,7 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
         case EventTime():
             preposition = make_leaf("IN", node.english, node, "preposition")
             return Branch("PP", [preposition, phrase(node.phrase, "object")])
-    return clock(node)
-
-
-def clock(node: ClockTime) -> Branch:
-    """Returns "at half past seven", "at quarter to three", "at five o'clock"."""
+    # "at half past seven", "at quarter to three", "at five o'clock"
     at = make_leaf("IN", "at", node, "at")
     hour = make_leaf("CD", node.hour.english, node, "hour")
     if node.relation == "full":
@@ -260,8 +227,16 @@ def sentence(node: Sentence) -> Branch:
 
 def statement(clause: Clause) -> Branch:
     """Returns S: the opening adverbial, the subject, the verb phrase."""
-    front = fronted(clause.adjuncts)
-    opening: list[Tree] = [front, Leaf(",", ",")] if front else []
+    adjuncts, opening = clause.adjuncts, list[Tree]()
+    match adjuncts.front:
+        case "time" if adjuncts.time:
+            opening.append(time(adjuncts.time))
+        case "place" if adjuncts.place:
+            opening.append(place(adjuncts.place))
+        case "remark" if adjuncts.remark:
+            opening.append(Branch("ADVP", [make_leaf("RB", adjuncts.remark.english, adjuncts, "remark")]))
+    if opening:
+        opening.append(Leaf(",", ","))
     agreement = agreement_of(clause.subject)
     return Branch("S", [*opening, phrase(clause.subject, "subject"), verb_phrase(clause, agreement)])
 
@@ -285,20 +260,15 @@ def question(clause: Clause) -> Branch:
     if is_interrogative(clause.subject):
         opening = Branch("WHNP", phrase(clause.subject, "subject").children)
         return Branch("SBARQ", [opening, Branch("SQ", [verb_phrase(clause, agreement)]), end])
-    if interrogative := interrogative_opening(clause):
-        return Branch("SBARQ", [interrogative, inverted(clause, agreement), end])
-    return Branch("SQ", [*inverted(clause, agreement).children, end])
-
-
-def interrogative_opening(clause: Clause) -> Branch | None:
-    """Returns the interrogative adverb or object; None in a yes/no question."""
     if adverb := clause.adjuncts.question:
-        return Branch("WHADVP", [make_leaf("WRB", adverb.english, clause, "question")])
+        opening = Branch("WHADVP", [make_leaf("WRB", adverb.english, clause, "question")])
+        return Branch("SBARQ", [opening, inverted(clause, agreement), end])
     for number, filler in enumerate(clause.objects):
         if is_interrogative(filler):
             words = Branch("WHNP", phrase(filler, "object").children)
-            return _with_preposition(clause, number, words, "WHPP")
-    return None
+            opening = _with_preposition(clause, number, words, "WHPP")
+            return Branch("SBARQ", [opening, inverted(clause, agreement), end])
+    return Branch("SQ", [*inverted(clause, agreement).children, end])
 
 
 def _with_preposition(clause: Clause, number: int, words: Branch, label: str) -> Branch:
@@ -319,33 +289,8 @@ PARTICLES = {"asleep": ("ADJP", "JJ"), "forward": ("ADVP", "RB")}  # any other i
 FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("was", "was", "were")}
 
 
-class Auxiliary(NamedTuple):
-    """An auxiliary, the tag that it requires of the next verb ("TO": "to" and the base form), and its role."""
-
-    word: str
-    next_tag: str
-    role: str
-
-
-def auxiliaries(form: VerbForm) -> list[Auxiliary]:
-    """Returns the auxiliaries of a form, without "do"."""
-    chain: list[Auxiliary] = []
-    if form.modal:
-        word, _, to = form.modal.english.partition(" ")
-        chain.append(Auxiliary(word, "TO" if to else "VB", "finite"))
-    if form.tense == "future":
-        chain.append(Auxiliary("will", "VB", "finite"))
-    if form.tense in ("perfect", "pluperfect"):
-        chain.append(Auxiliary("have", "VBN", "finite"))
-    if form.progressive:
-        chain.append(Auxiliary("be", "VBG", "finite"))
-    if form.passive:
-        chain.append(Auxiliary("be", "VBN", "passive" if chain else "finite"))
-    return chain
-
-
 class Link(NamedTuple):
-    """A verb of a chain, and the tag that it requires of the next one."""
+    """A verb of a chain, and the tag that it requires of the next verb ("TO": "to" and the base form)."""
 
     leaf: Leaf
     next_tag: str
@@ -353,17 +298,33 @@ class Link(NamedTuple):
 
 def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> list[Link]:
     """Returns the verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
-    chain = auxiliaries(clause.form)
-    lexical = chain[0].next_tag == "TO" if chain else clause.verb.english != "be"
-    if lexical and (inverted or clause.form.negated):
-        chain.insert(0, Auxiliary("do", "VB", "finite"))
-    tag = finite_tag(clause.form, agreement)
+    form, verb = clause.form, clause.verb
+    auxiliaries: list[tuple[str, str, str]] = []  # word, tag of the next verb, role
+    if form.modal:
+        word, _, to = form.modal.english.partition(" ")
+        auxiliaries.append((word, "TO" if to else "VB", "finite"))
+    if form.tense == "future":
+        auxiliaries.append(("will", "VB", "finite"))
+    if form.tense in ("perfect", "pluperfect"):
+        auxiliaries.append(("have", "VBN", "finite"))
+    if form.progressive:
+        auxiliaries.append(("be", "VBG", "finite"))
+    if form.passive:
+        auxiliaries.append(("be", "VBN", "passive" if auxiliaries else "finite"))
+    lexical = auxiliaries[0][1] == "TO" if auxiliaries else verb.english != "be"
+    if lexical and (inverted or form.negated):
+        auxiliaries.insert(0, ("do", "VB", "finite"))
+    if form.tense == "infinitive":
+        tag = "VB"
+    elif form.tense in ("past", "pluperfect"):
+        tag = "VBD"
+    else:
+        tag = "VBZ" if agreement == Agreement.SINGULAR else "VBP"
     links: list[Link] = []
-    for word, following, role in chain:
+    for word, following, role in auxiliaries:
         leaf = make_leaf("MD" if word in MODALS else tag, verb_form(word, tag, agreement), clause, role)
         links.append(Link(leaf, following))
         tag = "VB" if following == "TO" else following
-    verb = clause.verb
     keys = ((id(clause), "verb"),) if links else ((id(clause), "finite"), (id(clause), "verb"))
     text = verb_form(verb.english, tag, agreement, verb.past, verb.participle)
     return [*links, Link(Leaf(tag, text, keys), "")]
@@ -376,14 +337,6 @@ def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", partici
     if word == "be" and tag in FINITE_BE:
         return FINITE_BE[tag][agreement]
     return english_inflection.verb(word, tag, past, participle)
-
-
-def finite_tag(form: VerbForm, agreement: Agreement) -> str:
-    """Returns the tag of the first verb: infinitive, past, or present in agreement with the subject."""
-    if form.tense == "infinitive":
-        return "VB"
-    past = form.tense in ("past", "pluperfect")
-    return "VBD" if past else "VBZ" if agreement == Agreement.SINGULAR else "VBP"
 
 
 def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
@@ -425,8 +378,19 @@ def inverted(clause: Clause, agreement: Agreement) -> Branch:
 
 def completions(clause: Clause) -> list[Tree]:
     """Returns what follows the main verb: particle, objects, agent, manner, place, time, clause."""
-    trees = objects(clause)
-    adjuncts, complement = clause.adjuncts, clause.complement
+    verb, adjuncts, complement = clause.verb, clause.adjuncts, clause.complement
+    trees: list[Tree] = [
+        _with_preposition(clause, number, phrase(filler, "object"), "PP")
+        for number, filler in enumerate(clause.objects)
+        if not isinstance(filler, Gap) and not is_interrogative(filler)
+    ]
+    if len(trees) == 2 and verb.slots[0].english == "to":  # a recipient with "to" comes last
+        trees.reverse()
+    if verb.particle:
+        label, tag = PARTICLES.get(verb.particle, ("PRT", "RP"))
+        particle: Tree = Branch(label, [make_leaf(tag, verb.particle, clause, "verb")])
+        follows = bool(clause.objects) and isinstance(clause.objects[0], Pronoun) and not verb.slots[0].english
+        trees.insert(len(trees) if follows else 0, particle)
     if isinstance(complement, AdjectivePhrase):
         trees.append(adjective_phrase(complement))
     if isinstance(complement, Place):
@@ -447,38 +411,20 @@ def completions(clause: Clause) -> list[Tree]:
     return trees
 
 
-def objects(clause: Clause) -> list[Tree]:
-    """Returns particle and objects; a recipient with "to" comes last, the particle follows a pronoun."""
-    verb = clause.verb
-    trees: list[Tree] = [
-        _with_preposition(clause, number, phrase(filler, "object"), "PP")
-        for number, filler in enumerate(clause.objects)
-        if not isinstance(filler, Gap) and not is_interrogative(filler)
-    ]
-    if len(trees) == 2 and verb.slots[0].english == "to":
-        trees.reverse()
-    if not verb.particle:
-        return trees
-    label, tag = PARTICLES.get(verb.particle, ("PRT", "RP"))
-    particle: Tree = Branch(label, [make_leaf(tag, verb.particle, clause, "verb")])
-    pronoun = bool(clause.objects) and isinstance(clause.objects[0], Pronoun) and not verb.slots[0].english
-    return [*trees, particle] if pronoun else [particle, *trees]
-
-
 # Relative clauses ----------------------------------------------------------------------------------------
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
     """Returns SBAR: the relative pronoun and the clause with the gap."""
     human = "person" in antecedent.noun.classes
+
+    def pronoun(word: str) -> Branch:
+        return Branch("WHNP", [make_leaf("WDT" if word in ("that", "which") else "WP", word, clause, "gap")])
+
     if isinstance(clause.subject, Gap):
         body = Branch("S", [verb_phrase(clause, agreement_of(antecedent))])
-        return Branch("SBAR", [_relative_pronoun(clause, "who" if human else "that"), body])
+        return Branch("SBAR", [pronoun("who" if human else "that"), body])
     number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
     thing = "which" if clause.verb.slots[number].english else "that"
-    head = _with_preposition(clause, number, _relative_pronoun(clause, "whom" if human else thing), "WHPP")
+    head = _with_preposition(clause, number, pronoun("whom" if human else thing), "WHPP")
     return Branch("SBAR", [head, statement(clause)])
-
-
-def _relative_pronoun(clause: Clause, word: str) -> Branch:
-    return Branch("WHNP", [make_leaf("WDT" if word in ("that", "which") else "WP", word, clause, "gap")])

@@ -3,7 +3,7 @@
 from typing import NamedTuple, TypeAlias
 
 from transduce.embedded import german_inflection
-from transduce.embedded.lexicon import DETERMINERS, NUMERALS, Adverb, Case, Slot, find_entry
+from transduce.embedded.lexicon import DETERMINERS, NUMERALS, Case, Slot, find_entry
 from transduce.embedded.syntax import (
     END,
     AdjectivePhrase,
@@ -84,45 +84,39 @@ def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent
 
 
 def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
-    """Returns article, numeral, adjective, noun and modifier; a relative clause is the tail."""
+    """Returns article, or a name in its place, numeral, adjective, noun and modifier; a relative clause is the tail."""
     column = german_inflection.column(node.noun.gender, node.number)
-    words, declension = article(node, case, column, negation)
+    key = (id(node), "determiner")
+    words, declension = list[Word](), ""  # declension: that which the article requires of an adjective
+    match node.modifier:
+        case Possessor(NamePhrase(name) as person, _):
+            words.append(make_word(german_inflection.possessive_name(name.german), person, "noun"))
+        case Possessor(_, True):
+            # "the teacher's car" is "das Auto des Lehrers": German adds an article that English does not have.
+            words.append(Word(german_inflection.determiner(THE, case, column), ()))
+            declension = THE.declension
+        case _ if negation:
+            words.append(Word("k" + german_inflection.determiner(A, case, column), (negation, key)))
+            declension = A.declension
+        case _ if node.determiner:
+            words.append(Word(german_inflection.determiner(node.determiner, case, column), (key,)))
+            declension = node.determiner.declension
     if node.numeral:
         words.append(make_word(node.numeral.german, node, "numeral"))
     if node.adjective_phrase:
         text = german_inflection.adjective(node.adjective_phrase.adjective, declension, case, column)
         words += adjective_phrase(node.adjective_phrase, text)
     words.append(make_word(german_inflection.noun(node.noun, case, node.number), node, "noun"))
-    following = modifier(node)
-    return Constituent(words + following.words, following.tail)
-
-
-def article(node: NounPhrase, case: Case, column: int, negation: Key | None) -> tuple[Words, str]:
-    """Returns the article, or a name in its place, and the declension that it requires of an adjective."""
+    following = Constituent([], [])
     match node.modifier:
-        case Possessor(NamePhrase(name) as owner, _):
-            return [make_word(german_inflection.possessive_name(name.german), owner, "noun")], ""
-        case Possessor(owner, True):
-            # "the teacher's car" is "das Auto des Lehrers": German adds an article that English does not have.
-            return [Word(german_inflection.determiner(THE, case, column), ())], THE.declension
-    key = (id(node), "determiner")
-    if negation:
-        return [Word("k" + german_inflection.determiner(A, case, column), (negation, key))], A.declension
-    if not node.determiner:
-        return [], ""
-    return [Word(german_inflection.determiner(node.determiner, case, column), (key,))], node.determiner.declension
-
-
-def modifier(node: NounPhrase) -> Constituent:
-    """Returns what follows the noun."""
-    match node.modifier:
-        case Possessor(owner, _) if isinstance(owner, NounPhrase):
-            return phrase(owner, "genitive")
+        case Possessor(NounPhrase() as owner, _):
+            following = phrase(owner, "genitive")
         case PrepositionalModifier(attribute, filler):
-            return prepositional(attribute.german, attribute.case, filler, (id(node.modifier), "preposition"))
+            key = (id(node.modifier), "preposition")
+            following = prepositional(attribute.german, attribute.case, filler, key)
         case Clause():
-            return Constituent([], relative(node.modifier, node))
-    return Constituent([], [])
+            following = Constituent([], relative(node.modifier, node))
+    return Constituent(words + following.words, following.tail)
 
 
 def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
@@ -148,11 +142,7 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Words:
             return [make_word(text, node, str(number)) for text, number in zip(texts, numbers, strict=True)]
         case EventTime():
             return prepositional(node.german, node.case, node.phrase, (id(node), "preposition")).words
-    return clock(node)
-
-
-def clock(node: ClockTime) -> Words:
-    """Returns "um fünf Uhr", "um halb acht", "um Viertel vor drei"; "halb" counts towards the next hour."""
+    # "um fünf Uhr", "um halb acht", "um Viertel vor drei"; "halb" counts towards the next hour.
     at, hour = make_word("um", node, "at"), node.hour
     match node.relation:
         case "full":
@@ -187,13 +177,15 @@ def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
     The order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects, "nicht", agent, place,
     prepositional objects, complement.
     """
-    adjuncts = clause.adjuncts
+    adjuncts, frequency = clause.adjuncts, list[Constituent]()
+    if adjuncts.frequency:
+        frequency.append(single_word(adjuncts.frequency.german, clause, "frequency"))
+    # "nie" and "schon" follow definite objects, where "nicht" stands.
+    is_late = adjuncts.frequency is not None and adjuncts.frequency.kind == "late"
     parts = opening_part(clause, with_subject)
     if adjuncts.time and adjuncts.front != "time":
         parts.append(Constituent(time(adjuncts.time), []))
-    if not _has_late_frequency(clause):  # "nie" and "schon" follow later, where "nicht" stands
-        parts += _adverb(clause, adjuncts.frequency, "frequency")
-    parts += bare_objects(clause)
+    parts += bare_objects(clause, frequency) if is_late else [*frequency, *bare_objects(clause, [])]
     if clause.agent:
         parts.append(prepositional("von", "dative", clause.agent, (id(clause), "by")))
     if adjuncts.place and adjuncts.front != "place":
@@ -211,12 +203,18 @@ def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
 
 
 def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
-    """Returns the subject and the pronouns.
+    """Returns the subject, the pronoun of a reflexive verb, and the objects that are pronouns.
 
-    A pronoun precedes a subject that is a noun, except "sie", which could be taken for the subject.
+    A pronoun precedes a subject that is a noun, except "sie", which could be taken for the subject. The accusative
+    precedes the dative.
     """
-    node = clause.subject
-    pronouns = _reflexive(clause) + _pronoun_objects(clause)
+    node, pronouns = clause.subject, list[Constituent]()
+    if clause.verb.reflexive:
+        text = node.pronoun.reflexive if isinstance(node, Pronoun) else "sich"
+        pronouns.append(single_word(text, clause, "verb"))
+    for number, _, _ in sorted(_objects_in_place(clause), key=lambda each: each[1].case):
+        if isinstance(clause.objects[number], Pronoun) and not clause.verb.slots[number].german:
+            pronouns.append(object_phrase(clause, number))
     if not with_subject or isinstance(node, Gap):
         return pronouns
     words, tail = phrase(node, "nominative")
@@ -225,24 +223,6 @@ def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
         return [subject, *pronouns]
     first = [part for part in pronouns if part.words[0].text.lower() != "sie"]
     return [*first, subject, *(part for part in pronouns if part not in first)]
-
-
-def _reflexive(clause: Clause) -> list[Constituent]:
-    """Returns the pronoun of a reflexive verb."""
-    if not clause.verb.reflexive:
-        return []
-    subject = clause.subject
-    text = subject.pronoun.reflexive if isinstance(subject, Pronoun) else "sich"
-    return [single_word(text, clause, "verb")]
-
-
-def _adverb(clause: Clause, adverb: Adverb | None, role: str) -> list[Constituent]:
-    return [single_word(adverb.german, clause, role)] if adverb else []
-
-
-def _has_late_frequency(clause: Clause) -> bool:
-    """Whether the adverb of frequency follows definite objects."""
-    return clause.adjuncts.frequency is not None and clause.adjuncts.frequency.kind == "late"
 
 
 def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
@@ -254,54 +234,39 @@ def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
     ]
 
 
-def _pronoun_objects(clause: Clause) -> list[Constituent]:
-    """Returns the objects that are pronouns, the accusative before the dative."""
-    pronouns = [
-        (slot.case, object_phrase(clause, number))
-        for number, slot, filler in _objects_in_place(clause)
-        if isinstance(filler, Pronoun) and not slot.german
-    ]
-    return [part for _, part in sorted(pronouns, key=lambda pair: pair[0])]
-
-
-def bare_objects(clause: Clause) -> list[Constituent]:
+def bare_objects(clause: Clause, frequency: list[Constituent]) -> list[Constituent]:
     """Returns the objects without a preposition, and the adverbs between definite and indefinite objects.
 
-    "nicht" comes last, unless it has become the "kein" of an object.
+    "nicht" comes last, unless it has become the "kein" of an object. A relative clause of the last object moves behind
+    the adverbs that follow that object.
     """
-    adjuncts = clause.adjuncts
-    adverbs = _adverb(clause, adjuncts.frequency, "frequency") if _has_late_frequency(clause) else []
-    adverbs += _adverb(clause, adjuncts.manner, "manner")
+    manner, adverbs = clause.adjuncts.manner, list(frequency)
+    if manner:
+        adverbs.append(single_word(manner.german, clause, "manner"))
     negation = [single_word("nicht", clause, "not")] if clause.form.negated else []
     parts: list[Constituent] = []
     for number, slot, filler in _objects_in_place(clause):
         if slot.german or isinstance(filler, Pronoun):
             continue
-        if _is_indefinite(filler) and negation:
+        is_indefinite = (
+            isinstance(filler, NounPhrase)
+            and not isinstance(filler.modifier, Possessor)
+            and (filler.determiner is None or filler.determiner.english == "a")
+        )
+        if is_indefinite and negation:
             parts.append(object_phrase(clause, number, (id(clause), "not")))
             negation = []
-        elif _is_indefinite(filler):
+        elif is_indefinite:
             parts += [*adverbs, object_phrase(clause, number)]
             adverbs = []
         else:
             parts.append(object_phrase(clause, number))
-    return _with_tail_last([*parts, *adverbs, *negation])
-
-
-def _with_tail_last(parts: list[Constituent]) -> list[Constituent]:
-    """Moves the relative clause of the last object behind the adverbs that follow that object."""
+    parts += [*adverbs, *negation]
     tails = [part.tail for part in parts if part.tail]
     if not tails:
         return parts
     *before, last = [part._replace(tail=[]) for part in parts]
     return [*before, last._replace(tail=tails[-1])]
-
-
-def _is_indefinite(filler: Phrase) -> bool:
-    """Whether "not" becomes "kein" before the phrase."""
-    if not isinstance(filler, NounPhrase) or isinstance(filler.modifier, Possessor):
-        return False
-    return filler.determiner is None or filler.determiner.english == "a"
 
 
 def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> Constituent:
@@ -324,7 +289,13 @@ def sentence(node: Sentence) -> Words:
     """Returns the words of a sentence; the caller merges commas that are doubled or precede the end."""
     end = Word("?" if node.mood == "question" else ".", (END,))
     if node.mood == "question":
-        return [*main(node.clause, question_opening(node.clause)), end]
+        clause, opening = node.clause, list[Word]()
+        if adverb := clause.adjuncts.question:
+            opening.append(make_word(adverb.german, clause, "question"))
+        for number, filler in enumerate(clause.objects):
+            if is_interrogative(filler):
+                opening = object_phrase(clause, number).words
+        return [*main(clause, None if is_interrogative(clause.subject) else opening), end]
     if node.subordinate and node.subordinate_first:
         return [*main(node.clause, subordinate(node.subordinate)), end]
     words = main(node.clause, fronted(node.clause))
@@ -379,26 +350,20 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Words:
     return [comma, *preposition, pronoun, *verb_last(clause, agreement_of(clause.subject)), comma]
 
 
-def infinitive(clause: Clause) -> Words:
-    """Returns an infinitive clause with "zu", between commas."""
-    middle, tail = middle_field(clause, with_subject=False)
-    verb = clause.verb
-    to, lexical = (id(clause), "to"), ((id(clause), "finite"), (id(clause), "verb"))
+def clausal_object(clause: Clause) -> Words:
+    """Returns a clause in place of an object, behind the verbs; an infinitive has "zu" and stands between commas."""
+    below = clause.complement
+    if isinstance(below, SubordinateClause):
+        return subordinate(below)
+    if not isinstance(below, Clause):
+        return []
+    middle, tail = middle_field(below, with_subject=False)
+    verb, to, lexical = below.verb, (id(below), "to"), ((id(below), "finite"), (id(below), "verb"))
     if verb.prefix:
         verbs = [Word(german_inflection.infinitive(verb, marked=True), (to, *lexical))]
     else:
         verbs = [Word("zu", (to,)), Word(verb.german, lexical)]
     return [Word(","), *middle, *verbs, *tail, Word(",")]
-
-
-def clausal_object(clause: Clause) -> Words:
-    """Returns a clause in place of an object, behind the verbs."""
-    match clause.complement:
-        case SubordinateClause():
-            return subordinate(clause.complement)
-        case Clause():
-            return infinitive(clause.complement)
-    return []
 
 
 # Openings ------------------------------------------------------------------------------------------------
@@ -415,18 +380,6 @@ def fronted(clause: Clause) -> Words | None:
         case "remark" if adjuncts.remark:
             return [make_word(adjuncts.remark.german, adjuncts, "remark")]
     return None
-
-
-def question_opening(clause: Clause) -> Words | None:
-    """Returns the interrogative adverb or object; None where it is the subject, nothing in a yes/no question."""
-    if is_interrogative(clause.subject):
-        return None
-    if adverb := clause.adjuncts.question:
-        return [make_word(adverb.german, clause, "question")]
-    for number, filler in enumerate(clause.objects):
-        if is_interrogative(filler):
-            return object_phrase(clause, number).words
-    return []
 
 
 # Verbs ---------------------------------------------------------------------------------------------------

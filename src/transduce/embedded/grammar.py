@@ -1,6 +1,5 @@
 """The grammar: a rule is a function, named after its constituent, that returns a choice of derivations."""
 
-from collections.abc import Callable
 from functools import cache
 from itertools import product
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from transduce.embedded.lexicon import (
     VERBS,
     Adjective,
     Adverb,
-    Attribute,
     Case,
     Conjunction,
     Determiner,
@@ -43,7 +41,6 @@ from transduce.embedded.syntax import (
     Coordination,
     EventTime,
     Expletive,
-    Front,
     Gap,
     InterrogativeAdverb,
     InterrogativePronoun,
@@ -113,7 +110,14 @@ def determination(noun: Noun, role: str) -> Choice[Determination]:
             for number in _numbers(noun, determiner, role):
                 share = PLURAL if number == "plural" and "singular" in determiner.numbers else 1.0
                 weighted.append((Determination(determiner, number), weight * share))
-    weighted += _undetermined(noun, role)
+    if not noun.plural:
+        if role in ("subject", "object", "negated", "oblique") and "meal" not in noun.classes:
+            weighted.append((Determination(None, "singular"), 30.0))
+    elif role in ("subject", "object", "negated", "oblique"):
+        weighted.append((Determination(None, "plural"), 8.0))
+        if role != "negated":
+            weighted += [(Determination(None, "plural", numeral), 0.8) for numeral in COUNTS]
+            weighted += [(Determination(THE, "plural", numeral), 0.2) for numeral in COUNTS]
     return Pick([value for value, _ in weighted], [weight for _, weight in weighted])
 
 
@@ -126,20 +130,6 @@ def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
         return ["singular"] if possessive or determiner.english in ("the", "which") else []
     numbers: tuple[Number, ...] = ("singular",) if role == "place" else ("singular", "plural")
     return [number for number in numbers if number in determiner.numbers]
-
-
-def _undetermined(noun: Noun, role: str) -> list[tuple[Determination, float]]:
-    """Returns bare nouns, and numerals with and without an article, with their weights."""
-    if not noun.plural:
-        bare = role in ("subject", "object", "negated", "oblique") and "meal" not in noun.classes
-        return [(Determination(None, "singular"), 30.0)] if bare else []
-    weighted: list[tuple[Determination, float]] = []
-    if role in ("subject", "object", "negated", "oblique"):
-        weighted.append((Determination(None, "plural"), 8.0))
-    if role in ("subject", "object", "oblique"):
-        weighted += [(Determination(None, "plural", numeral), 0.8) for numeral in COUNTS]
-        weighted += [(Determination(THE, "plural", numeral), 0.2) for numeral in COUNTS]
-    return weighted
 
 
 @cache
@@ -208,13 +198,12 @@ def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
 @cache
 def prepositional_modifier(pairs: Pairs, noun: Noun) -> Choice[PrepositionalModifier]:
     """Returns the prepositional phrases that modify a noun."""
-    return evenly(*(_modifier(pairs, attribute) for attribute in ATTRIBUTES if noun in attribute.nouns))
-
-
-@cache
-def _modifier(pairs: Pairs, attribute: Attribute) -> Choice[PrepositionalModifier]:
-    phrases = noun_phrase(pairs, attribute.fillers, Nominal("oblique"))
-    return Combine(lambda phrase: PrepositionalModifier(attribute, phrase), phrases)
+    options: list[Choice[PrepositionalModifier]] = []
+    for attribute in ATTRIBUTES:
+        if noun in attribute.nouns:
+            phrases = noun_phrase(pairs, attribute.fillers, Nominal("oblique"))
+            options.append(Combine(PrepositionalModifier, Pick([attribute]), phrases))
+    return evenly(*options)
 
 
 # Other phrases -------------------------------------------------------------------------------------------
@@ -325,15 +314,11 @@ def time(pairs: Pairs, tense: str) -> Choice[TimeExpression | ClockTime | EventT
         return expressions
     hours = [numeral for numeral in NUMERALS if numeral.hour]
     clock = Combine(ClockTime, Pick(hours), Pick(["full", "half", "past", "to"]))
-    events = evenly(*(event_time(pairs, *words) for words in EVENT_PREPOSITIONS))
-    return OneOf((6.0, expressions), (2.0, clock), (2.0, events))
-
-
-@cache
-def event_time(pairs: Pairs, english: str, german: str, case: Case) -> Choice[EventTime]:
-    """Returns the times before, after or during an event."""
     events = noun_phrase(pairs, EVENTS, Nominal("fixed"))
-    return Combine(lambda phrase: EventTime(english, german, case, phrase), events)
+    event_times = Combine(
+        lambda words, event: EventTime(words[0], words[1], words[2], event), Pick(EVENT_PREPOSITIONS), events
+    )
+    return OneOf((6.0, expressions), (2.0, clock), (2.0, event_times))
 
 
 class AdverbialSlots(NamedTuple):
@@ -351,11 +336,14 @@ class AdverbialSlots(NamedTuple):
 @cache
 def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts]:
     """Returns the adverbials of a clause."""
-    remarks = _adverbs(("remark",), tense)
+
+    def adverbs(*kinds: str) -> Choice[Adverb]:
+        return Pick([adverb for adverb in ADVERBS if adverb.kind in kinds and tense in adverb.use])
+
     places = place(pairs) if slots.place else Pick([])
     times = time(pairs, tense) if slots.time else Pick([])
     final_place, final_time = (maybe(0.25 if slots.final else 0.0, choice) for choice in (places, times))
-    frequency = maybe(0.12 if slots.frequency else 0.0, _adverbs(("frequency", "late"), tense))
+    frequency = maybe(0.12 if slots.frequency else 0.0, adverbs("frequency", "late"))
     words = (frequency, maybe(0.2, Pick(slots.manners if slots.final else ())))
     nothing = Pick([None])
     if slots.question:
@@ -365,18 +353,10 @@ def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts
         return plain
     return OneOf(
         (70.0, plain),
-        (16.0, Combine(_with_front("time"), *words, final_place, times, nothing, nothing)),
-        (6.0, Combine(_with_front("place"), *words, places, nothing, nothing, nothing)),
-        (8.0, Combine(_with_front("remark"), *words, final_place, final_time, remarks, nothing)),
+        (16.0, Combine(Adjuncts, *words, final_place, times, nothing, nothing, Pick(["time"]))),
+        (6.0, Combine(Adjuncts, *words, places, nothing, nothing, nothing, Pick(["place"]))),
+        (8.0, Combine(Adjuncts, *words, final_place, final_time, adverbs("remark"), nothing, Pick(["remark"]))),
     )
-
-
-def _with_front(front: Front) -> Callable[..., Adjuncts]:
-    return lambda *parts: Adjuncts(*parts)._replace(front=front)
-
-
-def _adverbs(kinds: tuple[str, ...], tense: str) -> Choice[Adverb]:
-    return Pick([adverb for adverb in ADVERBS if adverb.kind in kinds and tense in adverb.use])
 
 
 # Predicates: tense, modality, voice and negation, with their adverbials -----------------------------------
@@ -408,51 +388,34 @@ def predicates(pairs: Pairs, options: PredicateOptions) -> Choice[Predicate]:
     if options.time_frame == "infinitive":
         infinitive = Pick([Predicate(VerbForm("infinitive"), Adjuncts())])
         return Pick([]) if options.negated or options.passive else infinitive
-    weighted = simple_forms(options) + modal_forms(options)
-    return OneOf(*((weight, _predicate(pairs, options.adverbials, form)) for weight, form in weighted))
-
-
-def _predicate(pairs: Pairs, slots: AdverbialSlots, form: VerbForm) -> Choice[Predicate]:
-    frequency = slots.frequency and not form.progressive and not form.modal
-    adverbials = adjuncts(pairs, slots._replace(frequency=frequency), adverbial_tense(form))
-    return Combine(Predicate, Pick([form]), adverbials)
-
-
-def simple_forms(options: PredicateOptions) -> list[tuple[float, VerbForm]]:
-    """Returns the forms without a modal, with their weights."""
-    weighted: list[tuple[float, Tense, bool]] = []
+    tenses: list[tuple[float, Tense, bool]] = []  # weight, tense, progressive
     if options.time_frame != "past":
-        weighted += [(4.0, "present", False), (2.5, "perfect", False)]
-        weighted += [(1.2, "future", False)] if options.future else []
-        weighted += [(1.5, "present", True)] if options.progressive else []
+        tenses += [(4.0, "present", False), (2.5, "perfect", False)]
+        tenses += [(1.2, "future", False)] if options.future else []
+        tenses += [(1.5, "present", True)] if options.progressive else []
     if options.time_frame != "present":
-        weighted += [(6.0, "past", False)] if options.distinct_past else []
-        weighted += [(0.6, "pluperfect", False)]
-        weighted += [(1.2, "past", True)] if options.progressive else []
-    return [
+        tenses += [(6.0, "past", False)] if options.distinct_past else []
+        tenses += [(0.6, "pluperfect", False)]
+        tenses += [(1.2, "past", True)] if options.progressive else []
+    forms = [
         (weight, VerbForm(tense, options.negated, progressive, options.passive))
-        for weight, tense, progressive in weighted
+        for weight, tense, progressive in tenses
     ]
-
-
-def modal_forms(options: PredicateOptions) -> list[tuple[float, VerbForm]]:
-    """Returns the forms with a modal, with their weights."""
-    polarity = "negative" if options.negated else "positive"
-    return [
-        (0.4, VerbForm(modal.tense, options.negated, False, options.passive, modal))
-        for modal in MODALS
-        if options.modals != "none"
-        and polarity in modal.polarity
-        and options.time_frame in ("any", modal.tense)
-        and (options.modals == "any" or modal.english not in ("want to", "may"))
-    ]
-
-
-def adverbial_tense(form: VerbForm) -> str:
-    """Returns the tense that selects the adverbials."""
-    if form.modal and form.tense == "present":
-        return "future"
-    return "past" if form.tense == "pluperfect" else form.tense
+    for modal in MODALS:
+        fits = ("negative" if options.negated else "positive") in modal.polarity
+        permitted = options.modals == "any" or (options.modals != "none" and modal.english not in ("want to", "may"))
+        if fits and permitted and options.time_frame in ("any", modal.tense):
+            forms.append((0.4, VerbForm(modal.tense, options.negated, False, options.passive, modal)))
+    choices: list[tuple[float, Choice[Predicate]]] = []
+    for weight, form in forms:
+        slots = options.adverbials
+        slots = slots._replace(frequency=slots.frequency and not form.progressive and not form.modal)
+        if form.modal and form.tense == "present":
+            tense = "future"
+        else:
+            tense = "past" if form.tense == "pluperfect" else form.tense
+        choices.append((weight, Combine(Predicate, Pick([form]), adjuncts(pairs, slots, tense))))
+    return OneOf(*choices)
 
 
 # Clauses --------------------------------------------------------------------------------------------------
@@ -546,20 +509,17 @@ def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
 
     rest = complement(pairs, verb, setting, depth)
     options: list[tuple[float, Choice[Clause]]] = []
-    for final, share in _endings(verb, setting, depth):
+    # Adverbials may end a clause, but never behind another clause or a heavy object.
+    heavy = bool(verb.slots) and depth > 0 and not setting.light and not _ends_in_recipient(verb)
+    endings = [(False, 0.4), (True, 0.6)] if heavy else [(True, 1.0)]
+    if verb.complement in ("that", "whether", "to") or setting.infinitive:
+        endings = [(False, 1.0)]
+    for final, share in endings:
         forms = predicates(pairs, predicate_options(verb, setting, negated, False, final))
         for weight, limits, subjects in _subjects(pairs, verb, setting, depth, negated):
             phrases = objects(pairs, verb, setting, 0 if final else depth, negated, limits)
             options.append((weight * share, Combine(build, forms, subjects, phrases, rest)))
     return OneOf(*options)
-
-
-def _endings(verb: Verb, setting: Setting, depth: int) -> list[tuple[bool, float]]:
-    """Returns whether adverbials may end a clause, with weights: never behind another clause or a heavy object."""
-    if verb.complement in ("that", "whether", "to") or setting.infinitive:
-        return [(False, 1.0)]
-    heavy = bool(verb.slots) and depth > 0 and not setting.light and not _ends_in_recipient(verb)
-    return [(False, 0.4), (True, 0.6)] if heavy else [(True, 1.0)]
 
 
 def _subjects(
@@ -712,18 +672,15 @@ COORDINATING = [("and", "und"), ("but", "aber"), ("or", "oder")]
 @cache
 def sentence(pairs: Pairs, depth: int = DEPTH) -> Choice[Sentence]:
     """Returns all sentences; `depth` is how deep clauses nest, at least 2."""
+    statements = any_clause(pairs, Setting(main=True), depth)
+    yes_no_questions = any_clause(pairs, Setting(main=True, question=True), 0)
     return OneOf(
-        (52.0, statement(pairs, depth)),
+        (52.0, Combine(Sentence, Pick(["statement"]), statements)),
         (16.0, complex_statement(pairs, depth)),
         (8.0, compound_statement(pairs, depth)),
-        (8.0, yes_no_question(pairs)),
-        (12.0, wh_question(pairs)),
+        (8.0, Combine(Sentence, Pick(["question"]), yes_no_questions)),
+        (12.0, Combine(Sentence, Pick(["question"]), wh_question(pairs))),
     )
-
-
-def statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
-    """Returns statements of one main clause."""
-    return Combine(lambda clause: Sentence("statement", clause), any_clause(pairs, Setting(main=True), depth))
 
 
 def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
@@ -753,13 +710,7 @@ def compound_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
     return Combine(build, first, Pick(COORDINATING, [4.0, 3.0, 0.5]), second)
 
 
-def yes_no_question(pairs: Pairs) -> Choice[Sentence]:
-    """Returns questions that begin with the finite verb."""
-    clauses = any_clause(pairs, Setting(main=True, question=True), 0)
-    return Combine(lambda clause: Sentence("question", clause), clauses)
-
-
-def wh_question(pairs: Pairs) -> Choice[Sentence]:
+def wh_question(pairs: Pairs) -> Choice[Clause]:
     """Returns questions for the subject, an object, a place, a time or a reason."""
     options: list[tuple[float, Choice[Clause]]] = []
     for verb in VERBS:
@@ -770,18 +721,11 @@ def wh_question(pairs: Pairs) -> Choice[Sentence]:
             ]
             if set(PEOPLE) & set(verb.subjects):
                 settings.append((0.7, Setting(main=True, question=True, gap=SUBJECT, interrogative_gap=True)))
-            settings += [
-                (0.7, Setting(main=True, question=True, interrogative_adverb=adverb))
-                for adverb in _interrogative_adverbs(verb)
-            ]
+            adverbs = [WHEN, WHY] if "lasting" not in verb.traits else [WHY]
+            if verb.complement == "direction":
+                adverbs = [WHEN, WHY, WHITHER]
+            elif "lasting" not in verb.traits and (verb.complement == "place" or "place" in verb.traits):
+                adverbs = [WHEN, WHY, WHERE]
+            settings += [(0.7, Setting(main=True, question=True, interrogative_adverb=adverb)) for adverb in adverbs]
             options += [(weight, clause(pairs, verb, setting, 0)) for weight, setting in settings]
-    return Combine(lambda clause: Sentence("question", clause), OneOf(*options))
-
-
-def _interrogative_adverbs(verb: Verb) -> list[InterrogativeAdverb]:
-    """Returns the adverbs of questions with this verb."""
-    if verb.complement == "direction":
-        return [WHEN, WHY, WHITHER]
-    if "lasting" in verb.traits:
-        return [WHY]
-    return [WHEN, WHY, WHERE] if verb.complement == "place" or "place" in verb.traits else [WHEN, WHY]
+    return OneOf(*options)

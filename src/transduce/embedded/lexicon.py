@@ -1,17 +1,50 @@
-"""The lexicon: records for nouns, verbs and the other parts of speech, read from the tables of this package."""
+"""The lexicon: records for nouns, verbs and the other parts of speech, read from the tables of this package.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+A column of a table has the name of a field. A cell becomes the value of the field by the field's type.
+"""
+
+from collections.abc import Iterable
 from importlib.resources import files
-from typing import Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+CASES = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}  # as tables abbreviate them
 
 Gender = Literal["m", "f", "n"]
 Number = Literal["singular", "plural"]
-Case = Literal["nominative", "accusative", "dative", "genitive"]
+Case = Annotated[
+    Literal["nominative", "accusative", "dative", "genitive"], BeforeValidator(lambda cell: CASES.get(cell, cell))
+]
+Words = Annotated[frozenset[str], BeforeValidator(str.split)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Noun:
+class Entry(BaseModel):
+    """A row of a table, equal to no other: words of the same form are different entries."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def select_nouns(selector: str) -> tuple["Noun", ...]:
+    """Returns the nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
+    terms = [term.split("-") for term in selector.split(",")]
+    return tuple(
+        noun
+        for noun in NOUNS
+        if any(first in noun.classes and not noun.classes & set(excluded) for first, *excluded in terms)
+    )
+
+
+Nouns = Annotated[tuple["Noun", ...], BeforeValidator(select_nouns)]
+
+
+class Noun(Entry):
     """A noun; `plural` and `english_plural` are empty where the noun is uncountable."""
 
     english: str
@@ -21,12 +54,22 @@ class Noun:
     plural: str
     genitive: str  # empty where it is regular
     classes: frozenset[str]
-    at: tuple[str, str, Case] | None  # of a place: English and German preposition of location, German case
-    to: tuple[str, Case] | None  # of a goal: German preposition of direction and its case
+    at: Annotated[tuple[str, str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
+    """Of a place: English and German preposition of location, German case."""
+    to: Annotated[tuple[str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
+    """Of a goal: German preposition of direction and its case."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, row: dict[str, str]) -> dict[str, Any]:
+        """Adds the regular English plural of a countable noun, and the noun itself to its classes."""
+        english, plural = row["english"], row["english_plural"]
+        if row["plural"] and not plural:
+            plural = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
+        return {**row, "english_plural": plural, "classes": [english, *row["classes"].split(",")]}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Name:
+class Name(Entry):
     """The name of a person, a city or a country."""
 
     english: str
@@ -34,18 +77,16 @@ class Name:
     kind: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slot:
+class Slot(Entry):
     """An object that a verb selects: its prepositions (may be empty), its German case and the nouns that fit."""
 
     english: str
     german: str
     case: Case
-    nouns: tuple[Noun, ...]
+    nouns: Nouns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Verb:
+class Verb(Entry):
     """A verb: its principal parts, the subjects and objects that it selects, and its adverbs of manner."""
 
     english: str
@@ -59,59 +100,90 @@ class Verb:
     german_past: str
     german_participle: str
     auxiliary: str
-    subjects: tuple[Noun, ...]
+    subjects: Nouns
     slots: tuple[Slot, ...]
     complement: str
-    traits: frozenset[str]
+    traits: Words
     manners: tuple["Adverb", ...]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _parse(cls, row: dict[str, str]) -> dict[str, Any]:
+        """Splits "look forward", "sich vor|bereiten", and objects such as "for auf+acc event;acc text"."""
+        english, _, particle = row["english"].partition(" ")
+        prefix, _, german = row["german"].removeprefix("sich ").rpartition("|")
+        slots = []
+        for text in filter(None, row["slots"].split(";")):
+            *preposition, government, selector = text.split()
+            german_preposition, _, case = government.rpartition("+")
+            slots.append(
+                {"english": "".join(preposition), "german": german_preposition, "case": case, "nouns": selector}
+            )
+        return {
+            **row,
+            "english": english,
+            "particle": particle,
+            "german": german,
+            "prefix": prefix,
+            "reflexive": row["german"].startswith("sich "),
+            "auxiliary": row["auxiliary"] or "haben",
+            "slots": slots,
+            "manners": [adverb for adverb in ADVERBS if row["manners"] and row["manners"] in adverb.use],
+        }
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adjective:
+
+class Adjective(Entry):
     """An adjective, the stem that takes the German endings, and the nouns that it describes."""
 
     english: str
     german: str
     stem: str
-    nouns: tuple[Noun, ...]
-    traits: frozenset[str]  # changing: goes with "become"; absolute: never with "very"
+    nouns: Nouns
+    traits: Words
+    """changing: goes with "become"; absolute: never with "very"."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, row: dict[str, str]) -> dict[str, str]:
+        return {**row, "stem": row["stem"] or row["german"]}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adverb:
+class Adverb(Entry):
     """An adverb of one word in both languages; `use` lists tenses, or for manner the kinds of verbs."""
 
     english: str
     german: str
     kind: str
-    use: frozenset[str]
+    use: Words
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Time:
+class Time(Entry):
     """A fixed expression of time: its English tree, its German words, the tenses that it goes with."""
 
     english: str
     german: str
-    tenses: frozenset[str]
-    aligned: int  # words that are aligned one by one from the end; earlier words are aligned to the first of these
+    tenses: Words
+
+    @property
+    def aligned(self) -> int:
+        """Words that are aligned one by one from the end; earlier words are aligned to the first of these."""
+        english = sum(not part.startswith("(") for part in self.english.split())
+        return min(english, len(self.german.split()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Determiner:
+class Determiner(Entry):
     """An article, possessive or quantifier; `declension` selects its endings and those of adjectives after it."""
 
     english: str
     german: str
     declension: str
-    numbers: frozenset[str]
+    numbers: Words
     tag: str
-    roles: frozenset[str]
+    roles: Words
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PersonalPronoun:
-    """A personal pronoun in all cases."""
+class PersonalPronoun(Entry):
+    """A personal pronoun in all cases; `person` is "first", "third" or "polite"."""
 
     english: str
     english_object: str
@@ -123,177 +195,68 @@ class PersonalPronoun:
     reflexive: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Numeral:
+class Numeral(Entry):
     """A numeral; `hour` is its hour on the clock, or 0."""
 
     english: str
     german: str
-    hour: int
-    use: frozenset[str]
+    hour: Annotated[int, BeforeValidator(lambda cell: cell or 0)]
+    use: Words
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Modal:
+class Modal(Entry):
     """A modal verb in one tense; "want to" and "have to" count as modals because their German verbs are modals."""
 
     english: str
     tense: Literal["present", "past"]
-    polarity: frozenset[str]
+    polarity: Words
     singular: str
     plural: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attribute:
+class Attribute(Entry):
     """The preposition of a phrase that modifies a noun, the nouns that it modifies and the nouns that follow it."""
 
     english: str
     german: str
     case: Case
-    nouns: tuple[Noun, ...]
-    fillers: tuple[Noun, ...]
+    nouns: Nouns
+    fillers: Nouns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Conjunction:
+class Conjunction(Entry):
     """A subordinating conjunction and its tenses; `kind` is "reason", or "time" (no future and no negation)."""
 
     english: str
     german: str
-    tenses: frozenset[str]
+    tenses: Words
     kind: str
 
 
-CASES: dict[str, Case] = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}
-GENDERS: dict[str, Gender] = {"m": "m", "f": "f", "n": "n"}
-
-Row = dict[str, str]
-Entry = TypeVar("Entry")
+AnyEntry = TypeVar("AnyEntry", bound=Entry)
 
 
-def _read(table: str, parse: Callable[[Row], Entry]) -> tuple[Entry, ...]:
-    """Parses the rows of a table, whose first line names the columns."""
+def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Returns the entries of a table, whose first line names the columns."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
-    return tuple(parse(dict(zip(head, line, strict=True))) for line in lines)
+    return tuple(kind.model_validate(dict(zip(head, line, strict=True))) for line in lines)
 
 
-def _words(field: str) -> frozenset[str]:
-    return frozenset(field.split())
+NOUNS = _read("nouns", Noun)
+NAMES = _read("names", Name)
+ADVERBS = _read("adverbs", Adverb)
+VERBS = _read("verbs", Verb)
+ADJECTIVES = _read("adjectives", Adjective)
+TIMES = _read("times", Time)
+DETERMINERS = _read("determiners", Determiner)
+PRONOUNS = _read("pronouns", PersonalPronoun)
+NUMERALS = _read("numerals", Numeral)
+MODALS = _read("modals", Modal)
+ATTRIBUTES = _read("attributes", Attribute)
+CONJUNCTIONS = _read("conjunctions", Conjunction)
 
 
-def _noun(row: Row) -> Noun:
-    countable = bool(row["plural_de"])
-    at, to = row["at"].split(), row["to"].split()
-    return Noun(
-        english=row["english"],
-        english_plural=(row["plural"] or regular_plural(row["english"])) if countable else "",
-        german=row["german"],
-        gender=GENDERS[row["gender"]],
-        plural=row["plural_de"],
-        genitive=row["genitive"],
-        classes=frozenset([row["english"], *row["classes"].split(",")]),
-        at=(at[0], at[1], CASES[at[2]]) if at else None,
-        to=(to[0], CASES[to[1]]) if to else None,
-    )
-
-
-def regular_plural(noun: str) -> str:
-    """Returns the regular English plural."""
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
-
-
-def select_nouns(selector: str) -> tuple[Noun, ...]:
-    """Returns the nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
-    terms = [term.split("-") for term in selector.split(",")]
-    return tuple(
-        noun
-        for noun in NOUNS
-        if any(first in noun.classes and not noun.classes & set(excluded) for first, *excluded in terms)
-    )
-
-
-def _slot(text: str) -> Slot:
-    *english, government, selector = text.split()
-    preposition, _, case = government.rpartition("+")
-    return Slot("".join(english), preposition, CASES[case], select_nouns(selector))
-
-
-def _verb(row: Row) -> Verb:
-    english, _, particle = row["english"].partition(" ")
-    reflexive = row["german"].startswith("sich ")
-    prefix, _, german = row["german"].removeprefix("sich ").rpartition("|")
-    return Verb(
-        english=english,
-        particle=particle,
-        past=row["past"],
-        participle=row["participle"],
-        german=german,
-        prefix=prefix,
-        reflexive=reflexive,
-        present=row["present"],
-        german_past=row["past_de"],
-        german_participle=row["participle_de"],
-        auxiliary=row["auxiliary"] or "haben",
-        subjects=select_nouns(row["subject"]),
-        slots=tuple(_slot(part) for part in row["objects"].split(";") if part),
-        complement=row["complement"],
-        traits=_words(row["traits"]),
-        manners=tuple(adverb for adverb in ADVERBS if row["manner"] and row["manner"] in adverb.use),
-    )
-
-
-def _adjective(row: Row) -> Adjective:
-    stem = row["stem"] or row["german"]
-    return Adjective(row["english"], row["german"], stem, select_nouns(row["classes"]), _words(row["traits"]))
-
-
-def _time(row: Row) -> Time:
-    english = sum(not part.startswith("(") for part in row["english"].split())
-    german = len(row["german"].split())
-    return Time(row["english"], row["german"], _words(row["tenses"]), min(english, german))
-
-
-def _pronoun(row: Row) -> PersonalPronoun:
-    person, _, number = row["person"].partition(" ")
-    cases = {key: row[key] for key in ("nominative", "accusative", "dative", "reflexive")}
-    return PersonalPronoun(row["english"], row["object"], person, "plural" if number else "singular", **cases)
-
-
-def _modal(row: Row) -> Modal:
-    tense: Literal["present", "past"] = "past" if row["tense"] == "past" else "present"
-    return Modal(row["english"], tense, _words(row["polarity"]), row["singular"], row["plural"])
-
-
-def _attribute(row: Row) -> Attribute:
-    nouns, fillers = select_nouns(row["nouns"]), select_nouns(row["classes"])
-    return Attribute(row["english"], row["german"], CASES[row["case"]], nouns, fillers)
-
-
-NOUNS = _read("nouns", _noun)
-NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["classes"]))
-ADVERBS = _read("adverbs", lambda row: Adverb(row["english"], row["german"], row["kind"], _words(row["use"])))
-VERBS = _read("verbs", _verb)
-ADJECTIVES = _read("adjectives", _adjective)
-TIMES = _read("times", _time)
-DETERMINERS = _read(
-    "determiners",
-    lambda row: Determiner(
-        row["english"], row["german"], row["declension"], _words(row["numbers"]), row["tag"], _words(row["roles"])
-    ),
-)
-PRONOUNS = _read("pronouns", _pronoun)
-NUMERALS = _read(
-    "numerals", lambda row: Numeral(row["english"], row["german"], int(row["hour"] or 0), _words(row["use"]))
-)
-MODALS = _read("modals", _modal)
-ATTRIBUTES = _read("attributes", _attribute)
-CONJUNCTIONS = _read(
-    "conjunctions", lambda row: Conjunction(row["english"], row["german"], _words(row["tense"]), row["kind"])
-)
-
-
-def find_entry(entries: Sequence[Entry], english: str) -> Entry:
+def find_entry(entries: Iterable[AnyEntry], english: str) -> AnyEntry:
     """Returns the first entry with this English form."""
     return next(entry for entry in entries if getattr(entry, "english") == english)  # noqa: B009

@@ -66,7 +66,7 @@ class PairInspector:
         self._line_checks = self._checks & LINE_CHECKS
         self._languages = languages if self._checks & NEEDS_LANGUAGES else None
         self._held_out = held_out if Check.OVERLAP in self._checks else ()
-        self._waiting: list[tuple[int, str, str]] | None = []
+        self._waiting: list[tuple[int, str, str]] = []  # pairs whose languages are not judged yet
         self._numbers: dict[Check, array[int]] = {check: array("q") for check in Check if check in self._checks}
         self._hashes = {check: array("q") for check in (Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS)}
         self._compares_pairs = not self._checks.isdisjoint(self._hashes)
@@ -85,16 +85,8 @@ class PairInspector:
             faults.append(Check.ENCODING)
         for fault in faults:
             self._numbers[fault].append(number)
+        # A pair that has an empty side, or is no UTF-8, repeats nothing: no run keeps it.
         is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
-        self._add_keys(number, source, target, is_whole=is_whole)
-        if self._languages and Check.COPY not in faults:
-            self._add_languages(number, source, target)
-
-    def _add_keys(self, number: int, source: str, target: str, *, is_whole: bool) -> None:
-        """Notes the hash values of a pair, and compares its source with the held-out texts.
-
-        `is_whole` is False where a side is empty or no UTF-8: such a pair, which no training keeps, repeats nothing.
-        """
         if self._compares_pairs:
             self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))
             self._hashes[Check.SEVERAL_TARGETS].append(hash(source if is_whole else number))
@@ -107,67 +99,54 @@ class PairInspector:
             if any(contained):
                 self._numbers[Check.OVERLAP].append(number)
 
-    def _add_languages(self, number: int, source: str, target: str) -> None:
-        """Judges the languages of a pair, or keeps it until the usual languages are learned."""
-        assert self._languages is not None
-        if self._waiting is None:
-            self._note_languages(number, source, target)
+        if self._languages and Check.COPY not in faults:
+            self._waiting.append((number, source, target))
+            if self._languages.sides is not None or len(self._waiting) == LEARNED:
+                self._judge_languages()
+
+    def _judge_languages(self) -> None:
+        """Judges the languages of the pairs that wait; the first ones show the usual languages."""
+        if self._languages is None or not self._waiting:
             return
-        self._waiting.append((number, source, target))
-        if len(self._waiting) == LEARNED:
-            self._learn_languages()
-
-    def _learn_languages(self) -> None:
-        """Learns the usual languages from the pairs kept, and judges these pairs."""
-        if self._waiting and self._languages:
-            waiting, self._waiting = self._waiting, None
-            self._languages.learn([(source, target) for _, source, target in waiting])
-            for pair in waiting:
-                self._note_languages(*pair)
-
-    def _note_languages(self, number: int, source: str, target: str) -> None:
-        assert self._languages is not None
-        for fault in self._languages.faults(source, target):
-            if fault in self._checks:
-                self._numbers[fault].append(number)
+        if self._languages.sides is None:
+            self._languages.learn([(source, target) for _, source, target in self._waiting])
+        for number, source, target in self._waiting:
+            for fault in self._languages.faults(source, target):
+                if fault in self._checks:
+                    self._numbers[fault].append(number)
+        self._waiting.clear()
 
     def finish(self) -> Inspection:
         """Returns the faults of all pairs added."""
-        self._learn_languages()
+        self._judge_languages()
         faults = {check: np.array(numbers, np.int64) for check, numbers in self._numbers.items()}
         first: dict[Check, Numbers] = {}
-        self._find_repetitions(faults, first)
+        # A pair is a duplicate, or else a near-duplicate, or else one of several targets.
+        is_repeated = np.zeros(len(self._hashes[Check.DUPLICATE]), np.bool_)
+        for check, hashes in self._hashes.items():
+            if hashes:
+                earliest = _earliest(np.frombuffer(hashes, np.int64))
+                repeats = (earliest != np.arange(len(earliest))) & ~is_repeated
+                is_repeated |= repeats
+                if check in faults:
+                    faults[check] = np.flatnonzero(repeats) + 1
+                    first[check] = earliest[repeats] + 1
         lengths = np.array(self._lengths[0], np.uint32), np.array(self._lengths[1], np.uint32)
         if Check.RATIO in faults:
-            faults[Check.RATIO] = _outliers(*lengths)
+            has_both = (lengths[0] > 0) & (lengths[1] > 0)
+            ratio = np.log((lengths[0] + SMOOTHING) / (lengths[1] + SMOOTHING))
+            median = np.median(ratio[has_both]) if has_both.any() else 0.0
+            faults[Check.RATIO] = np.flatnonzero(has_both & (np.abs(ratio - median) > np.log(RATIO))) + 1
         scripts = [np.frombuffer(bytes(side), np.uint8) for side in self._scripts]
         if Check.WRONG_SCRIPT in faults:
             wrong = lines_in_other_scripts(scripts[0]) | lines_in_other_scripts(scripts[1])
             faults[Check.WRONG_SCRIPT] = np.flatnonzero(wrong) + 1
         source, target = (
-            {
-                name: int(count)
-                for name, count in zip(SCRIPTS, np.bincount(side, minlength=len(SCRIPTS)), strict=True)
-                if count
-            }
-            for side in scripts
+            {SCRIPTS[n]: int(count) for n, count in enumerate(np.bincount(side)) if count} for side in scripts
         )
         identified = self._languages.identified if self._languages else ({}, {})
         languages = dict(identified[0]), dict(identified[1])
         return Inspection(len(lengths[0]), faults, first, lengths, (source, target), languages, self._held_out)
-
-    def _find_repetitions(self, faults: dict[Check, Numbers], first: dict[Check, Numbers]) -> None:
-        """Finds repeated pairs; a pair is a duplicate, or else a near-duplicate, or else one of several targets."""
-        is_repeated = np.zeros(len(self._hashes[Check.DUPLICATE]), np.bool_)
-        for check, hashes in self._hashes.items():
-            if not hashes:
-                continue
-            earliest = _earliest(np.frombuffer(hashes, np.int64))
-            repeats = (earliest != np.arange(len(earliest))) & ~is_repeated
-            is_repeated |= repeats
-            if check in faults:
-                faults[check] = np.flatnonzero(repeats) + 1
-                first[check] = earliest[repeats] + 1
 
 
 def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -178,11 +157,3 @@ def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
     earliest = np.empty(len(hashes), np.int64)
     earliest[order] = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
     return earliest
-
-
-def _outliers(source: NDArray[np.uint32], target: NDArray[np.uint32]) -> Numbers:
-    """Returns the numbers of the pairs whose ratio of lengths differs from the median by a factor of `RATIO`."""
-    has_both = (source > 0) & (target > 0)
-    ratio = np.log((source + SMOOTHING) / (target + SMOOTHING))
-    median = np.median(ratio[has_both]) if has_both.any() else 0.0
-    return np.flatnonzero(has_both & (np.abs(ratio - median) > np.log(RATIO))) + 1

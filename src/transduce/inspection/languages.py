@@ -119,17 +119,16 @@ class PairLanguages:
         """Learns the usual languages and their frequent words from the first pairs."""
         sides = []
         for side, code in enumerate(self._codes):
-            named = [(pair[side], _best(self._identify(pair[side]))) for pair in pairs if _has_letters(pair[side])]
+            lines = [pair[side] for pair in pairs if _has_letters(pair[side])]
+            scores = map(self._identify, lines)
+            named = [(line, max(each, key=each.__getitem__)) for line, each in zip(lines, scores, strict=True)]
             self.identified[side].update(name for _, name in named)
-            usual = self._known(code) or next(iter(self.identified[side].most_common(1)), ("", 0))[0]
+            usual = (code or "").lower().replace("_", "-").partition("-")[0]  # of `de-AT`: de
+            if usual not in self._identify("language"):  # the identifier does not know it
+                usual = next(iter(self.identified[side].most_common(1)), ("", 0))[0]
             words = Counter(word for line, name in named if name == usual for word in set(line.casefold().split()))
             sides.append(UsualLanguage(usual, frozenset(word for word, _ in words.most_common(FREQUENT_WORDS))))
         self.sides = sides[0], sides[1]
-
-    def _known(self, code: str | None) -> str | None:
-        """Returns the language of a code such as `de` or `de-AT`; None where the identifier does not know it."""
-        name = (code or "").lower().replace("_", "-").partition("-")[0]
-        return name if name in self._identify("language") else None
 
     def faults(self, source: str, target: str) -> list[Check]:
         """Returns whether the sides of a pair are exchanged, or one of them is in another language."""
@@ -167,7 +166,3 @@ def _has_letters(line: str) -> bool:
         len(line) >= LEAST_LETTERS // 3
         and sum(1 + 2 * (letter > "\u2e7f") for letter in line if letter.isalpha()) >= LEAST_LETTERS
     )
-
-
-def _best(scores: LanguageScores) -> str:
-    return max(scores, key=scores.__getitem__)

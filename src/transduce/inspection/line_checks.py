@@ -10,49 +10,33 @@ from enum import StrEnum
 class Check(StrEnum):
     """A check of pairs of lines; the values are its names in tables and in JSON."""
 
-    EMPTY = "empty"
-    ENCODING = "encoding"
-    LONG = "long"
-    RATIO = "ratio"
-    COPY = "copied"
-    SWAPPED = "swapped"
-    WRONG_LANGUAGE = "wrong_language"
-    WRONG_SCRIPT = "wrong_script"
-    DUPLICATE = "duplicate"
-    NEAR_DUPLICATE = "near_duplicate"
-    SEVERAL_TARGETS = "several_targets"
-    MARKUP = "markup"
-    CONTROL = "control"
-    MOJIBAKE = "mojibake"
-    UNNORMALISED = "unnormalised"
-    NUMBERS = "numbers"
-    OVERLAP = "overlap"
+    phrase: str
+    """What a pair with this fault has, as it follows the number of pairs."""
 
-    @property
-    def phrase(self) -> str:
-        """What a pair with this fault has, as it follows the number of pairs."""
-        return PHRASES[self]
+    EMPTY = "empty", "with an empty side"
+    ENCODING = "encoding", "with bytes that are no UTF-8"
+    LONG = "long", "with a very long side"
+    RATIO = "ratio", "with lengths far from the usual ratio"
+    COPY = "copied", "with a target equal to its source"
+    SWAPPED = "swapped", "with the languages of the sides exchanged"
+    WRONG_LANGUAGE = "wrong_language", "with a side in another language"
+    WRONG_SCRIPT = "wrong_script", "with a side in another script"
+    DUPLICATE = "duplicate", "that repeat an earlier pair"
+    NEAR_DUPLICATE = "near_duplicate", "that repeat an earlier pair but for case, punctuation, digits or spaces"
+    SEVERAL_TARGETS = "several_targets", "with the source of an earlier pair and another target"
+    MARKUP = "markup", "with markup"
+    CONTROL = "control", "with control characters"
+    MOJIBAKE = "mojibake", "with text decoded from a wrong encoding"
+    UNNORMALISED = "unnormalised", "with invisible characters or Unicode that is not NFC"
+    NUMBERS = "numbers", "with numbers that differ between the sides"
+    OVERLAP = "overlap", "with a source of the validation or test set"
 
+    def __new__(cls, value: str, phrase: str) -> "Check":
+        """Builds a check of its name and its phrase."""
+        check = str.__new__(cls, value)
+        check._value_, check.phrase = value, phrase
+        return check
 
-PHRASES = {
-    Check.EMPTY: "with an empty side",
-    Check.ENCODING: "with bytes that are no UTF-8",
-    Check.LONG: "with a very long side",
-    Check.RATIO: "with lengths far from the usual ratio",
-    Check.COPY: "with a target equal to its source",
-    Check.SWAPPED: "with the languages of the sides exchanged",
-    Check.WRONG_LANGUAGE: "with a side in another language",
-    Check.WRONG_SCRIPT: "with a side in another script",
-    Check.DUPLICATE: "that repeat an earlier pair",
-    Check.NEAR_DUPLICATE: "that repeat an earlier pair but for case, punctuation, digits or spaces",
-    Check.SEVERAL_TARGETS: "with the source of an earlier pair and another target",
-    Check.MARKUP: "with markup",
-    Check.CONTROL: "with control characters",
-    Check.MOJIBAKE: "with text decoded from a wrong encoding",
-    Check.UNNORMALISED: "with invisible characters or Unicode that is not NFC",
-    Check.NUMBERS: "with numbers that differ between the sides",
-    Check.OVERLAP: "with a source of the validation or test set",
-}
 
 LINE_CHECKS = frozenset(
     {
@@ -109,10 +93,13 @@ def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Che
     faults = []
     if Check.LONG in checks and max(len(source), len(target)) > MAX_CHARACTERS:
         faults.append(Check.LONG)
-    if Check.COPY in checks and is_copy(source, target):
+    # Numbers and signs are the same in every language.
+    if Check.COPY in checks and source.strip() == target.strip() and any(map(str.isalpha, source)):
         faults.append(Check.COPY)
     both = f"{source}\t{target}"
-    if Check.MARKUP in checks and has_markup(source, target):
+    if Check.MARKUP in checks and any(
+        ("<" in line and TAG.search(line)) or ("&" in line and ENTITY.search(line)) for line in (source, target)
+    ):
         faults.append(Check.MARKUP)
     if Check.CONTROL in checks and not both.replace("\t", "").isprintable() and CONTROL.search(both):
         faults.append(Check.CONTROL)
@@ -124,19 +111,6 @@ def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Che
     if Check.NUMBERS in checks and numbers_differ(source, target):
         faults.append(Check.NUMBERS)
     return faults
-
-
-def is_copy(source: str, target: str) -> bool:
-    """Judges whether two lines are equal, and have letters: numbers and signs are the same in every language."""
-    return source.strip() == target.strip() and any(map(str.isalpha, source))
-
-
-def has_markup(source: str, target: str) -> bool:
-    """Judges whether a side has tags of HTML, XLIFF, TMX or SGML, or entities."""
-    return any(
-        ("<" in side and TAG.search(side) is not None) or ("&" in side and ENTITY.search(side) is not None)
-        for side in (source, target)
-    )
 
 
 def numbers_differ(source: str, target: str) -> bool:

@@ -48,7 +48,13 @@ def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
     """
     library = _import_library(metric)
     name = model or COMET_MODELS[metric]
-    path = name if Path(name).is_file() else _download(library, name)
+    try:
+        path = name if Path(name).is_file() else str(library.download_model(name))
+    except KeyError as error:  # the library's, for all reasons
+        raise ValueError(
+            f"--model {name}: there is no such file, and no such model can be downloaded ({error.args[0]}). Some "
+            "models need their licence accepted on the hub, and `hf auth login`"
+        ) from None
     try:
         with _weights_only():
             loaded = library.load_from_checkpoint(path)
@@ -60,8 +66,8 @@ def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
         other = "comet-qe" if metric == "comet" else "comet"
         needs = "needs no reference" if metric == "comet" else "needs references"
         raise ValueError(f"--model {name}: this model {needs}; use --metric {other}")
-    shown = Path(name).resolve().parents[1].name if Path(name).is_file() else name
-    signature = f"model:{shown}|scale:100|unbabel-comet:{library.__version__}"
+    label = Path(name).resolve().parents[1].name if Path(name).is_file() else name
+    signature = f"model:{label}|scale:100|unbabel-comet:{library.__version__}"
     return Comet(loaded, signature, gpus)
 
 
@@ -77,7 +83,14 @@ def compare_by_comet(
     `bootstrap` is the number of resamples of the confidence intervals and the paired test (Koehn 2004); None for one
     system without an interval. Raises ValueError for unequal numbers of lines.
     """
-    _check_lines(systems, sources, references)
+    texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
+    if references is not None:
+        texts["the reference"] = references
+    for name, lines in texts.items():
+        if len(lines) != len(sources):
+            raise ValueError(f"{name} has {len(lines):,} lines and the source {len(sources):,}: give line for line")
+    if not sources:
+        raise ValueError("the source has no lines; there is nothing to measure")
     check_resamples(bootstrap)
     rows = [comet.sentence_scores(sources, outputs, references) for outputs in systems]
     if bootstrap is None:
@@ -97,18 +110,6 @@ def compare_by_comet(
     return Comparison(scores[0], tuple(differences))
 
 
-def _check_lines(systems: Sequence[Sequence[str]], sources: Sequence[str], references: Sequence[str] | None) -> None:
-    """Raises ValueError for unequal numbers of lines, and for none."""
-    texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
-    if references is not None:
-        texts["the reference"] = references
-    for name, lines in texts.items():
-        if len(lines) != len(sources):
-            raise ValueError(f"{name} has {len(lines):,} lines and the source {len(sources):,}: give line for line")
-    if not sources:
-        raise ValueError("the source has no lines; there is nothing to measure")
-
-
 def _import_library(metric: str) -> Any:
     """Returns unbabel-comet; raises ValueError where the library is not installed."""
     root = logging.getLogger()
@@ -124,17 +125,6 @@ def _import_library(metric: str) -> Any:
         root.handlers[:] = handlers
         root.setLevel(level)
     return comet
-
-
-def _download(library: Any, name: str) -> str:
-    """Returns the checkpoint of a model of the hub; raises ValueError where it cannot be downloaded."""
-    try:
-        return str(library.download_model(name))
-    except KeyError as error:  # the library's, for all reasons
-        raise ValueError(
-            f"--model {name}: there is no such file, and no such model can be downloaded ({error.args[0]}). Some "
-            "models need their licence accepted on the hub, and `hf auth login`"
-        ) from None
 
 
 @contextlib.contextmanager

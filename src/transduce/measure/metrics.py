@@ -1,20 +1,28 @@
-"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own."""
+"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own.
+
+Where a tokeniser of sacreBLEU lacks its package or its file, the error names the remedy.
+"""
 
 import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
+from sacrebleu import utils
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-
-from transduce.measure.tokenisers import SPBLEU_TOKENISER, TOKENISERS, sacrebleu_bleu
+from sacrebleu.tokenizers import tokenizer_spm
 
 MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
+
+TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
+SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
+EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 
 # ISO 639-3 and 639-2 of the languages that have a tokeniser of their own in sacreBLEU.
 _SHORT_CODES = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
@@ -50,17 +58,18 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
     language = re.split("[-_]", language)[0].lower() if language else None
     match name:
         case "bleu":
-            return Metric(_bleu(_SHORT_CODES.get(language or "", language), tokenize))
+            if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
+                raise ValueError(f"tokeniser {tokenize!r} is unknown; sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
+            own_tokeniser = TOKENISERS.get(_SHORT_CODES.get(language or "", language) or "", "13a")
+            return Metric(_sacrebleu_bleu(tokenize or own_tokeniser))
         case "spbleu":
-            return Metric(sacrebleu_bleu(SPBLEU_TOKENISER))
+            return Metric(_sacrebleu_bleu(SPBLEU_TOKENISER))
         case "chrf":
             return Metric(CHRF())
         case "ter":
             return Metric(TER())
-        case "bleu-lowercased-tokenised":
-            return _bleu_lowercased_tokenised(_checked_language(language, name))
-        case "bleu-paper":
-            return _bleu_paper(_checked_language(language, name))
+        case "bleu-lowercased-tokenised" | "bleu-paper":
+            return _bleu_of_moses(name, language)
     raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")
 
 
@@ -71,42 +80,52 @@ def words_of_bleu(lines: Sequence[str], *, language: str | None) -> list[list[st
     return [scorer.tokenizer(line.rstrip()).split() for line in lines]
 
 
-def _bleu(language: str | None, tokenize: str | None) -> BLEU:
-    """Returns sacreBLEU's BLEU: mixed case; tokeniser 13a, or the one that sacreBLEU has for the language."""
-    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
-        raise ValueError(f"tokeniser {tokenize!r} is unknown; sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
-    return sacrebleu_bleu(tokenize or TOKENISERS.get(language or "", "13a"))
+def _sacrebleu_bleu(tokeniser: str) -> BLEU:
+    """Returns BLEU of mixed case with one of sacreBLEU's tokenisers.
+
+    Raises ValueError, which names the remedy, where the tokeniser lacks its package, or its file cannot be downloaded.
+    """
+    try:
+        # `force` silences sacreBLEU's warning of tokenised text, which names a parameter that our users do not have;
+        # scores.py has a warning of its own.
+        return BLEU(tokenize=tokeniser, force=True)
+    except (ImportError, RuntimeError, OSError) as error:
+        lacks_package, reason = isinstance(error, ImportError), " ".join(str(error).split())
+    except SystemExit:  # sacreBLEU's download exits where the certificate of the server fails
+        lacks_package, reason = False, "the certificate was refused"
+    if tokeniser in EXTRAS:
+        extra = EXTRAS[tokeniser]
+        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: pip install 'transduce[{extra}]' ({reason})")
+    if lacks_package:
+        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: pip install 'transduce[sentencepiece]'")
+    address = tokenizer_spm.SPM_MODELS[tokeniser]["url"]
+    path = Path(utils.SACREBLEU_DIR, "models", Path(address).name)
+    if path.exists():
+        raise ValueError(
+            f"{path} is no SentencePiece model, which {tokeniser} needs; remove the file, or replace it by {address}"
+        )
+    raise ValueError(
+        f"{tokeniser} needs a SentencePiece model, which cannot be downloaded ({reason}); save {address} as {path}, "
+        "or set SACREBLEU to a folder that has it in its folder models"
+    )
 
 
-def _bleu_lowercased_tokenised(language: str) -> Metric:
-    """Returns BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it."""
-    from transduce.measure import moses
+def _bleu_of_moses(name: str, language: str | None) -> Metric:
+    """Returns unsmoothed BLEU of tokenised text, as `multi-bleu.perl`; its signature names the tokeniser.
 
-    scorer = _unsmoothed_bleu(f"multi30k-{language}-sacremoses-{moses.VERSION}", lowercase=True)
-    prepare = partial(moses.lowercased_tokenised, language=language)
-    return Metric(scorer, prepare, prepare)
-
-
-def _bleu_paper(language: str) -> Metric:
-    """Returns BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's BLEU."""
-    from transduce.measure import moses
-
-    scorer = _unsmoothed_bleu(f"paper-{language}-compounds-split-sacremoses-{moses.VERSION}", lowercase=False)
-    output = partial(moses.paper_output, language=language)
-    return Metric(scorer, output, partial(moses.paper_reference, language=language))
-
-
-def _unsmoothed_bleu(label: str, *, lowercase: bool) -> BLEU:
-    """Returns unsmoothed BLEU of tokenised text, as `multi-bleu.perl`; its signature names `label` as the tokeniser."""
-    scorer = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
-    scorer.tokenizer_signature = label
-    return scorer
-
-
-def _checked_language(language: str | None, name: str) -> str:
-    """Returns `language`; raises ValueError where it is missing or is no language code."""
+    `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it.
+    `bleu-paper` is BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's BLEU.
+    """
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")
     if not re.fullmatch("[a-z]{2,3}", language):
         raise ValueError(f"language {language!r} is no ISO 639 code of two or three letters, such as `de`")
-    return language
+    from transduce.measure import moses
+
+    is_papers = name == "bleu-paper"
+    scorer = BLEU(tokenize="none", smooth_method="none", lowercase=not is_papers, force=True)
+    label = f"paper-{language}-compounds-split" if is_papers else f"multi30k-{language}"
+    scorer.tokenizer_signature = f"{label}-sacremoses-{moses.VERSION}"
+    prepare_output = moses.paper_output if is_papers else moses.lowercased_tokenised
+    prepare_reference = moses.paper_reference if is_papers else moses.lowercased_tokenised
+    return Metric(scorer, partial(prepare_output, language=language), partial(prepare_reference, language=language))

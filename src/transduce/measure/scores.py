@@ -1,7 +1,7 @@
 """Scores of translations against references, with signatures, and the paired bootstrap test between systems."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sacrebleu.significance import PairedTest, Result
@@ -59,12 +59,8 @@ def scores(
     for the confidence interval, with sacreBLEU's fixed seed; None leaves the interval out. Raises ValueError for
     unequal numbers of lines, and for an unknown metric or tokeniser.
     """
-    chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
-    _check([outputs], references, bootstrap)
-    _warn_of_tokenised_text([outputs], chosen, tokenize)
-    if bootstrap is None:
-        return {name: _score(metric, outputs, references) for name, metric in chosen.items()}
-    return {name: _compare(metric, [outputs], references, bootstrap).baseline for name, metric in chosen.items()}
+    compared = compare([outputs], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
+    return {name: comparison.baseline for name, comparison in compared.items()}
 
 
 def compare(
@@ -74,20 +70,14 @@ def compare(
     *,
     language: str | None = None,
     tokenize: str | None = None,
-    bootstrap: int = 1000,
+    bootstrap: int | None = 1000,
 ) -> dict[str, Comparison]:
     """Compares the outputs of `systems` by each of `metrics`, with a paired bootstrap test (Koehn 2004).
 
-    The first system is the baseline. The other arguments are those of `scores`.
+    The first system is the baseline. The other arguments are those of `scores`; without bootstrap, one system can be
+    scored.
     """
     chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
-    _check(systems, references, bootstrap)
-    _warn_of_tokenised_text(systems, chosen, tokenize)
-    return {name: _compare(metric, systems, references, bootstrap) for name, metric in chosen.items()}
-
-
-def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int | None) -> None:
-    """Raises ValueError for texts that cannot be scored, before time is spent on them."""
     if not references:
         raise ValueError("there is no reference to measure against; give one or several")
     for system, output in enumerate(systems, start=1):
@@ -100,13 +90,8 @@ def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
         if not output:
             raise ValueError("the output and its references have no lines; there is nothing to measure")
     check_resamples(bootstrap)
-
-
-def _warn_of_tokenised_text(systems: Sequence[Sequence[str]], names: Iterable[str], tokenize: str | None) -> None:
-    """Logs a warning where `bleu` would tokenise tokenised text, by sacreBLEU's rule of 100 lines."""
-    if "bleu" not in names or tokenize == "none":
-        return
-    for output in systems:
+    for output in systems if "bleu" in metrics and tokenize != "none" else ():
+        # Would `bleu` tokenise tokenised text? By sacreBLEU's rule of 100 lines.
         count = sum(line.endswith(" .") for line in output)
         if count >= 100:
             _log.warning(
@@ -115,24 +100,32 @@ def _warn_of_tokenised_text(systems: Sequence[Sequence[str]], names: Iterable[st
                 f"{count:,}",
             )
 
-
-def _score(metric: Metric, output: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Returns the score without a confidence interval."""
-    result = metric.scorer.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])
-    return Score(result.score, str(metric.scorer.get_signature()), None, None)
+    return {name: _compare(metric, systems, references, bootstrap) for name, metric in chosen.items()}
 
 
 def _compare(
-    metric: Metric, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int
+    metric: Metric, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int | None
 ) -> Comparison:
     """Returns the scores and confidence intervals of all systems, and their differences from the first."""
+    if bootstrap is None:
+        (output,) = systems
+        score = metric.scorer.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])
+        return Comparison(Score(score.score, str(metric.scorer.get_signature()), None, None), ())
     outputs = [(str(number), metric.outputs(lines)) for number, lines in enumerate(systems)]
     prepared = [metric.references(lines) for lines in references]
     signatures, results = PairedTest(outputs, {"": metric.scorer}, prepared, "bs", n_samples=bootstrap)()
     (name,) = signatures
     first, *rivals = (result for result in results[name] if isinstance(result, Result))
     baseline = _score_with_interval(first, str(signatures[name]), metric.highest)
-    return Comparison(baseline, tuple(_difference(result, baseline, metric.highest) for result in rivals))
+    differences = []
+    for result in rivals:
+        score = _score_with_interval(result, baseline.signature, metric.highest)
+        # sacreBLEU gives equal systems its smallest p-value, because no resampled difference exceeds the observed one.
+        delta = score.score - baseline.score
+        p = result.p_value if delta else 1.0
+        assert p is not None
+        differences.append(Difference(score, delta, p))
+    return Comparison(baseline, tuple(differences))
 
 
 def _score_with_interval(result: Result, signature: str, highest: float) -> Score:
@@ -140,11 +133,3 @@ def _score_with_interval(result: Result, signature: str, highest: float) -> Scor
     assert result.ci is not None
     low, high = max(0.0, float(result.mean - result.ci)), min(highest, float(result.mean + result.ci))
     return Score(result.score, signature, min(low, result.score), max(high, result.score))
-
-
-def _difference(result: Result, baseline: Score, highest: float) -> Difference:
-    delta = result.score - baseline.score
-    # sacreBLEU gives equal systems its smallest p-value, because no resampled difference exceeds the observed one.
-    p = result.p_value if delta else 1.0
-    assert p is not None
-    return Difference(_score_with_interval(result, baseline.signature, highest), delta, p)

@@ -218,17 +218,12 @@ def _ngram_differences(
     for ngram in first.keys() | second.keys():
         matches = first[ngram], second[ngram]
         if matches[0] != matches[1]:
-            odds = _odds_ratio(max(matches), min(matches), in_reference[ngram])
-            difference = NgramDifference(ngram, in_reference[ngram], matches, odds)
+            more, fewer, total = max(matches), min(matches), in_reference[ngram]
+            odds = (more + SMOOTHING) * (total - fewer + SMOOTHING) / ((total - more + SMOOTHING) * (fewer + SMOOTHING))
+            difference = NgramDifference(ngram, total, matches, odds)
             differences[matches[1] > matches[0]].append(difference)
     won, lost = (sorted(side, key=lambda each: (-each.odds, each.ngram))[:top] for side in differences)
     return tuple(won), tuple(lost)
-
-
-def _odds_ratio(more: int, fewer: int, total: int) -> float:
-    """Returns the smoothed odds ratio of `more` and `fewer` matches among `total` n-grams."""
-    missed_by_better, missed_by_other = total - more, total - fewer
-    return (more + SMOOTHING) * (missed_by_other + SMOOTHING) / ((missed_by_better + SMOOTHING) * (fewer + SMOOTHING))
 
 
 def _matches(system: Words, reference: Words, *, order: int) -> Counter[str]:

@@ -16,8 +16,8 @@ import torch
 from transduce.corpus.corpus_kinds import Files
 from transduce.corpus.store.token_store import SIDES
 from transduce.model_directory.model import Model
-from transduce.paper import published_systems
-from transduce.paper.published_systems import System
+from transduce.paper import system_presets
+from transduce.paper.system_presets import System
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
@@ -47,7 +47,7 @@ def _with_released_initialisation(system: System) -> System:
 
 _TABLE_2 = {
     system.name: _with_released_initialisation(system)
-    for system in published_systems.SYSTEMS
+    for system in system_presets.SYSTEMS
     if system.name not in ("big", "pre-norm")
 }
 

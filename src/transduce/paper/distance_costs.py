@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from transduce.paper import bleu_by_length
 from transduce.paper.artificial_tasks import BINS, LONGEST, SYSTEMS, TASKS, Task, accuracy_of, run_sequences
-from transduce.paper.experiment_scales import Scale
+from transduce.paper.experiment_scales import ExperimentOptions, scale_named
 from transduce.paper.printing import STYLES, describe_trainings, format_optional, markdown_table, panels
 from transduce.paper.recall_by_distance import DISTANCES, SYMBOLS, RecallResult, run_recall
 from transduce.paper.trials import TrialResult
-from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 
 MIXERS = "mixers"  # the row of all mixers
@@ -26,20 +25,17 @@ class DistanceResults(NamedTuple):
     positions: list[TrialResult]
 
 
-def run_distance(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
-) -> DistanceResults:
-    """Trains the rows in `names`, and returns the recorded results of all rows."""
-
-    def run(names: Sequence[str]) -> DistanceResults:
-        return DistanceResults(
-            run_recall(work, MIXERS in names, choose_device(options.device)),
-            run_sequences(names, minutes, work / "sequences", options),
-            bleu_by_length.run_lengths(scale, names, minutes, work / "lengths", options),
+def run_distance(options: ExperimentOptions) -> tuple[str, DistanceResults]:
+    """Trains rows; returns a description of the corpus, and the recorded results of all rows."""
+    scale, work, minutes, training = scale_named(options.scale), options.work, options.minutes, options.training
+    # The second call trains nothing, and reads the results that other processes have written meanwhile.
+    for names in (options.select_rows(NAMES), []):
+        results = DistanceResults(
+            run_recall(work, MIXERS in names, choose_device(training.device)),
+            run_sequences(names, minutes, work / "sequences", training),
+            bleu_by_length.run_lengths(scale, names, minutes, work / "lengths", training),
         )
-
-    run(names)
-    return run([])  # trains nothing and reads the results that other processes have written meanwhile
+    return scale.corpus, results
 
 
 CAPTIONS: dict[Task, str] = {

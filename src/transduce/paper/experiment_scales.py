@@ -1,17 +1,37 @@
-"""Scales of the experiments: the paper's corpus and sizes, or a small corpus with all sizes divided."""
+"""Options and scales of the experiments: the paper's corpus and sizes, or a small corpus with all sizes divided."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
+from transduce.run.train import TrainOptions
 from transduce.settings import merged
 
 ScaleName = Literal["small", "paper", "paper-en-fr"]
 LanguagePair = Literal["en-de", "en-fr"]
+
+
+class ExperimentOptions(NamedTuple):
+    """The options of `transduce paper --run`."""
+
+    scale: ScaleName
+    rows: tuple[str, ...]  # to train; empty for all
+    seeds: int
+    minutes: float | None  # of each training
+    work: Path  # the folder of the run directories
+    repeats: int
+    training: TrainOptions
+
+    def select_rows(self, names: Sequence[str]) -> list[str]:
+        """Returns the rows to train; raises ValueError for a row that is not in `names`."""
+        for row in self.rows:
+            if row not in names:
+                raise ValueError(f"--row {row}: choose {', '.join(names)}")
+        return list(self.rows or names)
 
 
 class Scale(NamedTuple):

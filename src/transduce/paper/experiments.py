@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,38 +10,12 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from transduce.paper import distance_costs, scaled_dot_product, table1, table2, table3, table4
-from transduce.paper.experiment_scales import ScaleName, scale_named
+from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.finished_runs import collect_records, distribute_records
 from transduce.paper.provenance import Provenance, provenance_of_this_call
-from transduce.paper.published_systems import SYSTEMS
-from transduce.paper.treebanks import treebank_of_scale
-from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.locks import wait_for_lock
-
-
-class ExperimentOptions(NamedTuple):
-    """The options of `transduce paper --run`."""
-
-    scale: ScaleName
-    rows: tuple[str, ...]  # to train; empty for all
-    seeds: int
-    minutes: float | None  # of each training
-    work: Path
-    repeats: int
-    training: TrainOptions
-
-    def select_rows(self, names: Sequence[str]) -> list[str]:
-        """Returns the rows to train; raises ValueError for a row that is not in `names`."""
-        for row in self.rows:
-            if row not in names:
-                raise ValueError(f"--row {row}: choose {', '.join(names)}")
-        return list(self.rows or names)
-
-    def folder(self, experiment: str) -> Path:
-        """Returns the folder of the run directories of an experiment."""
-        return self.work / f"{experiment}-{self.scale}"
 
 
 class ExperimentResults(NamedTuple):
@@ -68,7 +42,7 @@ def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     distribute_records(out, options.work)
     try:
-        corpus, results = EXPERIMENTS[name].run(options)
+        corpus, results = EXPERIMENTS[name].run(options._replace(work=options.work / f"{name}-{options.scale}"))
     finally:
         collect_records(out, options.work)  # also the finished trainings of an experiment that failed
     provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
@@ -132,87 +106,41 @@ def _as_json(value: object) -> object:
     return value
 
 
-def _table1(options: ExperimentOptions) -> tuple[str, table1.LayerMeasurements]:
-    if options.rows:
-        raise ValueError("--row: Table 1 trains no rows; leave it out")
-    device = choose_device(options.training.device)
-    layers = table1.measure_layers(device, options.repeats)
-    return "", table1.LayerMeasurements(layers, table1.measure_claims(device, options.repeats))
-
-
-def _table2(options: ExperimentOptions) -> tuple[str, table2.SystemComparison]:
-    scale = scale_named(options.scale)
-    names = options.select_rows([system.name for system in SYSTEMS])
-    minutes = options.minutes or scale.minutes
-    return scale.corpus, table2.run_table2(scale, names, minutes, options.folder("table2"), options.training)
-
-
-def _table3(options: ExperimentOptions) -> tuple[str, list[table3.VariationResult]]:
-    scale = scale_named(options.scale)
-    names, folder = options.select_rows(table3.ROWS), options.folder("table3")
-    smaller = (
-        f", widths divided by {scale.width_divisor}, layers by {scale.layers_divisor}, {scale.steps:,} steps"
-        if scale.width_divisor > 1
-        else ""
-    )
-    return f"{scale.corpus}{smaller}", table3.run_table3(
-        scale, names, options.seeds, options.minutes, folder, options.training
-    )
-
-
-def _table4(options: ExperimentOptions) -> tuple[str, table4.ParserComparison]:
-    treebank = treebank_of_scale(options.scale)
-    names, folder = options.select_rows(table4.NAMES), options.folder("table4")
-    return treebank.corpus, table4.run_table4(treebank, names, options.seeds, options.minutes, folder, options.training)
-
-
-def _scaling(options: ExperimentOptions) -> tuple[str, list[scaled_dot_product.CompatibilityResult]]:
-    scale = scale_named(options.scale)
-    names, folder = options.select_rows(scaled_dot_product.NAMES), options.folder("scaling")
-    return scale.corpus, scaled_dot_product.run_scaling(scale, names, options.minutes, folder, options.training)
-
-
-def _distance(options: ExperimentOptions) -> tuple[str, distance_costs.DistanceResults]:
-    scale = scale_named(options.scale)
-    names, folder = options.select_rows(distance_costs.NAMES), options.folder("distance")
-    return scale.corpus, distance_costs.run_distance(scale, names, options.minutes, folder, options.training)
-
-
 EXPERIMENTS = {
     "table1": ExperimentDefinition(
         "Table 1: what each kind of layer costs",
         table1.LayerMeasurements,
-        _table1,
+        table1.run_table1,
         table1.as_text,
         table1.draw,
     ),
     "table2": ExperimentDefinition(
-        "Table 2: the systems beside each other ({corpus})", table2.SystemComparison, _table2, table2.as_text
+        "Table 2: the systems beside each other ({corpus})", table2.SystemComparison, table2.run_table2, table2.as_text
     ),
     "table3": ExperimentDefinition(
         "Table 3: variations of the base model ({corpus})",
         list[table3.VariationResult],
-        _table3,
+        table3.run_table3,
         table3.as_text,
     ),
     "table4": ExperimentDefinition(
         "Table 4: English constituency parsing ({corpus})",
         table4.ParserComparison,
-        _table4,
+        table4.run_table4,
         table4.as_text,
         table4.draw,
     ),
     "scaling": ExperimentDefinition(
         "Section 3.2.1: the size of d_k and how a query fits a key ({corpus})",
         list[scaled_dot_product.CompatibilityResult],
-        _scaling,
+        scaled_dot_product.run_scaling,
         scaled_dot_product.as_text,
         scaled_dot_product.draw,
     ),
     "distance": ExperimentDefinition(
         "Sections 4 and 3.5: what distance costs ({corpus}, and artificial sequences)",
         distance_costs.DistanceResults,
-        _distance,
+        distance_costs.run_distance,
         distance_costs.as_text,
         distance_costs.draw,
     ),

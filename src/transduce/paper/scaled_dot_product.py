@@ -16,7 +16,7 @@ from transduce.model.attention import Attention
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary
 from transduce.model_directory.model import Model
-from transduce.paper.experiment_scales import Scale
+from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import one_of
 from transduce.paper.printing import (
     STYLES,
@@ -30,7 +30,6 @@ from transduce.paper.printing import (
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
-from transduce.run.train import TrainOptions
 from transduce.runtime.device import choose_device
 from transduce.settings import validated
 
@@ -62,15 +61,15 @@ class CompatibilityResult(NamedTuple):
     d_model: int
 
 
-def run_scaling(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
-) -> list[CompatibilityResult]:
-    """Trains the models in `names` (such as `additive-64`), and returns the results of every kind and d_k."""
+def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResult]]:
+    """Trains models such as `additive-64`; returns a description of the corpus, and the results of all models."""
+    scale, work = scale_named(options.scale), options.work
+    names = options.select_rows(NAMES)
     prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
-    batch, device = _batch(prepared), choose_device(options.device)
+    batch, device = _batch(prepared), choose_device(options.training.device)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
-    budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, minutes)
+    budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, options.minutes)
     trials = {
         (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
         for kind in KINDS
@@ -78,7 +77,7 @@ def run_scaling(
     }
     for trial in trials.values():
         if trial.name in names:
-            run_trial(trial, work, [budget], options)
+            run_trial(trial, work, [budget], options.training)
     rows = []
     for (kind, d_k), trial in trials.items():  # read after all trainings: other processes may have trained rows
         result = read_trial(trial, work, budget)
@@ -96,7 +95,7 @@ def run_scaling(
                 _d_model(scale),
             )
         )
-    return rows
+    return scale.corpus, rows
 
 
 def recipe_of(scale: Scale, kind: str, d_k: int) -> Recipe:

@@ -1,11 +1,12 @@
-"""Presets of the paper's systems: the rows of Table 3, and the systems of Table 2.
+"""The paper's systems: presets of the rows of Table 3, and the systems of Table 2, which `systems.yaml` has."""
 
-The baselines have the sizes of their own papers, where docs/departures.md does not say otherwise, and the training of
-`base`.
-"""
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from transduce.recipe import presets
 from transduce.recipe.presets import BASE, Values, attention, layers, varied
+from transduce.recipe.recipe_values import parse_yaml
+from transduce.settings import merged
 
 TABLE_3: dict[str, Values] = {
     "A1": varied(BASE, attention(heads=1, d_k=512, d_v=512)),
@@ -32,58 +33,36 @@ TABLE_3: dict[str, Values] = {
 TABLE_3 = {row: varied(preset, training={"average": None}) for row, preset in TABLE_3.items()}
 
 
-def _baseline(kind: str, dropout: float = 0.2, **model: object) -> Values:
-    """Returns the preset of a baseline, with the training of `base`."""
-    return {"model": {"kind": kind, "dropout": dropout, **model}, "training": BASE["training"]}
+class System(NamedTuple):
+    """A system that we train: its model at either scale, and the paper's row beside it."""
+
+    name: str
+    published: str | None  # row of the paper's table
+    preset: str  # of its model at the paper's scale
+    small: Values  # settings of its model at the small scale
+    peak: float = 0.003  # of the learning rate, at the small scale
+    changes: Values | None = None  # to its model at either scale
+    remark: str = "named in the text"  # printed in the place of a row of the paper
+
+    def model(self, small: bool) -> Values:
+        """Returns the `model` section of its recipe."""
+        model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes or {})
+        return model
 
 
-def _blocks(*blocks: tuple[int, int, int]) -> list[Values]:
-    """Returns the blocks of a convolutional stack; each has a number of layers, a width and a kernel."""
-    return [dict(zip(("layers", "width", "kernel"), block, strict=True)) for block in blocks]
+def read_data(name: str) -> Any:
+    """Returns the values of a YAML file of this package."""
+    return parse_yaml(files(__package__).joinpath(name).read_bytes(), place=name)
 
 
-BASELINES: dict[str, Values] = {
-    # Bahdanau et al. 2015, whose embeddings have 620 dimensions. The decoder reads the last attention output with the
-    # next token.
-    "rnnsearch": _baseline(
-        "recurrent",
-        d_model=1000,
-        **layers(1),
-        cell={"kind": "gru"},
-        compatibility={"kind": "additive"},
-    ),
-    # Luong et al. 2015.
-    "luong": _baseline("recurrent", d_model=1000, **layers(4), cell={"kind": "lstm"}, directions="forwards"),
-    # Wu et al. 2016.
-    "gnmt": _baseline(
-        "recurrent",
-        d_model=1024,
-        **layers(8),
-        cell={"kind": "lstm"},
-        directions="both_first",
-        compatibility={"kind": "additive"},
-        attending="bottom",
-        residual=True,
-    ),
-    # Gehring et al. 2017, English–German.
-    "convs2s": _baseline(
-        "convolutional",
-        d_model=768,
-        encoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
-        decoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
-    ),
-    # Kalchbrenner et al. 2016.
-    "bytenet": _baseline("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
-    # Kaiser and Bengio 2016.
-    "neural-gpu": _baseline("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
-    # Sukhbaatar et al. 2015, one of their language models.
-    "memory-network": _baseline("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
-    # Shazeer et al. 2017 put experts between LSTMs; here they are the feed-forward networks of the base model.
-    "experts": varied(
-        BASE,
-        {"feed_forward": {"kind": "experts", "expert": {"kind": "feed_forward", "d_ff": 2048}, "number": 16}},
-    ),
-}
+_SYSTEMS: dict[str, dict[str, Any]] = read_data("systems.yaml")
+
+BASELINES = {name: varied(BASE, values["model"]) for name, values in _SYSTEMS.items() if "model" in values}
 
 PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **BASELINES}
 """All presets."""
+
+SYSTEMS: list[System] = []
+for _name, _values in _SYSTEMS.items():
+    _of_training = {key: value for key, value in _values.items() if key != "model"}
+    SYSTEMS.append(System(**{"name": _name, "published": None, "preset": _name, **_of_training}))

@@ -15,6 +15,7 @@ from torch import nn
 
 from transduce.model.feed_forward import FeedForward
 from transduce.paper.counting import count_operations, longest_chain
+from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.finished_runs import one_of
 from transduce.paper.layer_kinds import (
     CONVOLUTION,
@@ -28,6 +29,7 @@ from transduce.paper.layer_kinds import (
     longest_path,
 )
 from transduce.paper.printing import STYLES, markdown_table, panels
+from transduce.runtime.device import choose_device
 
 _log = logging.getLogger("transduce")
 
@@ -98,6 +100,15 @@ class LayerMeasurements(NamedTuple):
 
     layers: list[LayerCosts]
     claims: Claims
+
+
+def run_table1(options: ExperimentOptions) -> tuple[str, LayerMeasurements]:
+    """Measures the layers; there is no corpus to describe."""
+    if options.rows:
+        raise ValueError("--row: Table 1 trains no rows; leave it out")
+    device = choose_device(options.training.device)
+    layers = measure_layers(device, options.repeats)
+    return "", LayerMeasurements(layers, measure_claims(device, options.repeats))
 
 
 def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:

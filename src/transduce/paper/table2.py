@@ -13,11 +13,10 @@ from transduce.measure.scores import Score, scores
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
-from transduce.paper.experiment_scales import LanguagePair, Scale, ScaleName
+from transduce.paper.experiment_scales import ExperimentOptions, LanguagePair, Scale, ScaleName, scale_named
 from transduce.paper.finished_runs import Record, add_record, one_of, read_records
 from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
-from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
-from transduce.paper.system_presets import PRESETS
+from transduce.paper.system_presets import PRESETS, SYSTEMS, System, read_data
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
@@ -41,6 +40,19 @@ CHAIN_LENGTHS = (10, 20)  # words a side; 1.2 times as many, the columns of a Ne
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
 SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
+
+
+class Published(NamedTuple):
+    """A row of the paper's Table 2: BLEU on newstest2014, and floating-point operations of training."""
+
+    name: str
+    bleu_de: float | None = None
+    bleu_fr: float | None = None
+    operations_de: float | None = None
+    operations_fr: float | None = None
+
+
+PUBLISHED = [Published(**row) for row in read_data("published.yaml")["table2"]]
 
 
 class SystemResult(NamedTuple):
@@ -75,14 +87,15 @@ class SystemComparison(NamedTuple):
     ensemble: EnsembleResult | None
 
 
-def run_table2(
-    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
-) -> SystemComparison:
-    """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
+def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
+    """Trains systems, at most some minutes each; returns a description of the corpus, and the results of all systems.
 
     A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
     each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
     """
+    scale, work = scale_named(options.scale), options.work
+    names = options.select_rows([system.name for system in SYSTEMS])
+    minutes = options.minutes or scale.minutes
     prepared = shared_store(_recipe(scale, SYSTEMS[0]), work)
     trials = {}
     for system in SYSTEMS:
@@ -96,7 +109,7 @@ def run_table2(
         if scale.operations is not None:
             budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
-            run_trial(trial, work, budgets, options)
+            run_trial(trial, work, budgets, options.training)
         trials[system.name] = trial, budgets
     rows = []
     for name, (trial, budgets) in trials.items():  # read after all trainings: other processes may have trained rows
@@ -105,8 +118,8 @@ def run_table2(
         rows.append(SystemResult(name, results[0], time, _chains(trial.recipe.model)))
     corpus = read_parallel_text(scale.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    ensemble = _ensemble(scale, rows, work, options)
-    return SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
+    ensemble = _ensemble(scale, rows, work, options.training)
+    return scale.corpus, SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:

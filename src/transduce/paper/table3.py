@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.model.flops import LENGTH, flops
 from transduce.model.translation_model import Vocabulary
-from transduce.paper.experiment_scales import Scale
+from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import (
     describe_trainings,
@@ -18,11 +18,10 @@ from transduce.paper.printing import (
     markdown_table,
     student_quantile,
 )
-from transduce.paper.system_presets import PRESETS, TABLE_3
+from transduce.paper.system_presets import PRESETS, TABLE_3, read_data
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
-from transduce.run.train import TrainOptions
 from transduce.settings import merged
 
 Metric = Literal["perplexity", "bleu"]
@@ -34,26 +33,7 @@ BIG_FACTOR = 3  # steps of big by those of base
 
 # The paper's perplexity, BLEU and millions of parameters; None where the paper's cell is empty, as base.
 PUBLISHED: dict[str, tuple[float, float, float | None]] = {
-    "base": (4.92, 25.8, 65),
-    "A1": (5.29, 24.9, None),
-    "A2": (5.00, 25.5, None),
-    "A3": (4.91, 25.8, None),
-    "A4": (5.01, 25.4, None),
-    "B1": (5.16, 25.1, 58),
-    "B2": (5.01, 25.4, 60),
-    "C1": (6.11, 23.7, 36),
-    "C2": (5.19, 25.3, 50),
-    "C3": (4.88, 25.5, 80),
-    "C4": (5.75, 24.5, 28),
-    "C5": (4.66, 26.0, 168),
-    "C6": (5.12, 25.4, 53),
-    "C7": (4.75, 26.2, 90),
-    "D1": (5.77, 24.6, None),
-    "D2": (4.95, 25.5, None),
-    "D3": (4.67, 25.3, None),
-    "D4": (5.47, 25.7, None),
-    "E": (4.92, 25.7, None),
-    "big": (4.33, 26.4, 213),
+    row: tuple(figures) for row, figures in read_data("published.yaml")["table3"].items()
 }
 ROWS = ["base", *TABLE_3, "big", "released-2017"]
 
@@ -96,21 +76,23 @@ class Ordering(NamedTuple):
         return "holds" if self.published * self.measured > 0 else "does not hold"
 
 
-def run_table3(
-    scale: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions
-) -> list[VariationResult]:
-    """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows and seeds."""
+def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
+    """Trains rows under several seeds; returns a description of the corpus, and the results of all rows and seeds."""
+    scale, work, minutes = scale_named(options.scale), options.work, options.minutes
+    names, corpus = options.select_rows(ROWS), scale.corpus
+    if scale.width_divisor > 1:
+        corpus += f", widths divided by {scale.width_divisor}, layers by {scale.layers_divisor}, {scale.steps:,} steps"
     prepared = shared_store(recipe_of(scale, "base", seed=1), work)
-    for seed in range(1, seeds + 1):
+    for seed in range(1, options.seeds + 1):
         for name in ROWS:
             if name in names:
-                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options)
+                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options.training)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     rows = []
     for name in ROWS:
         operations = sum(flops(recipe_of(scale, name, seed=1).model, vocabulary))
         rows.append(VariationResult(name, _read_seeds(scale, name, minutes, work), operations))
-    return rows
+    return corpus, rows
 
 
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:

@@ -12,9 +12,11 @@ from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
+from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.finished_runs import one_of, recorded_seeds
 from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
-from transduce.paper.treebanks import Treebank
+from transduce.paper.system_presets import read_data
+from transduce.paper.treebanks import Treebank, treebank_of_scale
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
 from transduce.parsing.parser import Parser
@@ -35,20 +37,7 @@ LENGTHS, SEARCHES = "by length", "searches"  # names of measures
 TEACHER = "in-order"
 
 # The paper's Table 4: parser, training, F1 on section 23 of the Wall Street Journal.
-PUBLISHED = [
-    ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
-    ("Petrov et al. (2006)", "WSJ only, discriminative", 90.4),
-    ("Zhu et al. (2013)", "WSJ only, discriminative", 90.4),
-    ("Dyer et al. (2016)", "WSJ only, discriminative", 91.7),
-    ("Transformer (4 layers)", "WSJ only, discriminative", 91.3),
-    ("Zhu et al. (2013)", "semi-supervised", 91.3),
-    ("Huang & Harper (2009)", "semi-supervised", 91.3),
-    ("McClosky et al. (2006)", "semi-supervised", 92.1),
-    ("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
-    ("Transformer (4 layers)", "semi-supervised", 92.7),
-    ("Luong et al. (2015)", "multi-task", 93.0),
-    ("Dyer et al. (2016)", "generative", 93.3),
-]
+PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
 # Vinyals et al. 2015 have three layers of 256 cells.
 RECURRENT: Values = {
@@ -104,28 +93,23 @@ class ParserComparison(NamedTuple):
     parsers: list[ParserResult]
 
 
-def run_table4(
-    treebank: Treebank,
-    names: Sequence[str],
-    seeds: int,
-    minutes: float | None,
-    work: Path,
-    options: TrainOptions,
-) -> ParserComparison:
-    """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
+def run_table4(options: ExperimentOptions) -> tuple[str, ParserComparison]:
+    """Trains parsers under several seeds; returns a description of the treebank, and the results of all parsers."""
+    treebank, work = treebank_of_scale(options.scale), options.work
+    names, minutes = options.select_rows(NAMES), options.minutes
     budget = Budget("steps" if treebank.minutes is None else "time", treebank.steps, minutes or treebank.minutes)
-    for seed in range(1, seeds + 1):
+    for seed in range(1, options.seeds + 1):
         for row in ROWS:
             trial = _trial(treebank, row, seed, work)
             is_ready = not row.is_self_trained or read_trial(trial, work, budget) is not None
-            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options)):
-                run_trial(trial, work, [budget], options)
+            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options.training)):
+                run_trial(trial, work, [budget], options.training)
     parsers = []
     for row in ROWS:
         trials = (_trial(treebank, row, seed, work) for seed in recorded_seeds(work, row.name))
         results = (read_trial(trial, work, budget) for trial in trials)
         parsers.append(ParserResult(row.name, [result for result in results if result is not None]))
-    return ParserComparison(treebank.raw_text, parsers)
+    return treebank.corpus, ParserComparison(treebank.raw_text, parsers)
 
 
 def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:

@@ -1,5 +1,6 @@
 """Gold and output trees for the bracket measure from files: one tree a line, or trees over several lines."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,8 +37,11 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
     another number of sentences.
     """
     count = len(gold.sentences)
-    if not _is_line_by_line(lines) and len(trees := _readable_trees(lines)) == count:
-        return list(trees)
+    if not _is_line_by_line(lines):
+        with contextlib.suppress(ValueError):  # of a broken file
+            trees: list[TreeLine] = [tree for _, tree in read_trees(lines, "")]
+            if len(trees) == count:
+                return trees
     if len(lines) == gold.lines and gold.places:
         return [lines[place] for place in gold.places]
     if len(lines) == count:
@@ -49,14 +53,6 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
             "write one tree a line, and an empty line for a tree that is missing"
         )
     return sentences
-
-
-def _readable_trees(lines: Sequence[str]) -> list[TreeLine]:
-    """Returns the trees of a file with several lines a tree; none where the file is broken."""
-    try:
-        return [tree for _, tree in read_trees(lines, "")]
-    except ValueError:
-        return []
 
 
 def _is_line_by_line(lines: Sequence[str]) -> bool:

@@ -117,8 +117,7 @@ def bracket_scores(
     are not valid are logged as a warning. Raises ValueError for unequal numbers of sentences, where there is none, and
     where a gold tree cannot be read.
     """
-    counts = _checked_counts(gold, output, parameters, bootstrap, "the output")
-    return _score(counts, parameters, bootstrap, None if bootstrap is None else resampled_f1(counts, bootstrap))
+    return _measure(gold, output, parameters, bootstrap, "the output")[0]
 
 
 def compare_brackets(
@@ -131,56 +130,55 @@ def compare_brackets(
 
     The first system is the baseline. The other arguments are those of `bracket_scores`.
     """
-    counts = [
-        _checked_counts(gold, output, parameters, bootstrap, f"output {number}")
+    measured = [
+        _measure(gold, output, parameters, bootstrap, f"output {number}")
         for number, output in enumerate(systems, start=1)
     ]
-    resamples = [resampled_f1(each, bootstrap) for each in counts]
-    baseline, *others = (_score(each, parameters, bootstrap, f1) for each, f1 in zip(counts, resamples, strict=True))
-    differences = (
-        BracketDifference(score, score.f1 - baseline.f1, p_value(score.f1 - baseline.f1, f1 - resamples[0]))
-        for score, f1 in zip(others, resamples[1:], strict=True)
-    )
+    baseline, baseline_f1 = measured[0]
+    differences = []
+    for score, f1 in measured[1:]:
+        delta = score.f1 - baseline.f1
+        differences.append(BracketDifference(score, delta, p_value(delta, f1 - baseline_f1)))
     return BracketComparison(baseline, tuple(differences))
 
 
-def _checked_counts(
+def _measure(
     gold: Sequence[TreeLine],
     output: Sequence[TreeLine],
     parameters: BracketParameters,
     bootstrap: int | None,
     name: str,
-) -> list[BracketCounts]:
-    """Returns the counts of an output called `name`, and logs the sentences that are not valid."""
+) -> tuple[BracketScore, NDArray[np.float64]]:
+    """Returns the scores of an output called `name`, and F1 of each resample.
+
+    Logs the sentences that are not valid.
+    """
     if not gold:
         raise ValueError("the reference has no trees; there is nothing to measure")
     check_resamples(bootstrap)
     counts = count_sentences(gold, output, parameters)
     failed = [(number, each) for number, each in enumerate(counts, start=1) if each.status]
     if failed:
-        shown = "; ".join(f"sentence {number}: {each.reason}" for number, each in failed[:NAMED_SENTENCES])
+        named = "; ".join(f"sentence {number}: {each.reason}" for number, each in failed[:NAMED_SENTENCES])
         _log.warning(
             "warning: %s of %s sentences of %s are not scored, and f1_with_errors counts their gold brackets as "
             "not found (%s%s)",
             f"{len(failed):,}",
             f"{len(counts):,}",
             name,
-            shown,
+            named,
             "; …" if len(failed) > NAMED_SENTENCES else "",
         )
-    return counts
-
-
-def _score(
-    counts: Sequence[BracketCounts],
-    parameters: BracketParameters,
-    bootstrap: int | None,
-    resamples: NDArray[np.float64] | None,
-) -> BracketScore:
-    """Returns the score of counted sentences; `resamples` is F1 of each resample."""
-    low, high = (None, None) if resamples is None else np.quantile(resamples, INTERVAL).tolist()
-    seed = "" if bootstrap is None else f"|bs:{bootstrap}|seed:{SEED}"
-    return BracketScore(
+    resamples, low, high, seed = np.empty(0), None, None, ""
+    if bootstrap is not None:  # the sentences of a resample are the same for every output of as many sentences
+        columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
+        sums = np.empty((bootstrap, 3), dtype=np.int64)
+        for rows, drawn in resample(len(columns), bootstrap):
+            sums[rows] = columns[drawn].sum(axis=1)
+        resamples = 200.0 * sums[:, 0] / np.maximum(sums[:, 1] + sums[:, 2], 1)
+        low, high = np.quantile(resamples, INTERVAL).tolist()
+        seed = f"|bs:{bootstrap}|seed:{SEED}"
+    score = BracketScore(
         totals=bracket_totals(counts),
         short=bracket_totals([each for each in counts if each.length <= parameters.cutoff]),
         cutoff=parameters.cutoff,
@@ -188,6 +186,7 @@ def _score(
         low=low,
         high=high,
     )
+    return score, resamples
 
 
 def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
@@ -229,13 +228,3 @@ def _percent(part: float, whole: float) -> float:
 
 def _f1(matched: int, gold: int, output: int) -> float:
     return _percent(2 * matched, gold + output)
-
-
-def resampled_f1(counts: Sequence[BracketCounts], resamples: int) -> NDArray[np.float64]:
-    """Returns F1 of resamples of the sentences, which are the same for every output of as many sentences."""
-    columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
-    sums = np.empty((resamples, 3), dtype=np.int64)
-    for places, drawn in resample(len(columns), resamples):
-        sums[places] = columns[drawn].sum(axis=1)
-    matched, gold, output = sums.T
-    return 200.0 * matched / np.maximum(gold + output, 1)

@@ -14,10 +14,10 @@ What is counted (labels without weight, equal labels and words) is read from EVA
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +61,14 @@ class BracketParameters(NamedTuple):
         """The labels of phrases that are not counted: the deleted labels and those that equal one."""
         return self.deleted_labels | {one for one, other in self.equal_labels if other in self.deleted_labels}
 
+    def are_equal_labels(self, one: str, other: str) -> bool:
+        """Whether two labels are the same, or equal by the parameters."""
+        return one == other or (one, other) in self.equal_labels
+
+    def are_equal_words(self, one: str, other: str) -> bool:
+        """Whether two words are the same, equal by the parameters, or the same as text."""
+        return one == other or (one, other) in self.equal_words or unescape_word(one) == unescape_word(other)
+
 
 def both_orders(pairs: Iterable[Sequence[str]]) -> Pairs:
     """Returns pairs in both orders."""
@@ -82,18 +90,34 @@ def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
     Raises ValueError with file and line for an unknown key, and for a key with other values than it takes.
     """
     values: dict[str, list[list[str]]] = {key: [] for key in _ARGUMENTS}
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         key, *arguments = line.split() or [""]
         if not key or key.startswith("#") or key in IGNORED_KEYS:
             continue
-        place = f"{path}: line {number}: {key}"
+        fault = f"{path}: line {line_number}: {key}"
         if key not in _ARGUMENTS:
-            raise ValueError(f"{place} is no parameter; the parameters are {', '.join((*_ARGUMENTS, *IGNORED_KEYS))}")
-        form, shown = _ARGUMENTS[key]
+            raise ValueError(f"{fault} is no parameter; the parameters are {', '.join((*_ARGUMENTS, *IGNORED_KEYS))}")
+        form, description = _ARGUMENTS[key]
         if not re.fullmatch(form, " ".join(arguments)):
-            raise ValueError(f"{place} {' '.join(arguments)}: write {key} with {shown}")
+            raise ValueError(f"{fault} {' '.join(arguments)}: write {key} with {description}")
         values[key].append(arguments)
-    return _as_parameters(values, Path(path).stem)
+
+    def labels(key: str) -> frozenset[str]:
+        return frozenset(label for (label,) in values[key])
+
+    def last_number(key: str, default: int) -> int:
+        return int(values[key][-1][0]) if values[key] else default
+
+    return BracketParameters(
+        name=Path(path).stem,
+        deleted_labels=labels("DELETE_LABEL"),
+        deleted_for_length=labels("DELETE_LABEL_FOR_LENGTH"),
+        equal_labels=both_orders(values["EQ_LABEL"]),
+        equal_words=both_orders(values["EQ_WORD"]),
+        cutoff=last_number("CUTOFF_LEN", 40),
+        labelled=bool(last_number("LABELED", 1)),
+        quote_labels=labels("QUOTE_LABEL"),
+    )
 
 
 # The form of the values of each key, in a pattern and in words.
@@ -106,27 +130,6 @@ _ARGUMENTS = {
     "EQ_LABEL": (r"\S+ \S+", "two labels"),
     "EQ_WORD": (r"\S+ \S+", "two words"),
 }
-
-
-def _as_parameters(values: dict[str, list[list[str]]], name: str) -> BracketParameters:
-    """Returns the record of the values by key; the last number of a key counts."""
-
-    def labels(key: str) -> frozenset[str]:
-        return frozenset(label for (label,) in values[key])
-
-    def number(key: str, default: int) -> int:
-        return int(values[key][-1][0]) if values[key] else default
-
-    return BracketParameters(
-        name=name,
-        deleted_labels=labels("DELETE_LABEL"),
-        deleted_for_length=labels("DELETE_LABEL_FOR_LENGTH"),
-        equal_labels=both_orders(values["EQ_LABEL"]),
-        equal_words=both_orders(values["EQ_WORD"]),
-        cutoff=number("CUTOFF_LEN", 40),
-        labelled=bool(number("LABELED", 1)),
-        quote_labels=labels("QUOTE_LABEL"),
-    )
 
 
 class BracketStatus(IntEnum):
@@ -182,37 +185,31 @@ def count_sentences(
             f"the output has {len(output):,} sentences but the reference {len(gold):,}; tree n of the reference must "
             "be of the sentence of tree n of the output, and an empty line stands for a tree that is missing"
         )
-    return [
-        count_brackets(_flat_gold(gold_line, number), line, parameters)
-        for number, (gold_line, line) in enumerate(zip(gold, output, strict=True), start=1)
-    ]
-
-
-def _flat_gold(line: TreeLine, number: int) -> FlatTree:
-    try:
-        return flatten(line)
-    except ValueError as error:
-        raise ValueError(f"sentence {number} of the reference: {error}") from None
+    counts = []
+    for number, (gold_line, line) in enumerate(zip(gold, output, strict=True), start=1):
+        try:
+            flat_gold = flatten(gold_line)
+        except ValueError as error:
+            raise ValueError(f"sentence {number} of the reference: {error}") from None
+        counts.append(count_brackets(flat_gold, line, parameters))
+    return counts
 
 
 def flatten(line: TreeLine) -> FlatTree:
     """Returns the words and phrases of a sentence; raises ValueError where the text is no tree."""
-    flat = FlatTree([], [], [])
-    for tree in _trees(line):
-        _add(tree, flat, OUTER_LABEL)
-    return flat
-
-
-def _trees(line: TreeLine) -> Iterator[Tree]:
     match line:
         case None:
-            return
+            trees: Iterable[Tree] = ()
         case Tree():
-            yield line
+            trees = [line]
         case str():
-            yield from (tree for _, tree in read_trees([line], "the text"))
+            trees = (tree for _, tree in read_trees([line], "the text"))
         case _:
-            yield from line
+            trees = line
+    flat = FlatTree([], [], [])
+    for tree in trees:
+        _add(tree, flat, OUTER_LABEL)
+    return flat
 
 
 def _add(tree: Tree, flat: FlatTree, unlabelled: str) -> None:
@@ -222,116 +219,117 @@ def _add(tree: Tree, flat: FlatTree, unlabelled: str) -> None:
         flat.tags.extend([tree.label] * len(children))
         flat.words.extend(children)  # type: ignore[arg-type]
         return
-    place, start = len(flat.phrases), len(flat.words)
+    index, start = len(flat.phrases), len(flat.words)
     flat.phrases.append(Span(tree.label or unlabelled, start, start))
     for child in children:
         if isinstance(child, str):
             raise ValueError(f"the word {child!r} in ({tree.label} …) has no part of speech")
         _add(child, flat, "")
-    flat.phrases[place] = flat.phrases[place]._replace(end=len(flat.words))
+    flat.phrases[index] = flat.phrases[index]._replace(end=len(flat.words))
 
 
 def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters) -> BracketCounts:
     """Returns the counts of a sentence's tree against its gold tree, as `flatten` returns it."""
-    kept_gold = _kept(gold, parameters)
-    missed = len(_spans(gold, kept_gold, parameters))
+    is_counted_gold = [tag not in parameters.deleted_labels for tag in gold.tags]
+    missed = len(_spans(gold, is_counted_gold, parameters))
     length = sum(tag not in parameters.deleted_for_length for tag in gold.tags)
-    failed = BracketCounts(BracketStatus.ERROR, length, sum(kept_gold), missed=missed)
+    failed = BracketCounts(BracketStatus.ERROR, length, sum(is_counted_gold), missed=missed)
     try:
         output = flatten(line)
     except ValueError as error:
         return failed._replace(reason=str(error))
-    kept = _kept(output, parameters)
-    if not any(kept):
+    is_counted = [tag not in parameters.deleted_labels for tag in output.tags]
+    if not any(is_counted):
         return failed._replace(status=BracketStatus.SKIPPED, reason="no words")
-    put_back = sum(kept_gold) != sum(kept) and _put_back(gold, kept_gold, output, kept, parameters)
-    if reason := _difference(_words(gold, kept_gold), _words(output, kept), parameters):
+    put_back = False
+    if sum(is_counted_gold) != sum(is_counted):
+        put_back = _put_back(gold, is_counted_gold, output, is_counted, parameters)
+    words_gold, words = list(compress(gold.words, is_counted_gold)), list(compress(output.words, is_counted))
+    if reason := _difference(words_gold, words, parameters):
         return failed._replace(reason=reason)
-    gold_spans, spans = _spans(gold, kept_gold, parameters), _spans(output, kept, parameters)
+    spans_gold, spans = _spans(gold, is_counted_gold, parameters), _spans(output, is_counted, parameters)
+    # Each bracket matches one bracket of the other tree at most; the first that fits, as in EVALB.
+    unmatched: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for label, start, end in spans:
+        unmatched[start, end].append(label)
+    matched = 0
+    for label, start, end in spans_gold:
+        labels = unmatched.get((start, end), [])
+        for index, other in enumerate(labels):
+            if not parameters.labelled or parameters.are_equal_labels(label, other):
+                del labels[index]
+                matched += 1
+                break
+    # A bracket of the output crosses one of gold where they overlap and neither is inside of the other. A span of gold
+    # crosses no other span of gold.
+    edges_gold, crossing = {(start, end) for _, start, end in spans_gold}, 0
+    for _, start, end in spans:
+        if (start, end) not in edges_gold:
+            crossing += any(first < start < last < end or start < first < end < last for first, last in edges_gold)
+    tags = zip(compress(gold.tags, is_counted_gold), compress(output.tags, is_counted), strict=True)
     return BracketCounts(
         status=BracketStatus.VALID,
         length=length,
-        words=sum(kept_gold),
-        matched=_matched(gold_spans, spans, parameters),
-        gold=len(gold_spans),
+        words=sum(is_counted_gold),
+        matched=matched,
+        gold=len(spans_gold),
         output=len(spans),
-        crossing=_crossing(gold_spans, spans),
-        tags=_equal_tags(gold, kept_gold, output, kept, parameters),
+        crossing=crossing,
+        tags=sum(parameters.are_equal_labels(one, other) for one, other in tags),
         put_back=put_back,
     )
-
-
-def _kept(flat: FlatTree, parameters: BracketParameters) -> list[bool]:
-    """Returns for each word whether it is counted."""
-    return [tag not in parameters.deleted_labels for tag in flat.tags]
-
-
-def _words(flat: FlatTree, kept: list[bool]) -> list[str]:
-    return [word for word, keep in zip(flat.words, kept, strict=True) if keep]
 
 
 def _difference(gold: list[str], output: list[str], parameters: BracketParameters) -> str:
     """Returns how the words of the output differ from those of gold, in a phrase; "" where they are the same."""
     if len(gold) != len(output):
         return f"{len(output)} words, not {len(gold)}"
-    pairs = zip(gold, output, strict=True)
-    return next((f"{word!r}, not {other!r}" for other, word in pairs if not _same(other, word, parameters)), "")
-
-
-def _same(one: str, other: str, parameters: BracketParameters) -> bool:
-    """Whether two words are equal by the parameters, or as text."""
-    return one == other or (one, other) in parameters.equal_words or unescape_word(one) == unescape_word(other)
+    for expected, word in zip(gold, output, strict=True):
+        if not parameters.are_equal_words(expected, word):
+            return f"{word!r}, not {expected!r}"
+    return ""
 
 
 def _put_back(
-    gold: FlatTree, kept_gold: list[bool], output: FlatTree, kept: list[bool], parameters: BracketParameters
+    gold: FlatTree,
+    is_counted_gold: list[bool],
+    output: FlatTree,
+    is_counted: list[bool],
+    parameters: BracketParameters,
 ) -> bool:
     """Counts the words that only one of the trees lacks; returns whether there are more of them than EVALB puts back.
 
-    Changes `kept_gold` and `kept`, unless the trees have different words.
+    Changes `is_counted_gold` and `is_counted`, unless the trees have different words.
     """
-    with_quotes_gold, with_quotes = kept_gold.copy(), kept.copy()
-    _put_back_quotes(gold, with_quotes_gold, output, with_quotes, parameters)
-    if not _difference(_words(gold, with_quotes_gold), _words(output, with_quotes), parameters):
-        kept_gold[:], kept[:] = with_quotes_gold, with_quotes
+
+    def quotes(flat: FlatTree) -> list[int]:
+        tagged = enumerate(zip(flat.tags, flat.words, strict=True))
+        return [index for index, (tag, word) in tagged if word in QUOTES and tag in parameters.quote_labels]
+
+    # As EVALB: the quotation marks that only one of the trees lacks, where as many counted words precede in both.
+    with_quotes_gold, with_quotes = is_counted_gold.copy(), is_counted.copy()
+    for index in quotes(output):
+        before = sum(with_quotes[:index])
+        for index_gold in quotes(gold):
+            if sum(with_quotes_gold[:index_gold]) == before:
+                with_quotes_gold[index_gold] = with_quotes[index] = with_quotes_gold[index_gold] or with_quotes[index]
+    words_gold, words = list(compress(gold.words, with_quotes_gold)), list(compress(output.words, with_quotes))
+    if not _difference(words_gold, words, parameters):
+        is_counted_gold[:], is_counted[:] = with_quotes_gold, with_quotes
         return False
-    places_gold, places = _places(gold, parameters), _places(output, parameters)
-    words_gold, words = [gold.words[place] for place in places_gold], [output.words[place] for place in places]
-    if _difference(words_gold, words, parameters):
+    # All words, punctuation included; traces are no words.
+    traces = parameters.deleted_labels & parameters.deleted_for_length
+    indices_gold, indices = ([n for n, tag in enumerate(flat.tags) if tag not in traces] for flat in (gold, output))
+    if _difference([gold.words[n] for n in indices_gold], [output.words[n] for n in indices], parameters):
         return False
-    for place_gold, place in zip(places_gold, places, strict=True):
-        kept_gold[place_gold] = kept[place] = kept_gold[place_gold] or kept[place]
+    for index_gold, index in zip(indices_gold, indices, strict=True):
+        is_counted_gold[index_gold] = is_counted[index] = is_counted_gold[index_gold] or is_counted[index]
     return True
 
 
-def _places(flat: FlatTree, parameters: BracketParameters) -> list[int]:
-    """Returns the places of all words, punctuation included; traces are no words."""
-    traces = parameters.deleted_labels & parameters.deleted_for_length
-    return [place for place, tag in enumerate(flat.tags) if tag not in traces]
-
-
-def _put_back_quotes(
-    gold: FlatTree, kept_gold: list[bool], output: FlatTree, kept: list[bool], parameters: BracketParameters
-) -> None:
-    """Counts the quotation marks that only one of the trees lacks, where as many counted words precede in both."""
-    for place in _quotes(output, parameters):
-        before = sum(kept[:place])
-        for place_gold in _quotes(gold, parameters):
-            if sum(kept_gold[:place_gold]) == before:
-                kept_gold[place_gold] = kept[place] = kept_gold[place_gold] or kept[place]
-
-
-def _quotes(flat: FlatTree, parameters: BracketParameters) -> list[int]:
-    return [
-        place
-        for place, (tag, word) in enumerate(zip(flat.tags, flat.words, strict=True))
-        if word in QUOTES and tag in parameters.quote_labels
-    ]
-
-
-def _spans(flat: FlatTree, kept: list[bool], parameters: BracketParameters) -> list[Span]:
+def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters) -> list[Span]:
     """Returns the phrases that are counted, over the words that are counted."""
-    before = list(accumulate(kept, initial=0))
+    before = list(accumulate(is_counted, initial=0))
     spans = (Span(phrase_label(label), before[start], before[end]) for label, start, end in flat.phrases)
     deleted = parameters.deleted_phrases
     return [span for span in spans if span.start < span.end and span.label not in deleted]
@@ -341,43 +339,3 @@ def _spans(flat: FlatTree, kept: list[bool], parameters: BracketParameters) -> l
 def phrase_label(label: str) -> str:
     """Returns a label up to its first `-` or `=`, as EVALB cuts it, also where nothing precedes."""
     return label.partition("-")[0].partition("=")[0]
-
-
-def _matched(gold: list[Span], output: list[Span], parameters: BracketParameters) -> int:
-    """Returns how many brackets match, each with one of the other tree; the first that fits, as in EVALB."""
-    open_labels: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for label, start, end in output:
-        open_labels[start, end].append(label)
-    matched = 0
-    for label, start, end in gold:
-        labels = open_labels.get((start, end), [])
-        for place, other in enumerate(labels):
-            if not parameters.labelled or _equal_labels(label, other, parameters):
-                del labels[place]
-                matched += 1
-                break
-    return matched
-
-
-def _equal_labels(one: str, other: str, parameters: BracketParameters) -> bool:
-    return one == other or (one, other) in parameters.equal_labels
-
-
-def _crossing(gold: list[Span], output: list[Span]) -> int:
-    """Returns the number of brackets of the output that overlap one of gold, neither inside of the other."""
-    spans = {(start, end) for _, start, end in gold}
-    count = 0
-    for _, start, end in output:
-        # A span of gold crosses no other span of gold.
-        if (start, end) not in spans:
-            count += any(first < start < last < end or start < first < end < last for first, last in spans)
-    return count
-
-
-def _equal_tags(
-    gold: FlatTree, kept_gold: list[bool], output: FlatTree, kept: list[bool], parameters: BracketParameters
-) -> int:
-    """Returns the number of words that are counted and have the tag of gold."""
-    tags_gold = (tag for tag, keep in zip(gold.tags, kept_gold, strict=True) if keep)
-    tags = (tag for tag, keep in zip(output.tags, kept, strict=True) if keep)
-    return sum(_equal_labels(one, other, parameters) for one, other in zip(tags_gold, tags, strict=True))

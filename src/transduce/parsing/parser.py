@@ -73,8 +73,21 @@ class Parser:
         method = method or SearchMethod(self.translator.decoding)
         if method.decoding.no_repeat_ngram is not None:
             raise ValueError("`no_repeat_ngram` is for translations: leave it out")
-        lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
-        faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
+        lines = []
+        for number, words in enumerate(sentences, start=lines_before + 1):
+            if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+                raise TypeError(f"sentence {number} is no list of words: split it into words, each a str")
+            for word in words:
+                if not word or word.split() != [word]:
+                    raise ValueError(
+                        f"sentence {number} has the word {word!r}: a word is not empty and has no white space"
+                    )
+            lines.append(" ".join(map(unescape_word, words)))
+        faults = self.translator.line_faults(lines)
+        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH  # words of the smallest tree
+        for index, words in enumerate(sentences):
+            if len(words) > limit:
+                faults[index] = f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
         results: list[list[Parse]] = [[] for _ in sentences]
         each = self.translator.translate_each(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before)
@@ -90,15 +103,6 @@ class Parser:
             results[place] = [Parse(flat_tree(sentences[place]), -math.inf, -math.inf, fault, 0)]
         return results
 
-    def _too_long(self, sentences: Sequence[Sequence[str]]) -> dict[int, str]:
-        """Returns a message for each sentence whose smallest tree has too many symbols for the model, by its place."""
-        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH
-        return {
-            place: f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
-            for place, words in enumerate(sentences)
-            if len(words) > limit
-        }
-
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
         """Returns the tree of a model's output, repaired where it is none."""
         symbols = translation.text.split()
@@ -107,16 +111,6 @@ class Parser:
         except ValueError as error:
             tree, fault = repair_tree(symbols, words, self.linearisation), str(error)
         return Parse(tree, translation.log_probability, translation.score, fault, len(translation.tokens) + 1)
-
-
-def _join_words(words: Sequence[str], number: int) -> str:
-    """Returns the words as the line that the model reads; raises ValueError or TypeError for words that are none."""
-    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-        raise TypeError(f"sentence {number} is no list of words: split it into words, each a str")
-    for word in words:
-        if not word or word.split() != [word]:
-            raise ValueError(f"sentence {number} has the word {word!r}: a word is not empty and has no white space")
-    return " ".join(map(unescape_word, words))
 
 
 def split_treebank_words() -> Callable[[str], list[str]]:

@@ -1,6 +1,6 @@
 """Repairs symbols that make no tree: brackets with the fewest changes, then words and roots."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +43,7 @@ def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: Top
             depth -= 1
         elif (word := next(remaining, None)) is not None:
             parts[-1].append(preterminal(linearisation, symbol, word))
-    return _join_roots(parts[0], list(map(preterminal_without_tag, remaining)))
-
-
-def _join_roots(roots: list[Tree], unread: list[Tree]) -> Tree:
-    """Returns one tree of the finished ones and of the words that none has."""
+    roots, unread = parts[0], list(map(preterminal_without_tag, remaining))
     if len(roots) == 1 and not roots[0].is_preterminal:
         return roots[0]._replace(children=(*roots[0].children, *unread))
     if len(roots) == 1 and not unread:
@@ -61,16 +57,30 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
     A change deletes a bracket or replaces it by another. Inserting the missing one of a pair instead costs as much as
     deleting the other, and is not needed. Other symbols stay.
     """
-    places = [place for place, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
-    if len(places) > MAX_BRACKETS:
+    indices = [index for index, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
+    if len(indices) > MAX_BRACKETS:
         return [symbol for symbol in symbols if not opens_phrase(symbol) and not closes_phrase(symbol)]
-    brackets = [symbols[place] for place in places]
+    brackets = [symbols[index] for index in indices]
+    costs = _pair_costs(brackets)
+    fewest = _fewest_changes(costs)
     balanced: list[str | None] = list(symbols)
-    for place in places:
-        balanced[place] = None
-    for left, right in _pairs(brackets, _fewest_changes(brackets)):
-        label = brackets[left if opens_phrase(brackets[left]) else right][1:]
-        balanced[places[left]], balanced[places[right]] = f"({label}", f"){label}"
+    for index in indices:
+        balanced[index] = None
+    spans = [(0, len(brackets))]
+    while spans:  # pairs of brackets that the fewest changes make stay; other brackets are deleted
+        first, end = spans.pop()
+        if first >= end:
+            continue
+        partners = np.arange(first + 1, end)
+        paired = fewest[first + 1, partners] + costs[first, partners] + fewest[partners + 1, end]
+        matches = np.flatnonzero(paired == fewest[first, end])
+        if len(matches):
+            partner = int(partners[matches[0]])
+            label = brackets[first if opens_phrase(brackets[first]) else partner][1:]
+            balanced[indices[first]], balanced[indices[partner]] = f"({label}", f"){label}"
+            spans += [(first + 1, partner), (partner + 1, end)]
+        else:
+            spans.append((first + 1, end))
     return [symbol for symbol in balanced if symbol is not None]
 
 
@@ -84,9 +94,9 @@ def _pair_costs(brackets: Sequence[str]) -> NDArray[np.int64]:
     return np.where(changed_kinds == 0, labels[:, None] != labels[None, :], changed_kinds).astype(np.int64)
 
 
-def _fewest_changes(brackets: Sequence[str]) -> NDArray[np.int64]:
-    """Returns the fewest changes that balance each span `[first, end]` of brackets."""
-    size, costs = len(brackets), _pair_costs(brackets)
+def _fewest_changes(costs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the fewest changes that balance each span `[first, end]` of brackets with these costs of pairs."""
+    size = len(costs)
     fewest = np.zeros((size + 2, size + 2), dtype=np.int64)
     for length in range(1, size + 1):  # all spans of a length at once
         first = np.arange(size - length + 1)[:, None]
@@ -95,21 +105,3 @@ def _fewest_changes(brackets: Sequence[str]) -> NDArray[np.int64]:
         deleted = fewest[first + 1, first + length].squeeze(1) + 1
         fewest[first[:, 0], first[:, 0] + length] = np.minimum(deleted, paired.min(1, initial=size + 1))
     return fewest
-
-
-def _pairs(brackets: Sequence[str], fewest: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yields the pairs of brackets that the fewest changes make; the others are deleted."""
-    costs, spans = _pair_costs(brackets), [(0, len(brackets))]
-    while spans:
-        first, end = spans.pop()
-        if first >= end:
-            continue
-        partners = np.arange(first + 1, end)
-        paired = fewest[first + 1, partners] + costs[first, partners] + fewest[partners + 1, end]
-        matches = np.flatnonzero(paired == fewest[first, end])
-        if len(matches):
-            partner = int(partners[matches[0]])
-            yield first, partner
-            spans += [(first + 1, partner), (partner + 1, end)]
-        else:
-            spans.append((first + 1, end))

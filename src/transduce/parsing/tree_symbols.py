@@ -37,7 +37,8 @@ def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
     if tree.is_preterminal:
         yield NORMALISED_TAG if linearisation.tags == "normalised" else tree.label
         return
-    first, *others = _nodes(tree)
+    first, *others = [child for child in tree.children if isinstance(child, Tree)]
+    assert len(others) + 1 == len(tree.children), "the tree is not cleaned"
     if isinstance(linearisation, InOrder):
         yield from symbols_of(first, linearisation)
         yield f"({tree.label}"
@@ -49,13 +50,6 @@ def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
     yield f"){tree.label}"
 
 
-def _nodes(tree: Tree) -> list[Tree]:
-    """Returns the parts of a phrase of a cleaned tree, none of which is a word."""
-    nodes = [child for child in tree.children if isinstance(child, Tree)]
-    assert len(nodes) == len(tree.children) > 0, "the tree is not cleaned"
-    return nodes
-
-
 def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
     """Returns the tree of `symbols` over `words`; raises ValueError where they make no tree over these words."""
     in_order = isinstance(linearisation, InOrder)
@@ -64,37 +58,22 @@ def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown
     labels, parts, remaining = list[str](), [list[Tree]()], iter(words)
     for symbol in symbols:
         if opens_phrase(symbol):
-            parts.append(_take_last(parts[-1]) if in_order else [])
+            if in_order and not parts[-1]:
+                raise ValueError("a phrase opens without a first part")
+            parts.append([parts[-1].pop()] if in_order else [])
             labels.append(symbol[1:])
         elif closes_phrase(symbol):
-            _close(symbol, labels, parts)
+            if not labels or labels[-1] != symbol[1:]:
+                raise ValueError(f"{symbol} closes a phrase that is not open")
+            if not parts[-1]:
+                raise ValueError(f"{symbol} closes an empty phrase")
+            phrase = Tree(labels.pop(), tuple(parts.pop()))
+            parts[-1].append(phrase)
         else:
             word = next(remaining, None)
             if word is None:
                 raise ValueError(f"there is no word for {symbol}")
             parts[-1].append(preterminal(linearisation, symbol, word))
-    return _single_root(labels, parts, remaining)
-
-
-def _take_last(parts: list[Tree]) -> list[Tree]:
-    """Removes and returns the last part; raises ValueError where there is none."""
-    if not parts:
-        raise ValueError("a phrase opens without a first part")
-    return [parts.pop()]
-
-
-def _close(symbol: str, labels: list[str], parts: list[list[Tree]]) -> None:
-    """Ends the open phrase; raises ValueError where none with the label of `symbol` is open, or where it is empty."""
-    if not labels or labels[-1] != symbol[1:]:
-        raise ValueError(f"{symbol} closes a phrase that is not open")
-    if not parts[-1]:
-        raise ValueError(f"{symbol} closes an empty phrase")
-    phrase = Tree(labels.pop(), tuple(parts.pop()))
-    parts[-1].append(phrase)
-
-
-def _single_root(labels: Sequence[str], parts: Sequence[Sequence[Tree]], remaining: Iterator[str]) -> Tree:
-    """Returns the one finished tree; raises ValueError where a phrase is open, or a word is left over."""
     if labels:
         raise ValueError(f"({labels[-1]} is not closed")
     if next(remaining, None) is not None:

@@ -38,15 +38,8 @@ class Tree(NamedTuple):
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
 
-class NumberedTree(NamedTuple):
-    """A tree and the number of the line on which it begins, from 1."""
-
-    line: int
-    tree: Tree
-
-
-def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
-    """Yields every tree of a file called `name`.
+def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
+    """Yields every tree of a file called `name`, with the number of the line on which it begins, from 1.
 
     Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line where
     brackets do not match, or where text stands outside of brackets.
@@ -74,7 +67,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
                 if labels:
                     children[-1].append(tree)
                 else:
-                    yield NumberedTree(first_line, tree)
+                    yield first_line, tree
             elif previous == "(":
                 labels[-1] = token
             else:

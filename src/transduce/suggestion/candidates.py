@@ -60,19 +60,24 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
     distinct: dict[str, RecipeCandidate] = {}
     model = fixed.get("model", {})
     for size, batch_tokens in _variants(pairs, model.get("preset")):
-        own = _values(size, batch_tokens, pairs)
+        own: Values = {
+            "subwords": {"kind": "bpe", "size": subword_count(pairs), "shared": True},
+            "model": {"preset": size.preset, "dropout": 0.3 if pairs < 200_000 else 0.1},
+            "training": {
+                "steps": None,
+                "batch_tokens": batch_tokens,
+                "optimiser": {"kind": "muon"},
+                "schedule": {**LINEAR, "peak": size.peak},
+            },
+        }
         if model.get("kind") == "transformer":  # the kind of the presets, which `merged` must not take for another
             own["model"]["kind"] = "transformer"
         values = merged(own, fixed)
-        distinct.setdefault(repr(values), RecipeCandidate(_name_of(values), values))
+        tokens = values["training"]["batch_tokens"]
+        tokens = f"{tokens:,}" if isinstance(tokens, int) else "a ramp of"
+        name = f"{values['model'].get('preset') or values['model']['kind']}, {tokens} tokens a step"
+        distinct.setdefault(repr(values), RecipeCandidate(name, values))
     return list(distinct.values())
-
-
-def _name_of(values: Values) -> str:
-    """Returns the name of a candidate: its model and the tokens of its steps."""
-    model, tokens = values["model"], values["training"]["batch_tokens"]
-    shown = f"{tokens:,}" if isinstance(tokens, int) else "a ramp of"
-    return f"{model.get('preset') or model['kind']}, {shown} tokens a step"
 
 
 def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
@@ -112,17 +117,3 @@ def _variants(pairs: int, preset: str | None) -> Iterator[tuple[ModelSize, int]]
     for other in (number + 1, number - 1):
         if preset is None and 0 <= other < len(SIZES):
             yield SIZES[other], tokens
-
-
-def _values(size: ModelSize, batch_tokens: int, pairs: int) -> Values:
-    """Returns the recipe of a candidate."""
-    return {
-        "subwords": {"kind": "bpe", "size": subword_count(pairs), "shared": True},
-        "model": {"preset": size.preset, "dropout": 0.3 if pairs < 200_000 else 0.1},
-        "training": {
-            "steps": None,
-            "batch_tokens": batch_tokens,
-            "optimiser": {"kind": "muon"},
-            "schedule": {**LINEAR, "peak": size.peak},
-        },
-    }

@@ -115,7 +115,14 @@ def suggest_recipe(
 
     Raises ValueError with `place` where `recipe_values` is no recipe, has no validation set or is of trees.
     """
-    pairs = _count_pairs(from_values(recipe_values, place=place), place)
+    recipe = from_values(recipe_values, place=place)
+    if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
+        raise ValueError(
+            f"{place}: a suggestion is chosen by the loss of a validation set: name translations in `data.validation`; "
+            "`transduce split` takes a validation set out of a corpus"
+        )
+    check_files(recipe.data)
+    pairs = sum(1 for corpus in recipe.data.train for _ in read_byte_pairs(corpus))
     fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE
@@ -171,17 +178,6 @@ def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tup
     """Returns the steps and epochs of a training by all limits of its recipe, and by `minutes` where it sets none."""
     steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
-
-
-def _count_pairs(recipe: Recipe, place: str) -> int:
-    """Returns the number of pairs to train on; raises ValueError where the recipe lets nothing be suggested."""
-    if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
-        raise ValueError(
-            f"{place}: a suggestion is chosen by the loss of a validation set: name translations in `data.validation`; "
-            "`transduce split` takes a validation set out of a corpus"
-        )
-    check_files(recipe.data)
-    return sum(1 for corpus in recipe.data.train for _ in read_byte_pairs(corpus))
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:

@@ -5,24 +5,31 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.decoder_state import RecurrentState
+from transduce.model.decoder_state import HypothesisRows
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
-    Decoded,
     Layers,
-    TranslationModel,
     Vocabulary,
     embeddings,
     typed_module_list,
 )
-from transduce.paper.models.token_vectors import TokenVectors
+from transduce.paper.models.baseline import (
+    BaselineModel,
+    Encoded,
+    Source,
+    States,
+    Tensors,
+    Tokens,
+    TokenVectors,
+    Visible,
+)
 
 
 class ByteNet(BaseModelSpec):
@@ -79,7 +86,7 @@ class ResidualBlock(nn.Module):
         return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
 
 
-class ByteNetModel(TranslationModel):
+class ByteNetModel(BaselineModel):
     """A model without attention; its time is linear in the lengths of source and target."""
 
     def __init__(self, spec: ByteNet, vocabulary: Vocabulary) -> None:
@@ -92,37 +99,11 @@ class ByteNetModel(TranslationModel):
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(spec.d_model), nn.LayerNorm(spec.d_model)
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "batch target"],
-    ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`."""
-        columns = self._encode(source, visible)
-        states, _ = self._decode(target_in, _slice_columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
-        return Decoded(states)
-
-    def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
-    ) -> RecurrentState:
-        """Returns the state before the first token."""
-        return RecurrentState.of((self._encode(source, visible),), self._zeros(len(source)))
-
-    def step(
-        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        columns = _slice_columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
-        states, carried = self._decode(tokens, columns, state.carried)
-        return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
-
-    def _encode(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
-    ) -> Float[Tensor, "batch columns d_model"]:
-        """Returns the stretched representation of the source, zero past its end."""
+    def encode(self, source: Source, visible: Visible) -> Encoded:
+        """Returns the stretched representation of the source, zero past its end, and zeros for the decoder's blocks."""
         length = math.ceil(self.spec.stretch * source.shape[1])
-        vectors = self.source_embedding(source) * visible.unsqueeze(2).to(self.source_embedding.weight.dtype)
+        weight = self.source_embedding.weight
+        vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
         states = functional.pad(vectors, (0, 0, 0, length - source.shape[1]))
         # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
         ends = torch.ceil(self.spec.stretch * visible.sum(1).double()).unsqueeze(1)
@@ -131,26 +112,22 @@ class ByteNetModel(TranslationModel):
             before = block.span // 2
             inner = block.convolution_input(states) * present
             states = block(states, functional.pad(inner, (0, 0, before, block.span - before)))
-        return self.encoder_norm(states) * present
+        zeros = (weight.new_zeros(len(source), block.span, self.spec.d_model // 2) for block in self.decoder)
+        return Encoded((self.encoder_norm(states) * present,), tuple(zeros))
 
-    def _decode(
-        self,
-        tokens: Int[Tensor, "rows new"],
-        columns: Float[Tensor, "rows new d_model"],
-        carried: tuple[Float[Tensor, "rows _ inner"], ...],
-    ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ inner"], ...]]:
+    def decode_rows(
+        self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
+    ) -> tuple[States, Tensors]:
         """Returns the states after new tokens and their columns, and each block's inputs for the next token."""
+        columns = memory[0][:, first : first + tokens.shape[1]]
+        columns = functional.pad(columns, (0, 0, 0, tokens.shape[1] - columns.shape[1]))  # zeros past the end
+        columns = columns if rows is None else columns[rows.sentences]
         states, next_carried = self.join(torch.cat([self.target_embedding(tokens), columns], dim=-1)), []
         for block, earlier in zip(self.decoder, carried, strict=True):
             padded = torch.cat([earlier, block.convolution_input(states)], dim=1)
             next_carried.append(padded[:, padded.shape[1] - block.span :])
             states = block(states, padded)
         return self.decoder_norm(states), tuple(next_carried)
-
-    def _zeros(self, rows: int) -> tuple[Float[Tensor, "rows _ inner"], ...]:
-        """Returns the zeros that the decoder's blocks carry before the first token."""
-        weight = self.target_embedding.weight
-        return tuple(weight.new_zeros(rows, block.span, self.spec.d_model // 2) for block in self.decoder)
 
     def _stack(self) -> Iterable[ResidualBlock]:
         """Builds the blocks of the encoder or the decoder."""
@@ -160,9 +137,3 @@ class ByteNetModel(TranslationModel):
             for _ in range(spec.sets)
             for dilation in spec.dilations
         )
-
-
-def _slice_columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
-    """Returns columns `first` to `first + count − 1`, zeros past the end of the representation."""
-    chosen = columns[:, first : first + count]
-    return functional.pad(chosen, (0, 0, 0, count - chosen.shape[1]))

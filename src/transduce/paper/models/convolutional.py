@@ -4,27 +4,34 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 from transduce.model.attention_scores import masked_softmax
-from transduce.model.decoder_state import HypothesisRows, RecurrentState
+from transduce.model.decoder_state import HypothesisRows
 from transduce.model.embedding import Learned, LearnedPositions
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
-    Decoded,
     Layers,
-    TranslationModel,
     Vocabulary,
     embeddings,
     typed_module_list,
 )
-from transduce.paper.models.token_vectors import TokenVectors
+from transduce.paper.models.baseline import (
+    BaselineModel,
+    Encoded,
+    Source,
+    States,
+    Tensors,
+    Tokens,
+    TokenVectors,
+    Visible,
+)
 from transduce.settings import Spec
 
 SQRT_HALF = math.sqrt(0.5)  # preserves the variance of a sum of two
@@ -58,20 +65,20 @@ class Convolutional(BaseModelSpec):
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
         """Counts the multiplications as `BaseModelSpec.multiplications`."""
-        widths = [block.width for block in self.decoder for _ in range(block.layers)]
-        attention = 2 * self.d_model * (sum(widths) + length * len(widths))
-        return self._stack_multiplications(self.encoder), self._stack_multiplications(self.decoder) + attention
+        totals = []
+        for blocks in (self.encoder, self.decoder):
+            inputs, total = blocks[0].width, self.d_model * blocks[0].width
+            for width, kernel in layers_of(blocks):
+                total += 2 * width * kernel * inputs + (inputs * width if inputs != width else 0)
+                inputs = width
+            totals.append(total + inputs * self.d_model)
+        widths = [width for width, _ in layers_of(self.decoder)]
+        return totals[0], totals[1] + 2 * self.d_model * (sum(widths) + length * len(widths))
 
-    def _stack_multiplications(self, blocks: Blocks) -> int:
-        """Counts the multiplications of one token in the layers of the encoder or the decoder."""
-        inputs, total = blocks[0].width, self.d_model * blocks[0].width
-        for block in blocks:
-            for _ in range(block.layers):
-                total += 2 * block.width * block.kernel * inputs + (
-                    inputs * block.width if inputs != block.width else 0
-                )
-                inputs = block.width
-        return total + inputs * self.d_model
+
+def layers_of(blocks: Blocks) -> list[tuple[int, int]]:
+    """Returns the width and the kernel of each layer."""
+    return [(block.width, block.kernel) for block in blocks for _ in range(block.layers)]
 
 
 def normalised_linear(inputs: int, outputs: int, dropout: float) -> nn.Module:
@@ -127,7 +134,7 @@ class ConvolutionalStack(nn.Module):
 
     def __init__(self, blocks: Blocks, d_model: int, dropout: float) -> None:
         super().__init__()
-        layers = [(block.width, block.kernel) for block in blocks for _ in range(block.layers)]
+        layers = layers_of(blocks)
         self.depth = len(layers)
         before = [layers[0][0], *[width for width, _ in layers]]
         self.enter = normalised_linear(d_model, layers[0][0], dropout)
@@ -142,7 +149,7 @@ class ConvolutionalStack(nn.Module):
         self.leave = normalised_linear(layers[-1][0], d_model, 0.0)
 
 
-class ConvolutionalModel(TranslationModel):
+class ConvolutionalModel(BaselineModel):
     """Computes all positions of a sentence at once; the decoder's kernels read earlier positions only."""
 
     def __init__(self, spec: Convolutional, vocabulary: Vocabulary) -> None:
@@ -154,36 +161,11 @@ class ConvolutionalModel(TranslationModel):
         self.dropout = Dropout(spec.dropout)
         self.encoder = ConvolutionalStack(spec.encoder, spec.d_model, spec.dropout)
         self.decoder = ConvolutionalStack(spec.decoder, spec.d_model, spec.dropout)
-        widths = [block.width for block in spec.decoder for _ in range(block.layers)]
-        self.attention = typed_module_list(AttentionStep(width, spec.d_model) for width in widths)
+        self.attention = typed_module_list(AttentionStep(width, spec.d_model) for width, _ in layers_of(spec.decoder))
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "batch target"],
-    ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`."""
-        states, _ = self._decode(target_in, 0, self._encode(source, visible), visible, self._zeros(len(source)), None)
-        return Decoded(states)
-
-    def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
-    ) -> RecurrentState:
-        """Returns the state before the first token."""
-        return RecurrentState.of((*self._encode(source, visible), visible), self._zeros(len(source)))
-
-    def step(
-        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        keys, values, visible = state.memory
-        states, carried = self._decode(tokens, state.length, (keys, values), visible, state.carried, state.rows)
-        return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
-
-    def _encode(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> Memory:
-        """Returns keys z and values (z + e) √½."""
+    def encode(self, source: Source, visible: Visible) -> Encoded:
+        """Returns keys z, values (z + e) √½ and which are visible, and zeros for the decoder's layers."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
         encoder, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
         states = encoder.enter(vectors)
@@ -192,18 +174,15 @@ class ConvolutionalModel(TranslationModel):
             padded = functional.pad(states * present, (0, 0, before, layer.kernel - 1 - before))
             states = (around(states) + layer(padded)) * SQRT_HALF
         keys = _ScaleGradient.apply(encoder.leave(states), 1 / (2 * self.decoder.depth))
-        return keys, (keys + vectors) * SQRT_HALF
+        weight, rows = self.target_embedding.weight, len(source)
+        zeros = (weight.new_zeros(rows, layer.kernel - 1, layer.inputs) for layer in self.decoder.layers)
+        return Encoded((keys, (keys + vectors) * SQRT_HALF, visible), tuple(zeros))
 
-    def _decode(
-        self,
-        tokens: Int[Tensor, "rows new"],
-        first: int,
-        memory: Memory,
-        visible: Bool[Tensor, "batch source"],
-        carried: tuple[Float[Tensor, "rows _ _"], ...],
-        rows: HypothesisRows | None,
-    ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ _"], ...]]:
+    def decode_rows(
+        self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
+    ) -> tuple[States, Tensors]:
         """Returns the states after new tokens, and each layer's inputs for the next token."""
+        keys, values, visible = memory
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
         decoder, next_carried = self.decoder, []
         states = decoder.enter(vectors)
@@ -212,14 +191,9 @@ class ConvolutionalModel(TranslationModel):
         ):
             padded = torch.cat([earlier.to(states.dtype), states], dim=1)
             next_carried.append(padded[:, padded.shape[1] - (layer.kernel - 1) :])
-            raised = attention(layer(padded), vectors, memory, visible, rows)
+            raised = attention(layer(padded), vectors, (keys, values), visible, rows)
             states = (around(states) + raised) * SQRT_HALF
         return self.dropout(decoder.leave(states)), tuple(next_carried)
-
-    def _zeros(self, rows: int) -> tuple[Tensor, ...]:
-        """Returns the zeros that the decoder's layers carry before the first token."""
-        weight = self.target_embedding.weight
-        return tuple(weight.new_zeros(rows, layer.kernel - 1, layer.inputs) for layer in self.decoder.layers)
 
     def _positions(self) -> LearnedPositions:
         """Builds a table of positions with the initialisation of the tokens."""

@@ -3,26 +3,33 @@
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention_scores import masked_softmax
-from transduce.model.decoder_state import RecurrentState
+from transduce.model.decoder_state import HypothesisRows
 from transduce.model.embedding import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
-    Decoded,
     Layers,
-    TranslationModel,
     Vocabulary,
     check_shared,
     typed_module_list,
 )
-from transduce.paper.models.token_vectors import TokenVectors
+from transduce.paper.models.baseline import (
+    BaselineModel,
+    Encoded,
+    Source,
+    States,
+    Tensors,
+    Tokens,
+    TokenVectors,
+    Visible,
+)
 
 DEVIATION = 0.1  # standard deviation of initial vectors, and the factor of sinusoids, which would outweigh tokens
 
@@ -74,7 +81,7 @@ class MemoryVectors(NamedTuple):
     written: Float[Tensor, "rows new span d_model"]
 
 
-class MemoryNetworkModel(TranslationModel):
+class MemoryNetworkModel(BaselineModel):
     """A model without recurrence or layers: hops of attention over the memory."""
 
     def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
@@ -91,39 +98,16 @@ class MemoryNetworkModel(TranslationModel):
         self.dropout = Dropout(spec.dropout)
         self.readout = spec.readout.build(tables[-1].target.weight, spec.symbols.pad)
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "batch target"],
-    ) -> Decoded:
-        """Returns u of the last hop after each token of `target_in`."""
-        return Decoded(self._hops(source, visible, target_in, self._padding(len(source), source), 0))
+    def encode(self, source: Source, visible: Visible) -> Encoded:
+        """Returns the tokens themselves as the memory, and padding for the target tokens before the first one."""
+        return Encoded((source, visible), (source.new_full((len(source), self.spec.span), self.spec.symbols.pad),))
 
-    def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
-    ) -> RecurrentState:
-        """Returns the state before the first token, whose memory is the tokens themselves."""
-        return RecurrentState.of((source, visible), (self._padding(len(source), source),))
-
-    def step(
-        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        source, visible = (part[state.rows.sentences] for part in state.memory)
-        states = self._hops(source, visible, tokens, state.carried[0], state.length)
-        written = torch.cat([state.carried[0], tokens], dim=1)[:, -self.spec.span :]
-        return self.readout(states), state._replace(carried=(written,), length=state.length + tokens.shape[1])
-
-    def _hops(
-        self,
-        source: Int[Tensor, "rows source"],
-        visible: Bool[Tensor, "rows source"],
-        tokens: Int[Tensor, "rows new"],
-        before: Int[Tensor, "rows span"],
-        first: int,
-    ) -> Float[Tensor, "rows new d_model"]:
-        """Returns u of the last hop at each of `tokens`; `before` has the `span` tokens before them, or padding."""
+    def decode_rows(
+        self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
+    ) -> tuple[States, Tensors]:
+        """Returns u of the last hop at each of `tokens`, and the last `span` tokens or padding."""
+        source, visible = memory if rows is None else (tensor[rows.sentences] for tensor in memory)
+        (before,) = carried
         spec, new = self.spec, tokens.shape[1]
         # Window i ends with token i itself.
         windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
@@ -146,14 +130,10 @@ class MemoryNetworkModel(TranslationModel):
             # ReLU of one half of the features (section 5 of that paper).
             linear, rectified = (self.between(query) + self.dropout(attended)).chunk(2, dim=-1)
             query = torch.cat([linear, functional.relu(rectified)], dim=-1)
-        return query
+        return query, (torch.cat([before, tokens], dim=1)[:, -spec.span :],)
 
     def tables_of(self, hop: int) -> tuple[MemoryTable, MemoryTable]:
         """Returns the tables of input and of output vectors of a hop."""
         tables = list(self.tables)
         first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
         return tables[first], tables[first + 1]
-
-    def _padding(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
-        """Returns the earlier target tokens before the first one: padding."""
-        return like.new_full((rows, self.spec.span), self.spec.symbols.pad)

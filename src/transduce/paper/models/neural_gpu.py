@@ -4,23 +4,30 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from transduce.model.decoder_state import RecurrentState
+from transduce.model.decoder_state import HypothesisRows
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
-    Decoded,
     Layers,
-    TranslationModel,
     Vocabulary,
     embeddings,
     typed_module_list,
 )
-from transduce.paper.models.token_vectors import TokenVectors
+from transduce.paper.models.baseline import (
+    BaselineModel,
+    Encoded,
+    Source,
+    States,
+    Tensors,
+    Tokens,
+    TokenVectors,
+    Visible,
+)
 
 Image = Float[Tensor, "rows d_model columns height"]
 
@@ -86,7 +93,7 @@ class ConvolutionalGru(nn.Module):
         return (u * memory + (1 - u) * self.dropout(new)) * present
 
 
-class NeuralGpuModel(TranslationModel):
+class NeuralGpuModel(BaselineModel):
     """Updates the whole memory in every step; target tokens are written to a tape in the shape of the memory."""
 
     def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
@@ -98,36 +105,8 @@ class NeuralGpuModel(TranslationModel):
         self.decoder = typed_module_list(ConvolutionalGru(spec, tape=True) for _ in range(spec.layers))
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "batch target"],
-    ) -> Decoded:
-        """Returns, for each token of `target_in`, its column of the memory after the step that reads the token."""
-        memory, columns = self._encode(source, visible)
-        states, _, _ = self._decode(target_in, 0, memory, torch.zeros_like(memory), columns)
-        return Decoded(states)
-
-    def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
-    ) -> RecurrentState:
-        """Returns the state before the first token: the memory of the source and an empty tape."""
-        memory, columns = self._encode(source, visible)
-        return RecurrentState.of((columns,), (memory, torch.zeros_like(memory)))
-
-    def step(
-        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        columns, (memory, tape) = state.memory[0][state.rows.sentences], state.carried
-        states, memory, tape = self._decode(tokens, state.length, memory, tape, columns)
-        return self.readout(states), state._replace(carried=(memory, tape), length=state.length + tokens.shape[1])
-
-    def _encode(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
-    ) -> tuple[Image, Int[Tensor, " rows"]]:
-        """Returns the memory after one step for each column of a sentence, and the number of columns."""
+    def encode(self, source: Source, visible: Visible) -> Encoded:
+        """Returns the number of columns of each sentence, the memory after one step for each, and an empty tape."""
         # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
         width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
@@ -141,23 +120,25 @@ class NeuralGpuModel(TranslationModel):
             for layer in self.encoder:
                 updated = layer(updated, present)
             memory = torch.where((columns > step).view(-1, 1, 1, 1), updated, memory)
-        return memory, columns
+        return Encoded((columns,), (memory, torch.zeros_like(memory)))
 
-    def _decode(
-        self, tokens: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
-    ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
-        """Returns the state of each new token, and memory and tape after the last."""
-        present, vectors, states = self._present(columns, memory), self.target_embedding(tokens), []
-        first_row = memory.new_zeros(memory.shape[3])  # of the memory: tokens are written there
+    def decode_rows(
+        self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
+    ) -> tuple[States, Tensors]:
+        """Returns for each new token its column of the image after the step that reads the token; image and tape."""
+        columns = memory[0] if rows is None else memory[0][rows.sentences]
+        image, tape = carried
+        present, vectors, states = self._present(columns, image), self.target_embedding(tokens), []
+        first_row = image.new_zeros(image.shape[3])  # of the image: tokens are written there
         first_row[0] = 1
-        for number in range(tokens.shape[1]):
-            column = (columns - 1).clamp(max=first + number)
-            place = nn.functional.one_hot(column, memory.shape[2]).to(memory.dtype)[:, None, :, None]
-            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * first_row
+        for index in range(tokens.shape[1]):
+            column = (columns - 1).clamp(max=first + index)
+            at_column = nn.functional.one_hot(column, image.shape[2]).to(image.dtype)[:, None, :, None]
+            tape = tape * (1 - at_column) + at_column * vectors[:, index, :, None, None] * first_row
             for layer in self.decoder:
-                memory = layer(memory, present, tape)
-            states.append((memory * place)[:, :, :, 0].sum(2))
-        return torch.stack(states, dim=1), memory, tape
+                image = layer(image, present, tape)
+            states.append((image * at_column)[:, :, :, 0].sum(2))
+        return torch.stack(states, dim=1), (image, tape)
 
     def _present(self, columns: Tensor, memory: Image) -> Tensor:
         """Returns 1 where a sentence has a column, else 0."""

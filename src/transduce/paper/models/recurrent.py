@@ -3,25 +3,32 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
-from transduce.model.decoder_state import HypothesisRows, RecurrentState
+from transduce.model.decoder_state import HypothesisRows
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.residual import Dropout
 from transduce.model.translation_model import (
     BaseModelSpec,
-    Decoded,
     Layers,
-    TranslationModel,
     Vocabulary,
     embeddings,
     typed_module_list,
 )
+from transduce.paper.models.baseline import (
+    BaselineModel,
+    Encoded,
+    Source,
+    States,
+    Tensors,
+    Tokens,
+    TokenVectors,
+    Visible,
+)
 from transduce.paper.models.cells import Cell, run_cell
-from transduce.paper.models.token_vectors import TokenVectors
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
 # Carried from token to token: the attention output, then the tensors of each layer of the decoder.
@@ -153,7 +160,7 @@ class SourceAttention(nn.Module):
         return torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
 
 
-class RecurrentModel(TranslationModel):
+class RecurrentModel(BaselineModel):
     """Encoder and decoder of recurrent cells; the decoder attends to the encoder's states."""
 
     def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
@@ -189,36 +196,8 @@ class RecurrentModel(TranslationModel):
             if cell is not None:
                 cell.from_input.weight[:, : self.spec.d_model] *= self.spec.d_model**0.5
 
-    def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        visible: Bool[Tensor, "batch source"],
-        target_in: Int[Tensor, "batch target"],
-    ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`: s̄, or the states of the top layer."""
-        memory, carried = self._encode(source, visible)
-        states, _ = self._decode(target_in, memory, visible, carried, None)
-        return Decoded(states)
-
-    def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
-    ) -> RecurrentState:
-        """Returns the state before the first token."""
-        memory, carried = self._encode(source, visible)
-        return RecurrentState.of((*memory, visible), carried)
-
-    def step(
-        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        keys, values, visible = state.memory
-        states, carried = self._decode(tokens, (keys, values), visible, state.carried, state.rows)
-        return self.readout(states), state._replace(carried=carried)
-
-    def _encode(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
-    ) -> tuple[Memory, CarriedStates]:
-        """Returns keys and values, and the initial carried tensors: a zero attention output, then the cells' states."""
+    def encode(self, source: Source, visible: Visible) -> Encoded:
+        """Returns keys, values and which are visible; a zero attention output, then the states of the cells."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
             outputs, last = layer(states, visible)
@@ -227,25 +206,21 @@ class RecurrentModel(TranslationModel):
         for bridge, cell in zip(self.bridges, self.decoder, strict=True):
             zeros = cell.begin(len(last), last)
             carried += [torch.tanh(bridge(last)).to(last.dtype), *zeros[1:]]
-        return self.attention.project_key_value(states), tuple(carried)
+        return Encoded((*self.attention.project_key_value(states), visible), tuple(carried))
 
-    def _decode(
-        self,
-        tokens: Int[Tensor, "rows new"],
-        memory: Memory,
-        visible: Bool[Tensor, "batch source"],
-        carried: CarriedStates,
-        rows: HypothesisRows | None,
-    ) -> tuple[Float[Tensor, "rows new d_model"], CarriedStates]:
-        """Returns the states of each new token, and the carried tensors after the last."""
+    def decode_rows(
+        self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
+    ) -> tuple[States, Tensors]:
+        """Returns s̄ of each new token, or the states of the top layer, and the carried tensors after the last."""
+        keys, values, visible = memory
         inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
         states, attended = [], []
         # With input feeding each step needs the attention output of the step before.
-        for part in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
-            fed = torch.cat([part, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else part
+        for piece in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
+            fed = torch.cat([piece, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else piece
             state, carried = self._run_layers(below, fed, carried)
-            output = self.dropout(self.attention(state, memory, visible, rows))
+            output = self.dropout(self.attention(state, (keys, values), visible, rows))
             carried = (output[:, -1], *carried[1:])
             states.append(state)
             attended.append(output)
