@@ -297,10 +297,10 @@ def test_a_neural_gpus_tape_is_active():
     model = build(spec)
     source, target = tokens(4), tokens(5, 2)
     encoded = model.encode(source, all_visible(source))
-    original, (_, original_tape) = model.decode(target, 0, *encoded, None)
+    original, (_, original_tape) = model.decode_rows(target, 0, *encoded, None)
     changed = target.clone()
     changed[0, 0] = 3 if int(target[0, 0]) != 3 else 4
-    states, (_, tape) = model.decode(changed, 0, *encoded, None)
+    states, (_, tape) = model.decode_rows(changed, 0, *encoded, None)
     assert (states - original).abs().amax(-1).gt(0).all()
     assert not torch.equal(tape[:, :, 0], original_tape[:, :, 0])
     assert torch.equal(tape[:, :, 1:5], original_tape[:, :, 1:5])
@@ -308,7 +308,7 @@ def test_a_neural_gpus_tape_is_active():
     with torch.no_grad():
         layer.gates.bias[:6] = 1e4
     image, _ = encoded.carried
-    assert torch.allclose(model.decode(target, 0, *encoded, None)[1][0], image)
+    assert torch.allclose(model.decode_rows(target, 0, *encoded, None)[1][0], image)
 
 
 @pytest.mark.parametrize(("tying", "tables"), [("adjacent", 4), ("layerwise", 2), ("untied", 6)])
