@@ -66,6 +66,7 @@ class Noun(LexiconEntry):
         english, plural = row["english"], row["english_plural"]
         if row["plural"] and not plural:
             plural = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
+        plural = "" if plural == "-" else plural  # of an uncountable noun
         return {**row, "english_plural": plural, "classes": [english, *row["classes"].split(",")]}
 
 
