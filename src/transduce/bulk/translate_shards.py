@@ -79,46 +79,27 @@ def _translate_missing(
         return
     owners = {shard: text for text in texts for shard in missing_of[text.out]}
     remaining = {out: len(shards) for out, shards in missing_of.items()}
-    progress = _BulkProgress(missing)
+    lines, begun, translated = sum(shard.lines for shard in missing), time.monotonic(), 0
+    pace: ProgressRate | None = None  # counts from the first finished shard, when the models are loaded
     try:
         with contextlib.closing(engine(job, missing)) as results:
             for shard, result in results:
                 finished.save(shard, result)
-                progress.count(shard)
+                translated += 1
+                if pace is None:
+                    pace = ProgressRate(lines, shard.lines)
+                else:
+                    pace.done += shard.lines
+                    if translated < len(missing) and pace.is_report_due(PROGRESS_SECONDS):
+                        rate = f"{pace.rate:,.1f} lines/s{pace.time_left}"
+                        _log.info(f"{translated:,} of {len(missing):,} shards, {rate}")
                 text = owners[shard]
                 remaining[text.out] -= 1
                 if not remaining[text.out]:
                     finished.write_output(text)
     except BaseException:
-        _log.info(
-            f"stopped with {progress.shards} of {len(missing)} shards done; the same command translates the others"
-        )
+        _log.info(f"stopped with {translated} of {len(missing)} shards done; the same command translates the others")
         raise
     assert not any(remaining.values()), "the engine left out a shard"
-    progress.end()
-
-
-class _BulkProgress:
-    """Reports progress; the rate counts from the first finished shard, when the models are loaded."""
-
-    def __init__(self, missing: Sequence[Shard]) -> None:
-        self.shards, self._total = 0, len(missing)
-        self._lines = sum(shard.lines for shard in missing)
-        self._begun = time.monotonic()
-        self._rate: ProgressRate | None = None
-
-    def count(self, shard: Shard) -> None:
-        """Counts a finished shard."""
-        self.shards += 1
-        if self._rate is None:
-            self._rate = ProgressRate(self._lines, shard.lines)
-            return
-        self._rate.done += shard.lines
-        if self.shards < self._total and self._rate.is_report_due(PROGRESS_SECONDS):
-            rate = f"{self._rate.rate:,.1f} lines/s{self._rate.time_left}"
-            _log.info(f"{self.shards:,} of {self._total:,} shards, {rate}")
-
-    def end(self) -> None:
-        """Reports the end and the time taken."""
-        duration = timedelta(seconds=round(time.monotonic() - self._begun))
-        _log.info(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")
+    duration = timedelta(seconds=round(time.monotonic() - begun))
+    _log.info(f"{translated:,} of {len(missing):,} shards, {lines:,} lines, in {duration}")

@@ -7,9 +7,11 @@ them through the text that they were read from, so that each tag has its own spe
 import html
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from transduce.documents.document import Content, InlineCode, Unit, has_letters, import_library, plain
+from transduce.documents.document import Content, InlineCode, SpanDocument, Unit, import_library
 from transduce.documents.inline_tags import FoundTag, PairedContent, ProtectedElement, pair_tags
 
 if TYPE_CHECKING:
@@ -21,34 +23,20 @@ _FRONT_MATTER = re.compile(
 )
 
 
-class InlinePlace(NamedTuple):
-    """A run of inline Markdown in a file: the offsets of its lines, their lengths, and what is between the lines.
-
-    A line end may be followed by the mark of a quote, or by indentation.
-    """
-
-    starts: tuple[int, ...]
-    lengths: tuple[int, ...]
-    between: tuple[str, ...]
-
-
-class MarkdownDocument:
-    """A file of Markdown. A translated paragraph is one line; every character outside of text stays."""
+class MarkdownDocument(SpanDocument):
+    """A file of Markdown. A translated paragraph is one line."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
-        self.text, self._encode = text, encode
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
-        self._slots: list[tuple[InlinePlace, PairedContent[str]]] = []
+        super().__init__(text, encode)
         markdown_it = import_library("markdown_it", "Markdown")
         front = _FRONT_MATTER.match(text)
         skipped = front.end() if front else 0
         body = text[skipped:]
         tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
-        lines, starts, place = body.split("\n"), [], skipped
+        lines, starts, offset = body.split("\n"), [], skipped
         for line in lines:
-            starts.append(place)
-            place += len(line) + 1
+            starts.append(offset)
+            offset += len(line) + 1
         column, last_line = 0, -1
         first_line = 1 + text.count("\n", 0, skipped)
         for token in tokens:
@@ -57,51 +45,45 @@ class MarkdownDocument:
             first = token.map[0]
             column = column if first == last_line else 0
             try:
-                inline = _find(token.content, lines, starts, first, column)
-                paired = pair_tags(InlineReader(token.content, inline.between).read(token.children or []))
+                places = _find(token.content, lines, first, column)
+                # What is between the lines: a line end may be followed by the mark of a quote, or by indentation.
+                between = [
+                    f"{lines[first + number][end:]}\n{lines[first + number + 1][:start]}"
+                    for number, ((_, end), (start, _)) in enumerate(pairwise(places))
+                ]
+                paired = pair_tags(InlineReader(token.content, between).read(token.children or []))
             except UnreadableInlineError:
                 self.notes.append(f"line {first + first_line} is kept: its Markdown is not understood")
                 continue
-            if has_letters(plain(paired.content)):
-                self.units.append(Unit(paired.content, wraps=True))
-                self._slots.append((inline, paired))
-            last_line = first
-            column = inline.starts[0] + inline.lengths[0] - starts[first]
-
-    def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the file with the translations."""
-        output, end = [], 0
-        for (place, paired), content in zip(self._slots, translations, strict=True):
-            if content == paired.content:
-                continue
-            output.append(self.text[end : place.starts[0]])
-            begins_line = True
-            for item in content:
-                if isinstance(item, str):
-                    output.append(escape_inline(item, begins_line=begins_line))
-                else:
-                    output.append(paired.payloads[item])
-                begins_line = isinstance(item, InlineCode) and item.is_break
-            end = place.starts[-1] + place.lengths[-1]
-        return self._encode("".join([*output, self.text[end:]]))
+            start, end = starts[first] + places[0][0], starts[first + len(places) - 1] + places[-1][1]
+            self.add(start, end, Unit(paired.content, wraps=True), partial(_write_inline, paired))
+            last_line, column = first, places[0][1]
 
 
-def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace:
-    """Returns where the lines of `content` stand in the lines of a file from `first` on.
+def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[tuple[int, int]]:
+    """Returns the columns where each line of `content` begins and ends in the lines of a file from `first` on.
 
     Raises UnreadableInlineError where they do not stand there.
     """
-    places, lengths, between = list[int](), list[int](), list[str]()
+    places = []
     for number, part in enumerate(content.split("\n"), start=first):
         start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
         if start < 0:
             raise UnreadableInlineError
-        if number > first:
-            end = places[-1] + lengths[-1] - starts[number - 1]
-            between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
-        places.append(starts[number] + start)
-        lengths.append(len(part))
-    return InlinePlace(tuple(places), tuple(lengths), tuple(between))
+        places.append((start, start + len(part)))
+    return places
+
+
+def _write_inline(paired: PairedContent[str], content: Content) -> str:
+    """Returns the Markdown of a translation."""
+    output, begins_line = [], True
+    for item in content:
+        if isinstance(item, str):
+            output.append(escape_inline(item, begins_line=begins_line))
+        else:
+            output.append(paired.payloads[item])
+        begins_line = isinstance(item, InlineCode) and item.is_break
+    return "".join(output)
 
 
 _LINE_END = re.compile(r" *\n *")

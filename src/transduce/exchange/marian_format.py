@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
-from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.exchange.transformer_weights import (
     TransformerWeights,
     attentions_of,
@@ -147,10 +147,7 @@ class MarianEngine:
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
         """Loads the model; raises ValueError where `pymarian` is not installed. Each source begins with the tags."""
-        try:
-            import pymarian
-        except ImportError:
-            raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
+        pymarian = import_engine("pymarian", "Marian", "marian")
         self._source, self._target = model.source, model.target
         self._source_tags = source_tags
         self._ids = {string: token for token, string in enumerate(marian_tokens(model, model.target))}

@@ -13,15 +13,10 @@ import tokenizers
 import torch
 from numpy.typing import NDArray
 
+from transduce.exchange import hugging_face_format
 from transduce.exchange.engine_limits import check_is_transformer, check_is_untagged, refusal
-from transduce.exchange.hugging_face_format import (
-    TARGET_FOLDER,
-    generation_config,
-    hugging_face_config,
-    write_json,
-    write_tokenizers,
-)
-from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
+from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.model.attention import AttentionSpec
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model_directory.model import Model
@@ -63,10 +58,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
     Raises ValueError where `onnx` is not installed.
     """
-    try:
-        import onnx  # noqa: F401 - the module below imports it
-    except ImportError:
-        raise ValueError("ONNX is not installed: `pip install 'transduce[onnx]'`") from None
+    import_engine("onnx", "ONNX", "onnx")  # the next module imports it
     from transduce.exchange.onnx_graphs import decoder_graph, encoder_graph
 
     assert isinstance(model.module, TransformerModel)
@@ -74,14 +66,14 @@ def write(model: Model, folder: Path, precision: str) -> None:
     for name, graph in zip(graph_files(precision), (encoder_graph, decoder_graph), strict=True):
         (folder / GRAPHS / name).write_bytes(graph(model.module, precision))
     # transformers.js knows banned tokens by another name.
-    generation = generation_config(model)
+    generation = hugging_face_format.generation_config(model)
     generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
     max_positions = model.module.max_positions or UNBOUNDED
     # Other engines ask this before they run the graphs. They need a name of a model that has such graphs: Marian.
-    config = hugging_face_config(model) | {
+    config = hugging_face_format.hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
@@ -92,7 +84,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     }
     write_json(folder / CONFIG, config)
     write_json(folder / GENERATION_CONFIG, generation)
-    write_tokenizers(model, folder, max_positions)
+    hugging_face_format.write_tokenizers(model, folder, max_positions)
 
 
 class OnnxEngine:
@@ -100,10 +92,7 @@ class OnnxEngine:
 
     def __init__(self, folder: Path) -> None:
         """Loads both; raises ValueError where onnxruntime is not installed."""
-        try:
-            import onnxruntime
-        except ImportError:
-            raise ValueError("onnxruntime is not installed: `pip install 'transduce[onnx]'`") from None
+        onnxruntime = import_engine("onnxruntime", "onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         self._encoder, self._decoder = (

@@ -135,7 +135,13 @@ class _Machine:
                 case "REDUCE" | "NEWOBJ":
                     self._call(*self._pop(2))
                 case "BUILD":
-                    self._build(*self._pop(2))
+                    target, state = self._pop(2)
+                    if isinstance(target, Call) and isinstance(state, dict):
+                        self._count_copies(len(state))
+                        target.state.update(state)
+                    elif not isinstance(target, Call | dict):  # the state of a container is dropped
+                        raise ValueError("its pickle sets the state of something that is no object")
+                    stack.append(target)
                 case "BINPERSID":
                     stack.append(Persistent(*self._pop(1)))
                 case "POP":
@@ -198,15 +204,6 @@ class _Machine:
             self._stack.append(arguments[0] if arguments and isinstance(arguments[0], list) else [])
         else:
             self._stack.append(Call(function, arguments, {}))
-
-    def _build(self, target: Any, state: Any) -> None:
-        """Gives the record of a call its state; the state of a container is dropped."""
-        if isinstance(target, Call) and isinstance(state, dict):
-            self._count_copies(len(state))
-            target.state.update(state)
-        elif not isinstance(target, Call | dict):
-            raise ValueError("its pickle sets the state of something that is no object")
-        self._stack.append(target)
 
     def _count_copies(self, count: int) -> None:
         """Raises ValueError where too much was copied, as one large state into many objects."""

@@ -37,12 +37,27 @@ def report_page(report: ModelReport) -> str:
         ]
         if lines:
             charts.append(LineChart(title, "steps", lines))
+    tests = []
+    for test in report.tests:
+        worst_and_best = []  # of each run the sentences with the lowest and the highest chrF; none is in both lists
+        for number, scores in enumerate(test.systems.sentence_chrf):
+            order = sorted(range(len(scores)), key=lambda index: (scores[index], index))
+            half = len(order) // 2
+            lists = {"worst": order[: min(SHOWN, len(order) - half)], "best": order[::-1][: min(SHOWN, half)]}
+            sentences = [(title, [_sentence(test, index, number) for index in lists[title]]) for title in lists]
+            worst_and_best.append(sentences)
+        first, *others = test.systems.sentence_chrf
+        differences = []  # of each run but the first where it differs most from the first, in both directions
+        for number, other in enumerate(others, start=1):
+            sides = sentence_differences(first, other, top=SHOWN)
+            differences.append([[_sentence(test, each.line - 1, 0, number) for each in side] for side in sides])
+        tests.append((test, worst_and_best, differences))
     return render(
         "report.html.jinja",
         runs=report.runs,
         facts=[_facts_of(run) for run in report.runs],
         charts_of_training=charts,
-        tests=[(test, _worst_and_best(test), _differences(test)) for test in report.tests],
+        tests=tests,
         calibrations=calibrations,
         attentions=attentions,
     )
@@ -74,35 +89,12 @@ def _facts_of(run: RunReport) -> dict[str, str]:
     }
 
 
-def _worst_and_best(test: TestSetReport) -> list[list[tuple[str, list[SentenceOutputs]]]]:
-    """Returns for each run the sentences with the lowest and with the highest chrF; no sentence is in both lists."""
-    runs = []
-    for number, scores in enumerate(test.systems.sentence_chrf):
-        order = sorted(range(len(scores)), key=lambda place: (scores[place], place))
-        half = len(order) // 2
-        lists = {"worst": order[: min(SHOWN, len(order) - half)], "best": order[::-1][: min(SHOWN, half)]}
-        runs.append([(title, [_sentence(test, place, number) for place in places]) for title, places in lists.items()])
-    return runs
-
-
-def _differences(test: TestSetReport) -> list[list[list[SentenceOutputs]]]:
-    """Returns for each run but the first where it differs most from the first: where that is better, and the other."""
-    first, *others = test.systems.sentence_chrf
-    return [
-        [
-            [_sentence(test, each.line - 1, 0, number) for each in side]
-            for side in sentence_differences(first, other, top=SHOWN)
-        ]
-        for number, other in enumerate(others, start=1)
-    ]
-
-
-def _sentence(test: TestSetReport, place: int, *numbers: int) -> SentenceOutputs:
+def _sentence(test: TestSetReport, index: int, *runs: int) -> SentenceOutputs:
     """Returns a sentence with the outputs of some runs."""
     return SentenceOutputs(
-        line=place + 1,
-        source=test.corpus.source[place],
-        reference=test.corpus.target[place],
-        outputs=tuple(test.outputs[number][place] for number in numbers),
-        chrf=tuple(test.systems.sentence_chrf[number][place] for number in numbers),
+        line=index + 1,
+        source=test.corpus.source[index],
+        reference=test.corpus.target[index],
+        outputs=tuple(test.outputs[run][index] for run in runs),
+        chrf=tuple(test.systems.sentence_chrf[run][index] for run in runs),
     )

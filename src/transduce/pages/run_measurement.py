@@ -107,7 +107,14 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
             translator, method = load(request_for_corpus(report.config, spec)), search_method(report.config.decoding)
             translated[name].append(translate_test(corpora[name], (), None, None, translator, method))
             if run == runs[0] and name == next(iter(tests)):
-                explanations = _explain(translator, corpora[name].source)
+                try:
+                    translator.check_explicable()
+                except ValueError:  # the model has no attention
+                    continue
+                lines = dict.fromkeys(corpora[name].source)
+                short = [line for line in lines if len(line.split()) in EXPLAINED_WORDS]
+                spread = short[:: max(1, len(short) // EXPLAINED)][:EXPLAINED]
+                explanations = [translator.explain(line) for line in spread]
     measured, config = [], reports[0].config
     for name, spec in tests.items():
         corpus, outputs = corpora[name], [one.lines for one in translated[name]]
@@ -167,13 +174,3 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
                 points.append((step, record[name]))
     columns = {name: zip(*points, strict=True) for name, points in curves.items() if points}
     return {name: Curve(*(tuple(column) for column in pair)) for name, pair in columns.items()}
-
-
-def _explain(translator: Translator, lines: Sequence[str]) -> list[Explanation]:
-    """Returns translations of three short lines with their attention; none where the model has no attention."""
-    try:
-        translator.check_explicable()
-    except ValueError:
-        return []
-    short = [line for line in dict.fromkeys(lines) if len(line.split()) in EXPLAINED_WORDS]
-    return [translator.explain(line) for line in short[:: max(1, len(short) // EXPLAINED)][:EXPLAINED]]
