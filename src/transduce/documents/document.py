@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class TextFormat(StrEnum):
@@ -112,31 +112,27 @@ class Unit(NamedTuple):
     wraps: bool = False
 
 
-class Document(Protocol):
-    """A document that was read: its units, and what is around them."""
+class Document:
+    """A document that was read: its units in its order, and what is around them.
 
-    @property
-    def units(self) -> Sequence[Unit]:
-        """The units in the order of the document."""
-        ...
+    Its notes say, in a sentence each, what a user should know of content that is not translated.
+    """
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a user should know of content that is not translated, one sentence each."""
-        ...
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the document with a translation for each unit, and everything else as it was."""
-        ...
+        raise NotImplementedError
 
 
-class SpanDocument:
+class SpanDocument(Document):
     """A text file whose units are spans of it; every character outside of them stays."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
         self.text, self._encode = text, encode
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
         self._spans: list[tuple[int, int, Callable[[Content], str]]] = []
 
     def add(self, start: int, end: int, unit: Unit, write: Callable[[Content], str]) -> None:

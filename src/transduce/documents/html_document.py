@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.document import Content, Document, Unit, has_letters, plain
 from transduce.documents.inline_tags import (
     EMPTY_INLINE,
     INLINE_PROTECTED,
@@ -41,12 +41,11 @@ Raw = list[str | int]
 """Text as it stands in the file, and the numbers of units whose translations are inserted."""
 
 
-class HtmlDocument:
+class HtmlDocument(Document):
     """An HTML page, decoded; `encode` encodes it again."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
+        super().__init__()
         self._encode = encode
         # XML knows no names of characters but five.
         self.no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"

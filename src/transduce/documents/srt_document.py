@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.document import Content, Document, Unit, has_letters, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
 _TIMES = re.compile(r"^\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
@@ -23,14 +23,13 @@ class CueText(NamedTuple):
     paired: PairedContent[str]
 
 
-class SrtDocument:
+class SrtDocument(Document):
     """A file of subtitles. Lines that begin with a dash, which are different speakers, are units of their own."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
         self._encode = encode
         self._lines = text.split("\n")  # each with its own carriage return: some files have them at some lines
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
         self._texts: list[CueText] = []
         times = [number for number, line in enumerate(self._lines) if _TIMES.match(line)]
         if not times and text.strip():

@@ -93,11 +93,6 @@ FORMATS = {
     ),
 }
 
-NOT_ELSEWHERE = {
-    "no_repeat_ngram": "bans repeated n-grams, whose scores differ between engines",
-}
-"""Settings of decoding that no engine has, each with the reason."""
-
 
 def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
@@ -113,10 +108,10 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
     out = out.resolve()
     check_new_or_empty(out)
     model = Model.read(run)
-    for key, reason in NOT_ELSEWHERE.items():
-        if getattr(model.config.decoding, key) is not None:
-            remedy = f"`transduce info {run} --set decoding.{key}=null` switches it off"
-            raise refusal(target, f"`decoding.{key}` {reason}", remedy)
+    if model.config.decoding.no_repeat_ngram is not None:
+        ban = "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines"
+        remedy = f"`transduce info {run} --set decoding.no_repeat_ngram=null` switches it off"
+        raise refusal(target, ban, remedy)
     form.check(model)
     if form.bans_in_weights:
         model = with_banned_tokens(model)

@@ -98,7 +98,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         """Returns the answer to a request that is not as described, and counts it against the client."""
         assert isinstance(error, RequestValidationError)
         try:
-            service.rate.check(address_of(request))
+            service.count_request(address_of(request))
         except HTTPException as refusal:
             return await _http_error(request, refusal)
         return _failure(validation_message(error.errors()), 400)

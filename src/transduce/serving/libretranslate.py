@@ -14,9 +14,8 @@ from python_multipart.multipart import parse_options_header
 from transduce.documents.document import SUFFIXES
 from transduce.serving import contract
 from transduce.serving.batch_queue import Ticket
-from transduce.serving.language_names import is_auto, language_name
+from transduce.serving.language_names import is_auto, language_name, named_language
 from transduce.serving.limits import Limits
-from transduce.serving.request_log import note_texts
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, translate_texts
 
@@ -52,10 +51,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
         """Translates texts of any number of sentences and lines, or HTML."""
         with service.counting_faults(request):
             body = parse_values(contract.TranslateRequest, await read_values(request, service.limits))
-        service.admit(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
-        service.limits.check_texts(texts)
-        note_texts(request, texts)
+        service.accept_texts(request, body.api_key, texts)
 
         def translated(ticket: Ticket) -> dict[str, Any]:
             detected = languages_of_texts(service, texts, body.source, body.target)
@@ -83,11 +80,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
         """Returns the languages that a text may be in, the most probable first."""
         with service.counting_faults(request):
             body = parse_values(contract.DetectRequest, await read_values(request, service.limits))
-        service.admit(request, body.api_key)
-        service.limits.check_texts([body.q])
-        note_texts(request, [body.q])
-        detected = service.detector.detect(body.q, service.models.languages)
-        return [contract.Detection(confidence=language.confidence, language=language.code) for language in detected]
+        service.accept_texts(request, body.api_key, [body.q])
+        return service.detector.detect(body.q, service.models.languages)
 
     @routes.get("/languages")
     async def languages() -> list[contract.Language]:
@@ -102,16 +96,13 @@ def libretranslate_routes(service: Service) -> APIRouter:
         """Returns what a client should know of the server."""
         # The languages that a client chooses at first are those of the first model.
         first = next(iter(service.models.directions.values()))
-        source, target = (
-            contract.NamedLanguage(code=code, name=language_name(code)) for code in (first.source, first.target)
-        )
         return contract.FrontendSettings(
             apiKeys=service.keys.are_required,
             charLimit=service.limits.characters,
             filesTranslation=True,
             frontendTimeout=500,
             keyRequired=service.keys.are_required,
-            language=contract.LanguageChoice(source=source, target=target),
+            language=contract.LanguageChoice(source=named_language(first.source), target=named_language(first.target)),
             suggestions=False,
             supportedFilesFormat=[".txt", *SUFFIXES],
         )
@@ -130,12 +121,11 @@ def languages_of_texts(service: Service, texts: list[str], source: str, target: 
     The languages that are detected are `target` and those that are translated into it. Raises ValueError where the
     server does not know a language.
     """
-    models, wanted = service.models, service.models.language(target)
+    models, target = service.models, service.models.language(target)
     if not is_auto(source):
         return [contract.Detection(confidence=100.0, language=models.language(source)) for _ in texts]
-    sources = sorted({*models.sources(wanted), wanted})
-    best = [service.detector.detect(text, sources)[0] for text in texts]
-    return [contract.Detection(confidence=language.confidence, language=language.code) for language in best]
+    sources = sorted({*models.sources(target), target})
+    return [service.detector.detect(text, sources)[0] for text in texts]
 
 
 OTHER_FIELDS = 20  # of a form, besides the texts

@@ -22,7 +22,7 @@ from transduce.pages import render_attention_page
 from transduce.runtime.json_text import json_text
 from transduce.serving import contract
 from transduce.serving.batch_queue import Ticket
-from transduce.serving.language_names import AUTO, is_auto, language_name
+from transduce.serving.language_names import AUTO, is_auto, named_language
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.page_routes import PICTURE_POLICY
 from transduce.serving.request_log import note_texts
@@ -101,8 +101,8 @@ def v1_routes(service: Service) -> APIRouter:
             max_texts=service.limits.texts,
             directions=[
                 contract.DirectionAbilities(
-                    source=contract.NamedLanguage(code=served.source, name=language_name(served.source)),
-                    target=contract.NamedLanguage(code=served.target, name=language_name(served.target)),
+                    source=named_language(served.source),
+                    target=named_language(served.target),
                     alignments=has_alignments(served.translator),
                     confidence=served.calibration is not None,
                 )
@@ -117,9 +117,7 @@ def v1_routes(service: Service) -> APIRouter:
         A client that translates sentence by sentence need not translate again those that it has. With keys, send the
         header `Authorization: Bearer KEY`.
         """
-        service.admit(request, bearer_key(request))
-        service.limits.check_texts([body.text])
-        note_texts(request, [body.text])
+        service.accept_texts(request, bearer_key(request), [body.text])
 
         def split(_: Ticket) -> contract.SentencesAnswer:
             if body.source is None or not is_auto(body.source):
@@ -144,9 +142,7 @@ def v1_routes(service: Service) -> APIRouter:
 
         With keys, send the header `Authorization: Bearer KEY`.
         """
-        service.admit(request, bearer_key(request))
-        service.limits.check_texts([body.text, body.translation])
-        note_texts(request, [body.text, body.translation])
+        service.accept_texts(request, bearer_key(request), [body.text, body.translation])
         served = find_direction(service.models, body.source, body.target)
 
         def picture(ticket: Ticket) -> str:
