@@ -111,11 +111,11 @@ class InlineReader:
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
         """Takes inline Markdown, and what the file has in the place of each of its line ends."""
-        self.text, self.place = text, 0
+        self.text, self.position = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
-        self._link = 0, 0  # the place after the bracket that begins the current link, and its first item
-        self._line_end = 0  # the place of the last line end
+        self._link = 0, 0  # the position after the bracket that begins the current link, and its first item
+        self._line_end = 0  # the position of the last line end
         self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
@@ -125,7 +125,7 @@ class InlineReader:
                 case "text" | "text_special":
                     self._text(token.content)
                 case "softbreak":
-                    self._line_end = self.place
+                    self._line_end = self.position
                     line_end = self._match(_LINE_END)
                     last = self.items[-1] if self.items else ""
                     if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
@@ -139,13 +139,13 @@ class InlineReader:
                 case "html_inline":
                     self._html(self._literal(token.content))
                 case "image":
-                    start = self.place
+                    start = self.position
                     self._match(_IMAGE_LABEL)
                     self._match(_LINK_END)
                     self.items.append(FoundTag("code", "", self._raw(start)))
                 case "link_open":
                     opening = self._literal("<" if token.markup == "autolink" else "[")
-                    self._link = self.place, len(self.items)
+                    self._link = self.position, len(self.items)
                     self.items.append(FoundTag("open", "link", opening))
                 case "link_close":
                     self._end_link(is_autolink=token.markup == "autolink")
@@ -154,7 +154,7 @@ class InlineReader:
                     self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
                 case _:
                     raise UnreadableInlineError
-        if self.text[self.place :].strip(" "):
+        if self.text[self.position :].strip(" "):
             raise UnreadableInlineError
         return self.items
 
@@ -177,7 +177,7 @@ class InlineReader:
             self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
             return
         name, is_end = match[1].lower(), raw[1] == "/"
-        begins = ProtectedElement.at(name, raw, self.place - len(raw), len(self.items)) if not is_end else None
+        begins = ProtectedElement.at(name, raw, self.position - len(raw), len(self.items)) if not is_end else None
         self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
         if self._protected is None:
             self._protected = begins
@@ -190,13 +190,13 @@ class InlineReader:
         begin = 0
         if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
             # The mark of the text of a footnote begins a line: the line end before it is a part of the mark.
-            begin, start = definition.end(), self._line_end if self.items else self.place
+            begin, start = definition.end(), self._line_end if self.items else self.position
             self._pass_over(definition.group())
             self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
         for match in _MARK.finditer(content, begin):
             if match["footnote"] or not (self.items or match.start()):
                 self._plain(content[begin : match.start()])
-                start, begin = self.place, match.end()
+                start, begin = self.position, match.end()
                 self._pass_over(match.group())
                 self.items.append(FoundTag("code", ALERT if match["alert"] else "", self._raw(start)))
         self._plain(content[begin:])
@@ -209,37 +209,37 @@ class InlineReader:
     def _pass_over(self, content: str) -> None:
         """Passes over `content`, which may be escaped in the text."""
         for character in content:
-            is_plain = self.text.startswith(character, self.place)
+            is_plain = self.text.startswith(character, self.position)
             if is_plain and character not in "\\&":
-                self.place += 1
+                self.position += 1
                 continue
-            entity = _ENTITY.match(self.text, self.place)
-            if self.text.startswith("\\" + character, self.place):
-                self.place += 2
+            entity = _ENTITY.match(self.text, self.position)
+            if self.text.startswith("\\" + character, self.position):
+                self.position += 2
             elif entity and html.unescape(entity.group()) == character:
-                self.place = entity.end()
+                self.position = entity.end()
             elif is_plain:
-                self.place += 1
+                self.position += 1
             else:
                 raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
         """Returns the text from `start` on as it stands in the file."""
-        return "".join(self._line_ends.get(place, self.text[place]) for place in range(start, self.place))
+        return "".join(self._line_ends.get(index, self.text[index]) for index in range(start, self.position))
 
     def _literal(self, raw: str) -> str:
         """Passes over `raw`, and returns it as it stands in the file."""
-        if not self.text.startswith(raw, self.place):
+        if not self.text.startswith(raw, self.position):
             raise UnreadableInlineError
-        self.place += len(raw)
-        return self._raw(self.place - len(raw))
+        self.position += len(raw)
+        return self._raw(self.position - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
         """Passes over what `pattern` matches, and returns it as it stands in the file."""
-        match = pattern.match(self.text, self.place)
+        match = pattern.match(self.text, self.position)
         if match is None:
             raise UnreadableInlineError
-        self.place = match.end()
+        self.position = match.end()
         return self._raw(match.start())
 
 

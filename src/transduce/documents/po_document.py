@@ -36,12 +36,12 @@ class PoDocument(Document):
             languages.target_of(None, self._file.metadata.get("Language"))  # raises ValueError for another language
         self._slots: list[PairedContent[str]] = []
         self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
-        kept = 0
+        translated = 0
         for entry in self._file:
             if entry.obsolete or not entry.msgid:
                 continue
             if entry.translated() and not replace:
-                kept += 1
+                translated += 1
                 continue
             messages = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
             contents = [string_content(message) for message in messages]
@@ -50,8 +50,8 @@ class PoDocument(Document):
             self._entries.append((entry, [len(self.units) + number for number in range(len(contents))]))
             self.units += [Unit(paired.content) for paired in contents]
             self._slots += contents
-        if kept:
-            self.notes.append(f"{kept:,} messages are translated and stay (--retranslate replaces them)")
+        if translated:
+            self.notes.append(f"{translated:,} messages are translated and stay (--retranslate replaces them)")
         plurals = sum(len(numbers) > 1 for _, numbers in self._entries)
         if plurals and self._forms() not in (1, 2):
             self.notes.append(f"{plurals:,} messages with plural forms are marked as fuzzy: check their forms")

@@ -75,8 +75,8 @@ def wrap(text: str, lines: int) -> list[str]:
     remaining = sum(_width(word) + 1 for word in words)
     for count in range(lines, 0, -1):
         line: list[str] = []
-        width, wanted = 0, remaining / count
-        while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= wanted):
+        width, mean_width = 0, remaining / count
+        while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= mean_width):
             line.append(words.popleft())
             width += _width(line[-1]) + 1
         remaining -= width

@@ -24,7 +24,7 @@ class TmxDocument(XmlDocument):
         if source_language is None:
             raise ValueError("neither the header of the TMX nor the model names the source language")
         target_language = languages.target_of(None, None)
-        kept = foreign = 0  # units that have a translation, and units without a source
+        translated = foreign = 0  # units that have a translation, and units without a source
         for unit in xml_tree.outermost(self.root, lambda element: local_name(element) == "tu"):
             source = next(_variants(unit, source_language), None)
             if source is None:
@@ -33,7 +33,7 @@ class TmxDocument(XmlDocument):
             target = next(_variants(unit, target_language), None)
             segment = None if target is None else next(children(target, "seg"), None)
             if segment is not None and not replace and "".join(segment.itertext()).strip():
-                kept += 1
+                translated += 1
                 continue
             original = next(children(source, "seg"), None)
             if original is None:
@@ -48,8 +48,8 @@ class TmxDocument(XmlDocument):
                 target.append(segment)
                 segment.tail = original.tail
             self.add(paired, segment, wraps=False)
-        if kept:
-            self.notes.append(f"{kept:,} units have a translation, which stays (--retranslate replaces it)")
+        if translated:
+            self.notes.append(f"{translated:,} units have a translation, which stays (--retranslate replaces it)")
         if foreign:
             self.notes.append(f"{foreign:,} units have no variant in {source_language} and stay as they are")
 

@@ -32,10 +32,10 @@ class XliffDocument(XmlDocument):
         is_2 = self.root.get("version", "").startswith("2")
         source_name, target_name = ("srcLang", "trgLang") if is_2 else ("source-language", "target-language")
         for element in [self.root] if is_2 else children(self.root, "file"):
-            wanted = languages.target_of(element.get(source_name), element.get(target_name))
+            target_language = languages.target_of(element.get(source_name), element.get(target_name))
             if element.get(target_name) is None:
-                element.set(target_name, wanted)
-        kept = 0
+                element.set(target_name, target_language)
+        translated = 0
         for unit in xml_tree.outermost(
             self.root, lambda element: local_name(element) == ("segment" if is_2 else "trans-unit")
         ):
@@ -43,7 +43,7 @@ class XliffDocument(XmlDocument):
             if source is None or _nearest(unit, "translate") == "no":
                 continue
             if target is not None and not replace and _is_translated(unit, target, source):
-                kept += 1
+                translated += 1
                 continue
             segmented = None if is_2 else next(children(unit, "seg-source"), None)
             before = source if segmented is None else segmented
@@ -69,8 +69,8 @@ class XliffDocument(XmlDocument):
             xml_tree.fill_element(target, whole, whole.content)  # what is between segments is copied
             for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
                 self._add(source_segment, target_segment)
-        if kept:
-            self.notes.append(f"{kept:,} segments that are translated already stay (--retranslate replaces them)")
+        if translated:
+            self.notes.append(f"{translated:,} segments that are translated already stay (--retranslate replaces them)")
 
     def _add(self, source: "etree._Element", target: "etree._Element") -> None:
         """Adds the content of `source` as a unit whose translation goes into `target`."""

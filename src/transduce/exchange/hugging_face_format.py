@@ -148,29 +148,19 @@ def hugging_face_config(model: Model) -> dict[str, Any]:
     assert isinstance(spec.feed_forward, FeedForward)
     size = max(vocabulary.source, vocabulary.target)
     kind, architecture = CLASSES[spec.norm]
-    layers = {"encoder_layers": spec.encoder_layers, "decoder_layers": spec.decoder_layers}
-    of_both = {"attention_heads": spec.cross.heads, "ffn_dim": spec.feed_forward.d_ff, "layerdrop": 0.0}
-    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in of_both.items()}
-    return {
+    return foreign_format("hugging_face").settings_of(spec) | {
         "architectures": [architecture],
         "model_type": kind,
         "vocab_size": size,
         "decoder_vocab_size": size,
-        "d_model": spec.d_model,
-        **layers,
-        **sides,
         "activation_function": spec.feed_forward.activation,
         "dropout": spec.dropout,
         "attention_dropout": spec.cross.dropout,
         "activation_dropout": spec.feed_forward.dropout,
         "max_position_embeddings": len(position_tables(model)[0]),
-        "scale_embedding": True,
         "share_encoder_decoder_embeddings": has_one_matrix(spec),
         "tie_word_embeddings": has_one_matrix(spec),
-        "is_encoder_decoder": True,
         **_symbol_ids(spec.symbols),
-        "forced_eos_token_id": None,
-        "dtype": "float32",
     }
 
 
@@ -306,18 +296,18 @@ class HuggingFaceEngine:
         translations: list[EngineTranslation] = []
         end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):
-            places = slice(first, first + LINES_AT_ONCE)
-            inputs = self._source(list(lines[places]), return_tensors="pt", padding=True)
+            batch = slice(first, first + LINES_AT_ONCE)
+            inputs = self._source(list(lines[batch]), return_tensors="pt", padding=True)
             output = self._model.generate(
                 input_ids=inputs.input_ids,
                 attention_mask=inputs.attention_mask,
                 num_beams=1,
                 do_sample=False,
                 max_length=None,
-                max_new_tokens=max(bounds[places]),
+                max_new_tokens=max(bounds[batch]),
             )
             # The first token is the begin symbol.
-            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[places], strict=True)]
+            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[batch], strict=True)]
             rows = [row[: row.index(end)] if end in row else row for row in rows]
             texts = map(one_line, self._target.batch_decode(rows, skip_special_tokens=True))
             translations += map(EngineTranslation, texts, rows)

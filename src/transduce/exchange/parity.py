@@ -198,7 +198,7 @@ def _difference(translator: Translator, line: str, ours: Translation, theirs: En
     # The first token that differs, or the end of the shorter translation.
     pairs = zip(ours.tokens, theirs.tokens, strict=False)
     shorter = min(len(ours.tokens), len(theirs.tokens))
-    first = next((place for place, (left, right) in enumerate(pairs) if left != right), shorter)
+    first = next((index for index, (left, right) in enumerate(pairs) if left != right), shorter)
     gap = abs(float(scores[0][first] - scores[1][first]))
     greatest = TOLERANCES["float32"].greatest
     assert greatest is not None

@@ -187,14 +187,14 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
         if not isinstance(system, dict) or system.get("little_endian") is not (sys.byteorder == "little"):
             raise ValueError(f"{path} has another byte order than this machine; save it anew here")
-        wanted = {tensor.storage for tensor in find(value).values()}
+        needed = {tensor.storage for tensor in find(value).values()}
         item_sizes, storages = _item_sizes(value), dict[str, bytearray]()
         for key in keys if isinstance(keys, list) else ():
             count = int.from_bytes(content.read(8), "little", signed=True)
             length = count * item_sizes.get(key, 1) if isinstance(key, str) else -1
             if not 0 <= length <= size - content.tell():
                 raise ValueError(f"{path} is damaged: a storage claims {count:,} numbers")
-            if key in wanted:
+            if key in needed:
                 storages[key] = bytearray(content.read(length))
             else:
                 content.seek(length, 1)

@@ -54,9 +54,9 @@ def write_attention_figure(
         figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
         axes.set_axis_off()
-        for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
+        for index, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
             size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
-            heading = MARGIN + 10 + 22 * place
+            heading = MARGIN + 10 + 22 * index
             _write(axes, MARGIN, heading, name, size=11, color=MUTED, va="center_baseline")
             _write(axes, MARGIN + 56, heading, text, size=size, va="center_baseline")
         top = MARGIN + HEADING_HEIGHT
@@ -64,8 +64,8 @@ def write_attention_figure(
             panel.draw(axes, top, width)
             top += panel.height + PANEL_GAP
         _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
-        for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
-            left = MARGIN + 130 + 40 * place
+        for index, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
+            left = MARGIN + 130 + 40 * index
             colour = (*to_rgb(MUTED), np.sqrt(weight))
             axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
             ink = "white" if weight > 0.4 else INK

@@ -87,10 +87,10 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
     for report in reports:
         own = Direction(report.config.source_language, report.config.target_language)
         for name, spec in tests.items() if not report.config.directions else ():
-            wanted = spec.languages_or(Direction(None, None)) if isinstance(spec, ParallelCorpus) else own
-            if not own.is_same(wanted):
+            of_test = spec.languages_or(Direction(None, None)) if isinstance(spec, ParallelCorpus) else own
+            if not own.is_same(of_test):
                 raise ValueError(
-                    f"{report.name} translates {own}, and the test set {name} {wanted}: choose test sets with --test, "
+                    f"{report.name} translates {own}, and the test set {name} {of_test}: choose test sets with --test, "
                     "or leave the run out"
                 )
     corpora = {name: read_parallel_text(spec) for name, spec in tests.items()}

@@ -24,9 +24,9 @@ def matching_code(code: str, codes: Iterable[str]) -> str | None:
     Case and "_" do not count. A code of a region, such as de-AT, means the language where only that is served.
     """
     served = {_normal(name): name for name in codes}
-    wanted = _normal(code)
-    candidates = [wanted, ALIASES.get(wanted), *(alias for alias, name in ALIASES.items() if name == wanted)]
-    return next((served[name] for name in [*candidates, wanted.split("-")[0]] if name in served), None)
+    normal = _normal(code)
+    candidates = [normal, ALIASES.get(normal), *(alias for alias, name in ALIASES.items() if name == normal)]
+    return next((served[name] for name in [*candidates, normal.split("-")[0]] if name in served), None)
 
 
 def _normal(code: str) -> str:

@@ -12,12 +12,7 @@ from transduce.documents.document import Unit
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
 from transduce.documents.sentence_splitter import is_spaceless
-from transduce.documents.sentence_translator import (
-    add_code,
-    has_alignments,
-    sentence_translator,
-    split_code,
-)
+from transduce.documents.sentence_translator import add_code, has_alignments, sentence_translator, split_code
 from transduce.pages import render_attention_page
 from transduce.runtime.json_text import json_text
 from transduce.serving import contract
