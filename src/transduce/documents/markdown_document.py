@@ -137,7 +137,21 @@ class InlineReader:
                 case "code_inline":
                     self.items.append(FoundTag("code", "", self._match(_CODE)))
                 case "html_inline":
-                    self._html(self._literal(token.content))
+                    raw = self._literal(token.content)
+                    tag = re.match(r"</?([A-Za-z][\w-]*)", raw)
+                    if tag is None or raw.endswith("/>"):
+                        self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
+                        continue
+                    name, is_end, begins = tag[1].lower(), raw[1] == "/", None
+                    if not is_end:
+                        begins = ProtectedElement.at(name, raw, self.position - len(raw), len(self.items))
+                    self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
+                    if self._protected is None:
+                        self._protected = begins
+                    elif self._protected.is_closed_by(name, is_end=is_end):
+                        code = FoundTag("code", "", self._raw(self._protected.start))
+                        self.items[self._protected.first_item :] = [code]
+                        self._protected = None
                 case "image":
                     start = self.position
                     self._match(_IMAGE_LABEL)
@@ -148,7 +162,15 @@ class InlineReader:
                     self._link = self.position, len(self.items)
                     self.items.append(FoundTag("open", "link", opening))
                 case "link_close":
-                    self._end_link(is_autolink=token.markup == "autolink")
+                    start, first = self._link
+                    label, is_autolink = self._raw(start), token.markup == "autolink"
+                    closing = self._literal(">") if is_autolink else self._match(_LINK_END)
+                    if is_autolink or label.startswith("^"):  # an address between angle brackets or a footnote
+                        self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
+                    else:
+                        # The text may also be the label, which stays.
+                        closing = f"][{label}]" if closing in ("]", "][]") else closing
+                        self.items.append(FoundTag("close", "link", closing))
                 case _ if token.markup:
                     name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
                     self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
@@ -157,33 +179,6 @@ class InlineReader:
         if self.text[self.position :].strip(" "):
             raise UnreadableInlineError
         return self.items
-
-    def _end_link(self, *, is_autolink: bool) -> None:
-        """Adds the end of a link; an address between angle brackets and a footnote are one code."""
-        start, first = self._link
-        label = self._raw(start)
-        closing = self._literal(">") if is_autolink else self._match(_LINK_END)
-        if is_autolink or label.startswith("^"):
-            self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
-            return
-        if closing in ("]", "][]"):  # the text is also the label, which stays
-            closing = f"][{label}]"
-        self.items.append(FoundTag("close", "link", closing))
-
-    def _html(self, raw: str) -> None:
-        """Adds a tag of HTML."""
-        match = re.match(r"</?([A-Za-z][\w-]*)", raw)
-        if match is None or raw.endswith("/>"):
-            self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
-            return
-        name, is_end = match[1].lower(), raw[1] == "/"
-        begins = ProtectedElement.at(name, raw, self.position - len(raw), len(self.items)) if not is_end else None
-        self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
-        if self._protected is None:
-            self._protected = begins
-        elif self._protected.is_closed_by(name, is_end=is_end):
-            self.items[self._protected.first_item :] = [FoundTag("code", "", self._raw(self._protected.start))]
-            self._protected = None
 
     def _text(self, content: str) -> None:
         """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""

@@ -60,15 +60,8 @@ class Marker(NamedTuple):
         return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
-class FlatText(NamedTuple):
-    """The text of a unit, and its markers in order."""
-
-    text: str
-    markers: tuple[Marker, ...]
-
-
-def flatten(unit: Unit) -> FlatText:
-    """Takes markers out of a unit.
+def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
+    """Returns the text of a unit, and its markers in order.
 
     A code leaves one space between words, and none before punctuation; a break and a point leave the white space as it
     is.
@@ -97,7 +90,7 @@ def flatten(unit: Unit) -> FlatText:
         texts += [item] if item else []
         length += len(item)
         after_code, after_break = after_code and not item, after_break and not item
-    return FlatText("".join(texts), tuple(markers))
+    return "".join(texts), tuple(markers)
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
@@ -153,6 +146,17 @@ def _joined(text: str, following: str, markers: list[Marker], length: int) -> tu
     return text, following
 
 
+def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) -> Iterator[str | Marker]:
+    """Yields the text from `start` to `end` with the markers at their offsets in it; no text is empty."""
+    for marker in markers:
+        if start < marker.offset:
+            yield text[start : marker.offset]
+            start = marker.offset
+        yield marker
+    if start < end:
+        yield text[start:end]
+
+
 class UnitSentence(NamedTuple):
     """A sentence of a unit: its text, and the markers that stand inside it, at offsets in the text."""
 
@@ -170,13 +174,8 @@ class UnitSentence(NamedTuple):
         return has_letters(self.text)
 
     def as_it_is(self) -> Iterator[str | Marker]:
-        """Yields the text with the markers at their places."""
-        offset = 0
-        for marker in self.markers:
-            yield self.text[offset : marker.offset]
-            yield marker
-            offset = marker.offset
-        yield self.text[offset:]
+        """Returns an iterator over the text with the markers at their offsets."""
+        return _with_markers(self.text, self.markers, 0, len(self.text))
 
 
 class DividedUnit(NamedTuple):
@@ -252,43 +251,29 @@ def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTa
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
     """Cuts a unit into sentences. A pair that reaches over several sentences has its tags between sentences."""
-    flat = flatten(unit)
-    cuts = [marker.offset for marker in flat.markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
-    spans = splitter.spans(flat.text, wraps=unit.wraps, cuts=cuts)
-    while crossing := _crossing(flat, spans):  # a cut may change the sentences beside it
+    text, markers = flatten(unit)
+    cuts = [marker.offset for marker in markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
+    spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
+    while crossing := _crossing(markers, spans):  # a cut may change the sentences beside it
         cuts += crossing
-        spans = splitter.spans(flat.text, wraps=unit.wraps, cuts=cuts)
+        spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
     parts: list[str | Marker | UnitSentence] = []
-    closings = {marker.item.number: marker.offset for marker in flat.markers if isinstance(marker.item, ClosingTag)}
+    closings = {marker.item.number: marker.offset for marker in markers if isinstance(marker.item, ClosingTag)}
     offset = number = 0
     for start, end in spans:
-        first, last = _inside(flat.markers, closings, number, CutSpan(start, end))
-        offset = _add_between(parts, flat, flat.markers[number:first], offset, start)
-        inside = tuple(marker._replace(offset=marker.offset - start) for marker in flat.markers[first:last])
-        parts.append(UnitSentence(flat.text[start:end], inside))
+        first, last = _inside(markers, closings, number, CutSpan(start, end))
+        parts += _with_markers(text, markers[number:first], offset, start)
+        inside = tuple(marker._replace(offset=marker.offset - start) for marker in markers[first:last])
+        parts.append(UnitSentence(text[start:end], inside))
         offset, number = end, last
-    _add_between(parts, flat, flat.markers[number:], offset, len(flat.text))
+    parts += _with_markers(text, markers[number:], offset, len(text))
     return DividedUnit(tuple(parts))
 
 
-def _add_between(
-    parts: list[str | Marker | UnitSentence], flat: FlatText, markers: Sequence[Marker], start: int, end: int
-) -> int:
-    """Adds the text from `start` to `end`, and the markers in it, to the parts of a unit; returns `end`."""
-    for marker in markers:
-        if start < marker.offset:
-            parts.append(flat.text[start : marker.offset])
-            start = marker.offset
-        parts.append(marker)
-    if start < end:
-        parts.append(flat.text[start:end])
-    return end
-
-
-def _crossing(flat: FlatText, spans: Sequence[CutSpan]) -> list[int]:
+def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
     """Returns the places of tags inside a sentence whose other tag is outside of it."""
     path, pairs = list[int](), list[tuple[int, int]]()  # the places of both tags of each pair
-    for marker in flat.markers:
+    for marker in markers:
         if isinstance(marker.item, OpeningTag):
             path.append(marker.offset)
         elif isinstance(marker.item, ClosingTag):

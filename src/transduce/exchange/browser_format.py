@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -97,8 +98,7 @@ def add_runtime(folder: Path) -> None:
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
     for name in CHECKSUMS:
-        content = (source / name).read_bytes()
-        atomic_write(cache / name, lambda path, content=content: path.write_bytes(content))  # type: ignore[misc]
+        atomic_write(cache / name, partial(shutil.copyfile, source / name))
 
 
 def _cache() -> Path:

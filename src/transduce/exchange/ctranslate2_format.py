@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.exchange.engine_limits import check_products
 from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
@@ -40,11 +39,6 @@ AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported 
 def import_ctranslate2() -> ModuleType:
     """Returns the package `ctranslate2`; raises ValueError where it is not installed."""
     return import_engine("ctranslate2", "CTranslate2", "ctranslate2")
-
-
-def check(model: Model) -> None:
-    """Raises ValueError where CTranslate2 cannot represent the model, with the option."""
-    check_products(model, "CTranslate2")
 
 
 def write(model: Model, folder: Path, precision: str) -> None:

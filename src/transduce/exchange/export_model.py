@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from torch import nn
 from transduce import __version__
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
-from transduce.exchange.engine_limits import refusal
+from transduce.exchange.engine_limits import check_products, refusal
 from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences
 from transduce.exchange.transformer_weights import TABLE_POSITIONS
 from transduce.model.transformer import TransformerModel
@@ -55,7 +56,7 @@ FORMATS = {
     "ctranslate2": ExportFormat(
         "ctranslate2",
         ("float32", "float16", "int8"),
-        ctranslate2_format.check,
+        partial(check_products, engine="CTranslate2"),
         ctranslate2_format.write,
         ctranslate2_format.open_engine,
         max_positions=TABLE_POSITIONS,

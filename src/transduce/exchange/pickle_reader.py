@@ -94,6 +94,9 @@ class _Machine:
             if opcode.name in _LITERALS:
                 stack.append(argument)
                 continue
+            if opcode.name in _CONSTANTS:
+                stack.append(_CONSTANTS[opcode.name])
+                continue
             match opcode.name:
                 case "STOP":
                     (value,) = stack
@@ -104,16 +107,10 @@ class _Machine:
                     memo[len(memo)] = stack[-1]
                 case "GET" | "BINGET" | "LONG_BINGET":
                     stack.append(memo[argument])
-                case "NONE" | "NEWTRUE" | "NEWFALSE":
-                    stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[opcode.name])
-                case "MARK":
-                    stack.append(MARK)
                 case "EMPTY_LIST" | "EMPTY_SET":
                     stack.append([])
                 case "EMPTY_DICT":
                     stack.append({})
-                case "EMPTY_TUPLE":
-                    stack.append(())
                 case "LIST" | "FROZENSET":
                     stack.append(self._pop_to_mark())
                 case "TUPLE":
@@ -224,3 +221,4 @@ _LITERALS = {
     *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
     *("STRING", "BINSTRING", "SHORT_BINSTRING"),
 }
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": MARK}
