@@ -139,16 +139,16 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
     White space after the code goes with it.
     """
-    place = next((place for place, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
-    text = "" if place is None else unit.content[place]
+    index = next((index for index, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
+    text = "" if index is None else unit.content[index]
     assert isinstance(text, str)
     code = _leading_code(text.lstrip(), codes)
-    if place is None or not code:
+    if index is None or not code:
         return "", unit
     before, _, after = text.partition(code)
     stripped = before + after.lstrip()
     items = (stripped,) if stripped else ()
-    return code, unit._replace(content=(*unit.content[:place], *items, *unit.content[place + 1 :]))
+    return code, unit._replace(content=(*unit.content[:index], *items, *unit.content[index + 1 :]))
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:

@@ -49,6 +49,19 @@ class ForeignFormat(Spec):
     allowed: dict[str, tuple[Any, ...]]
     sizes: dict[str, tuple[str, ...]]
     layers: LayerNames
+    written: dict[str, Any] = Field(default={})
+
+    def settings_of(self, spec: Transformer) -> dict[str, Any]:
+        """Returns the settings of an exported model, with its sizes."""
+        assert isinstance(spec.feed_forward, FeedForward)
+        sizes = {
+            "d_model": spec.d_model,
+            "d_ff": spec.feed_forward.d_ff,
+            "heads": spec.cross.heads,
+            "encoder_layers": spec.encoder_layers,
+            "decoder_layers": spec.decoder_layers,
+        }
+        return self.written | {name: sizes[size] for size, names in self.sizes.items() for name in names}
 
 
 @functools.cache

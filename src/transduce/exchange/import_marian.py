@@ -107,10 +107,7 @@ def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
     """Returns the mapping in YAML; raises ValueError with `place` for any other content."""
     if len(content) > LARGEST:
         raise ValueError(f"{place} has more than {LARGEST:,} bytes")
-    values = parse_yaml(content, place=place)
-    if not isinstance(values, dict):
-        raise ValueError(f"{place} holds no settings")
-    return values
+    return foreign.settings_in(parse_yaml(content, place=place), place)
 
 
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:

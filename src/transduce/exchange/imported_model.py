@@ -62,6 +62,13 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
     return int(values[0] or 0)
 
 
+def settings_in(values: Any, place: str) -> dict[str, Any]:
+    """Returns the mapping that a file of settings holds; raises ValueError for any other content."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{place} holds no settings")
+    return values
+
+
 def check_settings(
     settings: Mapping[str, Any], form: ForeignFormat, place: str, further: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
