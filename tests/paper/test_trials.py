@@ -168,21 +168,6 @@ def test_minutes_end_a_training_before_its_steps(trial, tmp_path):
     assert results["time"].step == results["arithmetic"].step < 10**6
 
 
-def test_further_measures_are_added_to_a_record(trial, tmp_path, log_lines):
-    few = Budget("few", 2)
-    first = run_trial(trial, tmp_path, [few], CPU)["few"]
-    extended = trial._replace(measures={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
-    assert read_trial(extended, tmp_path, few) == first  # without the new measure
-    result = run_trial(extended, tmp_path, [Budget("few", 2, 1e-9)], TrainOptions("cpu", 2))["few"]
-    assert result == first._replace(measures={"lines": ["transformer", 5]})  # program and threads of the first call
-    assert read_trial(extended, tmp_path, few) == result
-    log_lines.clear()
-    again = trial._replace(measures={**extended.measures, "new": lambda model, outputs: 1})
-    (tmp_path / "row").rename(tmp_path / "away")  # without the weights the recorded result is used
-    assert run_trial(again, tmp_path, [few], CPU)["few"] == result
-    assert log_lines[0] == "row: not measured, since the weights are not here: new"
-
-
 def test_of_several_results_the_latest_counts(trial, tmp_path):
     few = Budget("few", 2)
     first = run_trial(trial, tmp_path, [few], CPU)["few"]

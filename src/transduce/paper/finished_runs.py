@@ -56,15 +56,10 @@ def read_records(folder: Path, trial: str) -> list[Record]:
     return [Record(*(values[key] for key in KEYS)) for values in lines if values["trial"] == trial]
 
 
-def trial_names(folder: Path) -> set[str]:
-    """Returns the names of the trials that a folder of trainings has records of."""
-    return {values["trial"] for values in _read_lines(folder / RECORDS, KEYS)}
-
-
 def recorded_seeds(folder: Path, row: str) -> list[int]:
     """Returns the seeds under which a row of a table was trained, ascending: its trials have the names ROW-SEED."""
-    parts = (trial.rpartition("-") for trial in trial_names(folder))
-    return sorted(int(seed) for name, _, seed in parts if name == row and seed.isdecimal())
+    trials = {values["trial"].rpartition("-") for values in _read_lines(folder / RECORDS, KEYS)}
+    return sorted(int(seed) for name, _, seed in trials if name == row and seed.isdecimal())
 
 
 def add_record(folder: Path, record: Record) -> None:
