@@ -9,8 +9,7 @@ import pytest
 from log_records import logged_lines
 from parsing_run import tree
 from transduce.paper import table4
-from transduce.paper.experiment_scales import ExperimentOptions
-from transduce.paper.treebanks import treebank_of_scale
+from transduce.paper.experiment_scales import ExperimentOptions, treebank_of_scale
 from transduce.parsing.trees import parse_tree, words_of
 from transduce.run.train import TrainOptions
 
@@ -146,7 +145,7 @@ def test_without_a_treebank_the_embedded_trees_are_used(tmp_path, monkeypatch):
     recipe = table4.recipe_of(treebank, table4.ROWS[0], 1, tmp_path)
     assert recipe.model.kind == "recurrent"
     assert recipe.data.train[0].embedded_trees == "train"
-    monkeypatch.setattr("transduce.paper.treebanks.SELF_TRAINED", 3)
+    monkeypatch.setattr("transduce.paper.experiment_scales.SELF_TRAINED", 3)
     assert all(len(sentence) > 1 for sentence in treebank.raw())
 
 

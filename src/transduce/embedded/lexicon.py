@@ -236,11 +236,16 @@ class Conjunction(Entry):
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
 
 
-def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
-    """Returns the entries of a table, whose first line names the columns."""
+def read_rows(table: str) -> list[dict[str, Any]]:
+    """Returns the rows of a table of this package, whose first line names the columns."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
-    return tuple(kind.model_validate(dict(zip(head, line, strict=True))) for line in lines)
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Returns the entries of a table."""
+    return tuple(map(kind.model_validate, read_rows(table)))
 
 
 NOUNS = _read("nouns", Noun)

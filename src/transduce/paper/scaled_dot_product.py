@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,7 +14,6 @@ from transduce.corpus.store.token_store import SIDES
 from transduce.model.attention import Attention
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary
-from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import one_of
 from transduce.paper.printing import (
@@ -68,7 +66,10 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
     prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
     batch, device = _batch(prepared), choose_device(options.training.device)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-    measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
+    measures, test = (
+        {GRADIENT: lambda model, outputs: gradient_size(model.module, batch)},
+        scale.corpus_named("validation"),
+    )
     budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, options.minutes)
     trials = {
         (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
@@ -132,10 +133,6 @@ def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
     pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]
     source, target = (torch.from_numpy(store.padded(side, pairs, TOKENS)[0]) for side in SIDES)
     return source, target
-
-
-def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequence[str]) -> float:
-    return gradient_size(model.module, batch)
 
 
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
@@ -217,11 +214,30 @@ def as_text(rows: Sequence[CompatibilityResult]) -> str:
     """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
     widths, perplexities = mean_perplexities(rows)
     means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in perplexities.items())
+    cells = []
+    for row in rows:
+        perplexity = score = ""
+        if row.training:
+            perplexity = f"{row.training.perplexity:.2f}{format_unfinished([row.training])}"
+            score = format_score(row.training)
+        cells.append(
+            [
+                KINDS[row.kind],
+                str(row.d_k),
+                perplexity,
+                score,
+                f"{row.unit_gradient:.3f}",
+                f"{row.fresh_gradient:.3f}",
+                format_optional(row.trained_gradient, "{:.3f}"),
+                f"{row.milliseconds:.1f}",
+                f"{row.saved_bytes / 2**20:.1f}",
+            ]
+        )
     trainings = [row.training for row in rows if row.training]
     signatures = sorted({training.signature for training in trainings})
     return "\n\n".join(
         [
-            markdown_table(HEAD, [_cells(row) for row in rows]),
+            markdown_table(HEAD, cells),
             f"BLEU is `{', '.join(signatures)}`." if signatures else "",
             *describe_trainings(trainings),
             f"Mean perplexity over d_k {', '.join(map(str, widths))}, where all were trained: {means}."
@@ -234,22 +250,6 @@ def as_text(rows: Sequence[CompatibilityResult]) -> str:
             f"{SENTENCES} sentences of {TOKENS} tokens, forward and backward.",
         ]
     )
-
-
-def _cells(row: CompatibilityResult) -> list[str]:
-    """Returns the cells of a row, in the order of `HEAD`."""
-    training = row.training
-    return [
-        KINDS[row.kind],
-        str(row.d_k),
-        f"{training.perplexity:.2f}{format_unfinished([training])}" if training else "",
-        format_score(training) if training else "",
-        f"{row.unit_gradient:.3f}",
-        f"{row.fresh_gradient:.3f}",
-        format_optional(row.trained_gradient, "{:.3f}"),
-        f"{row.milliseconds:.1f}",
-        f"{row.saved_bytes / 2**20:.1f}",
-    ]
 
 
 def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:

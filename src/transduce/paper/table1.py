@@ -175,12 +175,6 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
-def exponent_below(fit: ExponentFit, limit: int) -> float:
-    """Returns the exponent of time over the `OCTAVES` largest octaves of values up to `limit`."""
-    points = [(value, took) for value, _, took in fit.points if value <= limit][-OCTAVES - 1 :]
-    return exponent(*zip(*points, strict=True))
-
-
 def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats: int) -> ExponentFit:
     """Counts and times the values of one variable, the others being fixed."""
     points = []
@@ -243,7 +237,9 @@ def as_text(measurements: LayerMeasurements) -> str:
             values = [value for value, _, _ in fit.points][-OCTAVES - 1 :]
             ranges[fit.variable] = f"{fit.variable} {values[0]:,} to {values[-1]:,}"
             if fit.variable == "d":
-                over_usual_widths.append(f"{row.kind.name} {exponent_below(fit, WIDTHS[-1]):.2f}")
+                points = [(value, took) for value, _, took in fit.points if value <= WIDTHS[-1]][-OCTAVES - 1 :]
+                usual = exponent(*zip(*points, strict=True))
+                over_usual_widths.append(f"{row.kind.name} {usual:.2f}")
     crossovers = [
         [str(d), f"{at.counted:,.0f}", f"not before {GRID['n'][-1]:,}" if at.timed is None else f"{at.timed:,.0f}"]
         for d, at in claims.crossover.items()

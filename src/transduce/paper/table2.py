@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -181,23 +181,39 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
 def as_text(comparison: SystemComparison) -> str:
     """Returns the table of our systems, its explanations, and the paper's rows."""
     has_time = comparison.operations is not None  # at the paper's scale there are the steps of the presets alone
-    head = [
-        "system",
-        "parameters",
-        f"BLEU at {_first_budget(comparison)}",
-        *(["BLEU at equal time"] if has_time else []),
-        f"operations{' at equal time' if has_time else ''}, ours and by the paper's rule",
-        f"minutes{', at equal arithmetic and at equal time' if has_time else ''}",
-        "sequential products",
-        "beside it in the paper",
-    ]
+    first_budget = "equal arithmetic" if has_time else "the steps of its preset"
     results = [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
+    at_arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
+    at_time = [row.time for row in comparison.rows if row.time]
+    best = []
+    for budget, contenders in ((first_budget, at_arithmetic), ("equal time", at_time)):
+        if contenders is at_time and len({describe_device(result.environment) for result in at_time}) > 1:
+            best.append("Equal time was not on equal machines: no best is named.")
+        elif contenders:
+            winner = max(contenders, key=lambda result: result.score)
+            best.append(f"Best at {budget}: {winner.trial}, BLEU {format_score(winner)}.")
+    if comparison.ensemble is not None:
+        names, score = comparison.ensemble
+        joint = "not all of their weights are here"
+        if score is not None:
+            joint = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        best.append(f"Ensemble of {', '.join(names)}, the best of these on the same test set: {joint}.")
     rates_of_machine: dict[str, list[float]] = {}
     for result in results:
         if result.rate:
             rates_of_machine.setdefault(describe_device(result.environment), []).append(result.rate)
     # The median over the trainings of a machine: a single one may have shared the machine.
     rates = {machine: statistics.median(values) for machine, values in rates_of_machine.items()}
+    head = [
+        "system",
+        "parameters",
+        f"BLEU at {first_budget}",
+        *(["BLEU at equal time"] if has_time else []),
+        f"operations{' at equal time' if has_time else ''}, ours and by the paper's rule",
+        f"minutes{', at equal arithmetic and at equal time' if has_time else ''}",
+        "sequential products",
+        "beside it in the paper",
+    ]
     signatures = sorted({comparison.copying.signature, *(result.signature for result in results)})
     parts = [markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows])]
     if comparison.operations is not None:
@@ -219,7 +235,7 @@ def as_text(comparison: SystemComparison) -> str:
         "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
         "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
         *describe_trainings(results),
-        *_describe_best(comparison),
+        *best,
         "The paper's rows (newstest2014):",
     ]
     published_rows = []
@@ -229,11 +245,6 @@ def as_text(comparison: SystemComparison) -> str:
         published_rows.append([published.name, *bleu, *operations])
     head = ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"]
     return "\n\n".join([*parts, markdown_table(head, published_rows)])
-
-
-def _first_budget(comparison: SystemComparison) -> str:
-    """Returns the name of the budget of the first column of BLEU."""
-    return "the steps of its preset" if comparison.operations is None else "equal arithmetic"
 
 
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
@@ -262,25 +273,3 @@ def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool
         chain,
         beside,
     ]
-
-
-def _describe_best(comparison: SystemComparison) -> Iterator[str]:
-    """Yields the best system at each budget, and the ensemble."""
-    arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
-    yield from _best(_first_budget(comparison), arithmetic)
-    time = [row.time for row in comparison.rows if row.time]
-    if len({describe_device(result.environment) for result in time}) > 1:
-        yield "Equal time was not on equal machines: no best is named."
-    else:
-        yield from _best("equal time", time)
-    if comparison.ensemble is not None:
-        names, score = comparison.ensemble
-        text = "not all of their weights are here"
-        if score is not None:
-            text = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
-        yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {text}."
-
-
-def _best(budget: str, results: Iterable[TrialResult]) -> Iterator[str]:
-    if best := max(results, key=lambda result: result.score, default=None):
-        yield f"Best at {budget}: {best.trial}, BLEU {format_score(best)}."

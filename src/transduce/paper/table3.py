@@ -184,11 +184,27 @@ def as_text(rows: Sequence[VariationResult]) -> str:
         measured = format_interval(ordering.measured, ordering.half_width, signed=True)
         published = f"{ordering.published:+.2f}"
         differences.append([ordering.row, ordering.metric, published, measured, ordering.verdict])
+    cells = []
+    for row in rows:
+        paper, figures = "", ["0", "", "", "", ""]  # without a result
+        if row.published is not None:
+            perplexity, bleu, parameters = row.published
+            counted = "" if parameters is None else f", {parameters:g} million"
+            paper = f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"
+        if row.seeds:
+            figures = [
+                str(len(row.seeds)),
+                format_mean(row.values("perplexity")),
+                f"{statistics.fmean(result.accuracy for result in row.seeds):.1%}",
+                format_mean(row.values("bleu")),
+                f"{row.seeds[0].parameters:,}",
+            ]
+        cells.append([row.name + format_unfinished(row.seeds), *figures, f"{row.operations:,}", paper])
     trainings = [result for row in rows for result in row.seeds]
     signatures = sorted({result.signature for result in trainings})
     return "\n\n".join(
         [
-            markdown_table(HEAD, [_cells(row) for row in rows]),
+            markdown_table(HEAD, cells),
             f"BLEU is `{', '.join(signatures)}`; ± is the 95 % confidence interval of a mean." if signatures else "",
             "The paper's figures are of newstest2013, its BLEU tokenised, compounds split (here `bleu-paper`); ours "
             "are of this corpus's own validation set, BLEU as sacreBLEU has it. Parameters are those of the vocabulary "
@@ -200,24 +216,3 @@ def as_text(rows: Sequence[VariationResult]) -> str:
             markdown_table(["row", "metric", "the paper's difference", "ours", "the order"], differences),
         ]
     )
-
-
-def _cells(row: VariationResult) -> list[str]:
-    """Returns the cells of a row, in the order of `HEAD`; a row without a result has no figures but its operations."""
-    paper = ""
-    if row.published is not None:
-        perplexity, bleu, parameters = row.published
-        counted = "" if parameters is None else f", {parameters:g} million"
-        paper = f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"
-    if not row.seeds:
-        return [row.name, "0", "", "", "", "", f"{row.operations:,}", paper]
-    return [
-        row.name + format_unfinished(row.seeds),
-        str(len(row.seeds)),
-        format_mean(row.values("perplexity")),
-        f"{statistics.fmean(result.accuracy for result in row.seeds):.1%}",
-        format_mean(row.values("bleu")),
-        f"{row.seeds[0].parameters:,}",
-        f"{row.operations:,}",
-        paper,
-    ]

@@ -12,11 +12,10 @@ from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.parallel_text import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
-from transduce.paper.experiment_scales import ExperimentOptions
+from transduce.paper.experiment_scales import ExperimentOptions, Treebank, treebank_of_scale
 from transduce.paper.finished_runs import one_of, recorded_seeds
-from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
+from transduce.paper.printing import STYLES, describe_trainings, format_mean, format_optional, markdown_table, panels
 from transduce.paper.system_presets import read_data
-from transduce.paper.treebanks import Treebank, treebank_of_scale
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
 from transduce.parsing.parser import Parser
@@ -39,38 +38,19 @@ TEACHER = "in-order"
 # The paper's Table 4: parser, training, F1 on section 23 of the Wall Street Journal.
 PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
-# Vinyals et al. 2015 have three layers of 256 cells.
-RECURRENT: Values = {
-    "kind": "recurrent",
-    "d_model": 256,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "cell": {"kind": "lstm"},
-    "directions": "both_first",
-    "compatibility": {"kind": "additive"},
-    "embeddings": "separate",
-    "dropout": 0.2,
-}
-
 
 class ParserRow(NamedTuple):
     """A parser that we train: its model, its linearisation, and the row of the paper that it stands beside."""
 
     name: str
-    published: float | None
     what: str  # it is, printed
     model: Values  # the whole model, or changes to the scale's
+    published: float | None = None
     linearisation: str = "top_down"
     is_self_trained: bool = False
 
 
-ROWS = [
-    ParserRow("recurrent", 88.3, "LSTM with attention", RECURRENT),
-    ParserRow("transformer", 91.3, "the paper's Transformer", {"next_word": False}),
-    ParserRow("next-word", None, "and the next word as an input", {"next_word": True}),
-    ParserRow(TEACHER, None, "and in-order symbols", {"next_word": True}, "in_order"),
-    ParserRow("self-training", 92.7, f"and trees that `{TEACHER}` parsed", {"next_word": True}, "in_order", True),
-]
+ROWS = [ParserRow(name, **values) for name, values in read_data("parsers.yaml").items()]
 NAMES = [row.name for row in ROWS]
 
 
@@ -79,11 +59,6 @@ class ParserResult(NamedTuple):
 
     name: Annotated[str, one_of(NAMES)]
     seeds: list[TrialResult]
-
-    @property
-    def row(self) -> ParserRow:
-        """The row."""
-        return next(row for row in ROWS if row.name == self.name)
 
 
 class ParserComparison(NamedTuple):
@@ -256,14 +231,22 @@ def searches_of(result: TrialResult) -> SearchScore | None:
 def as_text(comparison: ParserComparison) -> str:
     """Returns Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
     results = comparison.parsers
+    rows = {row.name: row for row in ROWS}
     trainings = [seed for result in results for seed in result.seeds]
     signatures = sorted({training.signature for training in trainings})
     # Searches, and F1 by sentence length, are of each parser's first seed.
     searches, lengths, length_head = [], [], ["parser"]
+    cells = []
     for name, seeds in results:
+        row, figures = rows[name], ["0", "", "", ""]  # of a parser that was not trained
+        if seeds:
+            interval = f"[{seeds[0].low:.2f}, {seeds[0].high:.2f}]"
+            f1 = format_mean([seed.score for seed in seeds])
+            figures = [str(len(seeds)), f1, interval, f"{seeds[0].parameters:,}"]
+        cells.append([name, row.what, *figures, format_optional(row.published, "{:.1f}")])
         if seeds and (score := searches_of(seeds[0])) is not None:
-            figures = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
-            searches.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in figures)])
+            shares = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
+            searches.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in shares)])
         if seeds and (bins := lengths_of(seeds[0])):
             length_head = ["parser", *(f"{_range(one.shortest, one.longest)} ({one.sentences})" for one in bins)]
             lengths.append([name, *(f"{one.f1:.1f}" for one in bins)])
@@ -284,7 +267,7 @@ def as_text(comparison: ParserComparison) -> str:
         [
             markdown_table(
                 ["parser", "what it is", "seeds", "F1", "95 % interval, first seed", "parameters", "the paper's F1"],
-                [_cells(result) for result in results],
+                cells,
             ),
             f"F1 is of brackets, `{', '.join(signatures)}`; ± is the 95 % confidence interval of a mean over seeds, "
             "the interval in brackets that of the test sentences (bootstrap)."
@@ -298,17 +281,6 @@ def as_text(comparison: ParserComparison) -> str:
             markdown_table(["parser", "training", "F1"], [[name, how, f"{f1:.1f}"] for name, how, f1 in PUBLISHED]),
         ]
     )
-
-
-def _cells(result: ParserResult) -> list[str]:
-    """Returns the cells of a parser; those of one that was not trained are empty."""
-    row, seeds = result.row, result.seeds
-    published = "" if row.published is None else f"{row.published:.1f}"
-    if not seeds:
-        return [row.name, row.what, "0", "", "", "", published]
-    interval = f"[{seeds[0].low:.2f}, {seeds[0].high:.2f}]"
-    f1 = format_mean([seed.score for seed in seeds])
-    return [row.name, row.what, str(len(seeds)), f1, interval, f"{seeds[0].parameters:,}", published]
 
 
 def _range(shortest: int, longest: int) -> str:

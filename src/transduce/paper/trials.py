@@ -106,7 +106,11 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
     results = {}
     for budget in budgets:
         try:
-            result = _read_or_train(trial, work, budget, options)
+            result = read_trial(trial, work, budget)
+            if result is None:
+                with exclusive_lock(work / "at-work" / trial.name, "training"):
+                    # The process that had the lock may have recorded a result.
+                    result = read_trial(trial, work, budget) or _train_and_measure(trial, work, budget, options)
         except DivergedError as error:
             _log.info(f"{trial.name} has no result: {error}")
             break
@@ -118,15 +122,6 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
         _log.info(f"{trial.name}, {budget.name}: {trained}, perplexity {result.perplexity:.2f}, {score}")
         results[budget.name] = result
     return results
-
-
-def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptions) -> TrialResult:
-    """Returns the recorded result if there is one; else trains and measures under the lock of the trial."""
-    if (result := read_trial(trial, work, budget)) is not None:
-        return result
-    with exclusive_lock(work / "at-work" / trial.name, "training"):
-        # The process that had the lock may have recorded a result.
-        return read_trial(trial, work, budget) or _train_and_measure(trial, work, budget, options)
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
