@@ -35,7 +35,7 @@ def data(tmp_path, monkeypatch):
     raw = "".join(" ".join(words_of(parse_tree(tree(drawn)))) + "\n" for _ in range(30))
     (tmp_path / "europarl-en-de" / "europarl.20k.en").write_text(raw)
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
-    monkeypatch.setitem(table4.RECURRENT, "d_model", 16)
+    monkeypatch.setitem(table4.ROWS[0].model, "d_model", 16)
     treebank = treebank_of_scale("small")
     small = treebank._replace(
         model={**treebank.model, **SMALL, **ATTENTION},

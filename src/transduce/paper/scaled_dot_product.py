@@ -16,15 +16,7 @@ from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import one_of
-from transduce.paper.printing import (
-    STYLES,
-    describe_trainings,
-    format_optional,
-    format_score,
-    format_unfinished,
-    markdown_table,
-    panels,
-)
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
@@ -197,58 +189,17 @@ def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], d
     }
 
 
-HEAD = [
-    "compatibility",
-    "d_k",
-    "perplexity",
-    "BLEU",
-    "softmax's gradient, of unit q and k",
-    "fresh",
-    "trained",
-    "ms",
-    "MiB saved for backward",
-]
-
-
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
     """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
     widths, perplexities = mean_perplexities(rows)
-    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in perplexities.items())
-    cells = []
-    for row in rows:
-        perplexity = score = ""
-        if row.training:
-            perplexity = f"{row.training.perplexity:.2f}{format_unfinished([row.training])}"
-            score = format_score(row.training)
-        cells.append(
-            [
-                KINDS[row.kind],
-                str(row.d_k),
-                perplexity,
-                score,
-                f"{row.unit_gradient:.3f}",
-                f"{row.fresh_gradient:.3f}",
-                format_optional(row.trained_gradient, "{:.3f}"),
-                f"{row.milliseconds:.1f}",
-                f"{row.saved_bytes / 2**20:.1f}",
-            ]
-        )
-    trainings = [row.training for row in rows if row.training]
-    signatures = sorted({training.signature for training in trainings})
-    return "\n\n".join(
-        [
-            markdown_table(HEAD, cells),
-            f"BLEU is `{', '.join(signatures)}`." if signatures else "",
-            *describe_trainings(trainings),
-            f"Mean perplexity over d_k {', '.join(map(str, widths))}, where all were trained: {means}."
-            if widths
-            else "",
-            "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
-            f"on one token. It is taken over {TOKENS} keys: of queries and keys whose components have variance 1, "
-            "as the paper supposes; of the fresh model, whose initial weights (Glorot) are smaller the wider it is; "
-            f"and of the trained model. Time and memory are of one attention, d_model {rows[0].d_model}, over "
-            f"{SENTENCES} sentences of {TOKENS} tokens, forward and backward.",
-        ]
+    return render_page(
+        "scaling.md.jinja",
+        rows=rows,
+        kinds=KINDS,
+        widths=widths,
+        perplexities=perplexities,
+        tokens=TOKENS,
+        sentences=SENTENCES,
     )
 
 

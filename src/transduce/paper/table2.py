@@ -15,7 +15,7 @@ from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
 from transduce.paper.experiment_scales import ExperimentOptions, LanguagePair, Scale, ScaleName, scale_named
 from transduce.paper.finished_runs import Record, add_record, one_of, read_records
-from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
+from transduce.paper.printing import describe_device, format_optional, format_score, render_page
 from transduce.paper.system_presets import PRESETS, SYSTEMS, System, read_data
 from transduce.paper.trials import (
     RESAMPLES,
@@ -215,36 +215,19 @@ def as_text(comparison: SystemComparison) -> str:
         "beside it in the paper",
     ]
     signatures = sorted({comparison.copying.signature, *(result.signature for result in results)})
-    parts = [markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows])]
-    if comparison.operations is not None:
-        parts.append(f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count.")
-    parts += [
-        f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
-        "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
-        "seeds. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is "
-        "sacreBLEU's, of this corpus's own test set. Parameters are those of the vocabulary above, without biases in "
-        "attention's projections. The paper's rule for operations is time times the rate of the device, here that of "
-        "a product of large float32 matrices, the median of these trainings.",
-    ]
-    if comparison.scale == "small":  # at the paper's, presets have the rates
-        peaks = {row.system.name: row.system.peak for row in comparison.rows}
-        usual, _ = Counter(peaks.values()).most_common(1)[0]
-        exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)
-        parts.append(f"Peaks of the learning rate: {', '.join([*exceptions, f'{usual:g} for all others'])}.")
-    parts += [
-        "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
-        "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
-        *describe_trainings(results),
-        *best,
-        "The paper's rows (newstest2014):",
-    ]
-    published_rows = []
-    for published in PUBLISHED:
-        bleu = (format_optional(value, "{}") for value in (published.bleu_de, published.bleu_fr))
-        operations = (format_optional(value, "{:.1e}") for value in (published.operations_de, published.operations_fr))
-        published_rows.append([published.name, *bleu, *operations])
-    head = ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"]
-    return "\n\n".join([*parts, markdown_table(head, published_rows)])
+    peaks = {row.system.name: row.system.peak for row in comparison.rows}
+    return render_page(
+        "table2.md.jinja",
+        comparison=comparison,
+        head=head,
+        cells=[_cells(row, comparison.pair, rates, has_time) for row in comparison.rows],
+        signatures=signatures,
+        peaks=peaks,
+        usual_peak=Counter(peaks.values()).most_common(1)[0][0],
+        results=results,
+        best=best,
+        published=PUBLISHED,
+    )
 
 
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:

@@ -14,7 +14,7 @@ from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import ExperimentOptions, Treebank, treebank_of_scale
 from transduce.paper.finished_runs import one_of, recorded_seeds
-from transduce.paper.printing import STYLES, describe_trainings, format_mean, format_optional, markdown_table, panels
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.paper.system_presets import read_data
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
@@ -59,6 +59,11 @@ class ParserResult(NamedTuple):
 
     name: Annotated[str, one_of(NAMES)]
     seeds: list[TrialResult]
+
+    @property
+    def row(self) -> ParserRow:
+        """The row."""
+        return next(row for row in ROWS if row.name == self.name)
 
 
 class ParserComparison(NamedTuple):
@@ -165,6 +170,11 @@ class LengthF1(NamedTuple):
     low: float
     high: float
 
+    @property
+    def range(self) -> str:
+        """The words of the sentences."""
+        return f"{self.shortest}–{self.longest}" if self.longest < 1000 else f"{self.shortest} and more"
+
 
 def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> list[list[float | None]]:
     """Returns the values of a `LengthF1` for each of `BINS` with at least two sentences."""
@@ -230,61 +240,17 @@ def searches_of(result: TrialResult) -> SearchScore | None:
 
 def as_text(comparison: ParserComparison) -> str:
     """Returns Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
-    results = comparison.parsers
-    rows = {row.name: row for row in ROWS}
-    trainings = [seed for result in results for seed in result.seeds]
-    signatures = sorted({training.signature for training in trainings})
-    # Searches, and F1 by sentence length, are of each parser's first seed.
-    searches, lengths, length_head = [], [], ["parser"]
-    cells = []
-    for name, seeds in results:
-        row, figures = rows[name], ["0", "", "", ""]  # of a parser that was not trained
-        if seeds:
-            interval = f"[{seeds[0].low:.2f}, {seeds[0].high:.2f}]"
-            f1 = format_mean([seed.score for seed in seeds])
-            figures = [str(len(seeds)), f1, interval, f"{seeds[0].parameters:,}"]
-        cells.append([name, row.what, *figures, format_optional(row.published, "{:.1f}")])
-        if seeds and (score := searches_of(seeds[0])) is not None:
-            shares = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
-            searches.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in shares)])
-        if seeds and (bins := lengths_of(seeds[0])):
-            length_head = ["parser", *(f"{_range(one.shortest, one.longest)} ({one.sentences})" for one in bins)]
-            lengths.append([name, *(f"{one.f1:.1f}" for one in bins)])
-    tables = []
-    if searches:
-        head = ["parser", "sentences", "F1", "F1 without", "malformed without, %", "sentences a second"]
-        tables += [
-            "A search that continues only to trees over the words, and one without that constraint, whose outputs are "
-            "repaired:",
-            markdown_table(head, searches),
-        ]
-    if lengths:
-        tables += [
-            "F1 by the words of the sentence, with the number of sentences:",
-            markdown_table(length_head, lengths),
-        ]
-    return "\n\n".join(
-        [
-            markdown_table(
-                ["parser", "what it is", "seeds", "F1", "95 % interval, first seed", "parameters", "the paper's F1"],
-                cells,
-            ),
-            f"F1 is of brackets, `{', '.join(signatures)}`; ± is the 95 % confidence interval of a mean over seeds, "
-            "the interval in brackets that of the test sentences (bootstrap)."
-            if signatures
-            else "",
-            f"The paper's F1 is of section 23 of the Wall Street Journal. `self-training` reads {comparison.raw_text} "
-            f"beside the treebank.",
-            *describe_trainings(trainings),
-            *tables,
-            "The paper's table, section 23 of the Wall Street Journal:",
-            markdown_table(["parser", "training", "F1"], [[name, how, f"{f1:.1f}"] for name, how, f1 in PUBLISHED]),
-        ]
+    first_seeds = {name: seeds[0] for name, seeds in comparison.parsers if seeds}
+    searches = {name: searches_of(result) for name, result in first_seeds.items()}
+    lengths = {name: lengths_of(result) for name, result in first_seeds.items()}
+    return render_page(
+        "table4.md.jinja",
+        parsers=comparison.parsers,
+        raw_text=comparison.raw_text,
+        searches={name: score for name, score in searches.items() if score},
+        lengths={name: bins for name, bins in lengths.items() if bins},
+        published=PUBLISHED,
     )
-
-
-def _range(shortest: int, longest: int) -> str:
-    return f"{shortest}–{longest}" if longest < 1000 else f"{shortest} and more"
 
 
 def draw(comparison: ParserComparison, path: Path) -> None:
@@ -299,7 +265,7 @@ def draw(comparison: ParserComparison, path: Path) -> None:
                 errors = [[one.f1 - one.low for one in bins], [one.high - one.f1 for one in bins]]
                 places, f1, colour = range(len(bins)), [one.f1 for one in bins], f"C{number}"
                 lengths.errorbar(places, f1, yerr=errors, fmt=style, capsize=3, label=name, color=colour)
-                lengths.set_xticks(range(len(bins)), [_range(one.shortest, one.longest) for one in bins])
+                lengths.set_xticks(range(len(bins)), [one.range for one in bins])
             mean = statistics.fmean(seed.score for seed in seeds)
             error = [[mean - seeds[0].low], [seeds[0].high - mean]] if len(seeds) == 1 else None
             totals.errorbar([number], [mean], yerr=error, fmt=style[0], capsize=3, color=f"C{number}")
