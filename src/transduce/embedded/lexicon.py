@@ -19,7 +19,7 @@ Case = Annotated[
 Words = Annotated[frozenset[str], BeforeValidator(str.split)]
 
 
-class Entry(BaseModel):
+class LexiconEntry(BaseModel):
     """A row of a table, equal to no other: words of the same form are different entries."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +44,7 @@ def select_nouns(selector: str) -> tuple["Noun", ...]:
 Nouns = Annotated[tuple["Noun", ...], BeforeValidator(select_nouns)]
 
 
-class Noun(Entry):
+class Noun(LexiconEntry):
     """A noun; `plural` and `english_plural` are empty where the noun is uncountable."""
 
     english: str
@@ -69,7 +69,7 @@ class Noun(Entry):
         return {**row, "english_plural": plural, "classes": [english, *row["classes"].split(",")]}
 
 
-class Name(Entry):
+class Name(LexiconEntry):
     """The name of a person, a city or a country."""
 
     english: str
@@ -77,7 +77,7 @@ class Name(Entry):
     kind: str
 
 
-class Slot(Entry):
+class Slot(LexiconEntry):
     """An object that a verb selects: its prepositions (may be empty), its German case and the nouns that fit."""
 
     english: str
@@ -86,7 +86,7 @@ class Slot(Entry):
     nouns: Nouns
 
 
-class Verb(Entry):
+class Verb(LexiconEntry):
     """A verb: its principal parts, the subjects and objects that it selects, and its adverbs of manner."""
 
     english: str
@@ -132,7 +132,7 @@ class Verb(Entry):
         }
 
 
-class Adjective(Entry):
+class Adjective(LexiconEntry):
     """An adjective, the stem that takes the German endings, and the nouns that it describes."""
 
     english: str
@@ -148,7 +148,7 @@ class Adjective(Entry):
         return {**row, "stem": row["stem"] or row["german"]}
 
 
-class Adverb(Entry):
+class Adverb(LexiconEntry):
     """An adverb of one word in both languages; `use` lists tenses, or for manner the kinds of verbs."""
 
     english: str
@@ -157,7 +157,7 @@ class Adverb(Entry):
     use: Words
 
 
-class Time(Entry):
+class Time(LexiconEntry):
     """A fixed expression of time: its English tree, its German words, the tenses that it goes with."""
 
     english: str
@@ -171,7 +171,7 @@ class Time(Entry):
         return min(english, len(self.german.split()))
 
 
-class Determiner(Entry):
+class Determiner(LexiconEntry):
     """An article, possessive or quantifier; `declension` selects its endings and those of adjectives after it."""
 
     english: str
@@ -182,7 +182,7 @@ class Determiner(Entry):
     roles: Words
 
 
-class PersonalPronoun(Entry):
+class PersonalPronoun(LexiconEntry):
     """A personal pronoun in all cases; `person` is "first", "third" or "polite"."""
 
     english: str
@@ -195,7 +195,7 @@ class PersonalPronoun(Entry):
     reflexive: str
 
 
-class Numeral(Entry):
+class Numeral(LexiconEntry):
     """A numeral; `hour` is its hour on the clock, or 0."""
 
     english: str
@@ -204,7 +204,7 @@ class Numeral(Entry):
     use: Words
 
 
-class Modal(Entry):
+class Modal(LexiconEntry):
     """A modal verb in one tense; "want to" and "have to" count as modals because their German verbs are modals."""
 
     english: str
@@ -214,7 +214,7 @@ class Modal(Entry):
     plural: str
 
 
-class Attribute(Entry):
+class Attribute(LexiconEntry):
     """The preposition of a phrase that modifies a noun, the nouns that it modifies and the nouns that follow it."""
 
     english: str
@@ -224,7 +224,7 @@ class Attribute(Entry):
     fillers: Nouns
 
 
-class Conjunction(Entry):
+class Conjunction(LexiconEntry):
     """A subordinating conjunction and its tenses; `kind` is "reason", or "time" (no future and no negation)."""
 
     english: str
@@ -233,7 +233,7 @@ class Conjunction(Entry):
     kind: str
 
 
-AnyEntry = TypeVar("AnyEntry", bound=Entry)
+AnyEntry = TypeVar("AnyEntry", bound=LexiconEntry)
 
 
 def read_rows(table: str) -> list[dict[str, Any]]:

@@ -32,7 +32,12 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
 def render_page(template: str, **values: object) -> str:
     """Returns the text of a page from its template of `templates`; paragraphs have one blank line between them."""
-    return re.sub(r"\n{3,}", "\n\n", _environment.get_template(template).render(values)).strip()
+    return re.sub(r"\n{3,}", "\n\n", render(template, **values)).strip()
+
+
+def render(template: str, **values: object) -> str:
+    """Returns a template of `templates` with its values filled in, none of them escaped."""
+    return _environment.get_template(template).render(values)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
