@@ -184,10 +184,10 @@ def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> 
     sizes = [len(words.split(" ")) for words in corpus.source]
     values = []
     for shortest, longest in BINS:
-        places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
-        if len(places) >= 2:
-            score = bracket_scores([gold[n] for n in places], [output[n] for n in places], bootstrap=RESAMPLES)
-            values.append([shortest, longest, len(places), score.f1, score.low, score.high])
+        indices = [index for index, size in enumerate(sizes) if shortest <= size <= longest]
+        if len(indices) >= 2:
+            score = bracket_scores([gold[n] for n in indices], [output[n] for n in indices], bootstrap=RESAMPLES)
+            values.append([shortest, longest, len(indices), score.f1, score.low, score.high])
     return values
 
 
