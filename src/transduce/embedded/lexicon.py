@@ -63,9 +63,10 @@ class Noun(LexiconEntry):
     @classmethod
     def _complete(cls, row: dict[str, str]) -> dict[str, Any]:
         """Adds the regular English plural of a countable noun, and the noun itself to its classes."""
-        english, plural = row["english"], row["english_plural"]
-        if row["plural"] and not plural:
-            plural = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
+        english, plural = row["english"], ""
+        if row["plural"]:
+            regular = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
+            plural = row["english_plural"] or regular
         return {**row, "english_plural": plural, "classes": [english, *row["classes"].split(",")]}
 
 
