@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from transduce.bulk.finished_shards import FinishedShards, PairFilter
 from transduce.bulk.shards import Shard, ShardedText, ShardResult
-from transduce.model.int8.quantise import LARGEST, largest_weight
+from transduce.model.int8 import LARGEST, largest_weight
 from transduce.model_directory.manifest import fingerprint
 from transduce.runtime.device import set_up_device
 from transduce.runtime.progress import ProgressRate

@@ -68,12 +68,12 @@ def _score_bin(
 
     Returns None for fewer than two sentences, which have no bootstrap.
     """
-    places = [place for place, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
-    if len(places) < 2:
+    indices = [index for index, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
+    if len(indices) < 2:
         return None
-    bin_outputs, bin_references = ([lines[place] for place in places] for lines in (outputs, references))
+    bin_outputs, bin_references = ([lines[index] for index in indices] for lines in (outputs, references))
     score = scores(bin_outputs, [bin_references], bootstrap=RESAMPLES)["bleu"]
-    return [len(places), score.score, score.low, score.high, score.signature]
+    return [len(indices), score.score, score.low, score.high, score.signature]
 
 
 def _recipe(scale: Scale, row: str) -> Recipe:
