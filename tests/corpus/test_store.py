@@ -95,7 +95,7 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         b"<seg> a b c d e f g h\t<seg>",  # a pair that is dropped is not also kept with markup
     ]
     (tmp_path / "dirty").write_bytes(b"\n".join(lines))
-    data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), longest=40, ratio=2.0)
+    data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), max_length=40, ratio=2.0)
     made = prepared(tmp_path, data)
     assert (made.report.read, made.report.kept, len(made.train)) == (13, 5, 5)
     assert made.report.faults == {
@@ -129,7 +129,7 @@ def test_the_bounds_of_length_and_ratio_are_inclusive(
     tmp_path: Path, longest: int, ratio: float | None, kept: int
 ) -> None:
     # Every byte is a subword: the second pair has 8 and 2 of them, and with their ends 9 and 3.
-    data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), longest=longest, ratio=ratio)
+    data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), max_length=longest, ratio=ratio)
     assert prepared(tmp_path, data, Bpe(size=259)).report.kept == kept
 
 
@@ -183,7 +183,7 @@ def test_a_current_store_is_not_made_again(tmp_path: Path) -> None:
 
 
 def _longer(data: DataSpec) -> tuple[DataSpec, Bpe]:
-    return data.model_copy(update={"longest": 255}), Bpe(size=290)
+    return data.model_copy(update={"max_length": 255}), Bpe(size=290)
 
 
 def _weight(data: DataSpec) -> tuple[DataSpec, Bpe]:
@@ -299,7 +299,7 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     prepared(tmp_path, data)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
-    other = data.model_copy(update={"longest": 7})
+    other = data.model_copy(update={"max_length": 7})
     with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun with it"):
         prepare(other, SPECS[0], tmp_path / "store", threads=1, in_use=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before

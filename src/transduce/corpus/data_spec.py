@@ -72,7 +72,9 @@ class DataSpec(Spec):
         description="T of the mixture of directions: with n uses an epoch by the weights, a direction gets a share "
         "proportional to n^(1/T) (Arivazhagan et al. 2019). null and 1: by the weights alone.",
     )
-    longest: int = Field(default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side.")
+    max_length: int = Field(
+        default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side."
+    )
     ratio: float | None = Field(
         default=3.0,
         ge=1.0,

@@ -44,7 +44,7 @@ def grow_vocabularies(
     check_vocabularies(sides)
     symbols: set[str] = set()
     is_parser = isinstance(sides[1], SymbolVocabulary)
-    pairs, _ = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
+    pairs, _ = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if sides[0] is sides[1]:
         both = _grow(sides[0], [*texts[0], *texts[1]], count)

@@ -119,7 +119,7 @@ class Planner:
             raise ValueError(
                 f"training.batch_tokens: the longest pair takes {longest} positions, a micro-batch has {budget} "
                 f"({batch_tokens} in {self.micro_batches} micro-batches); take at least "
-                f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.longest"
+                f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.max_length"
             )
         self._length_limit = max(longest, min(budget, max_positions or budget) // length_multiple * length_multiple)
         self._buckets = self._fit_buckets(buckets)

@@ -32,7 +32,7 @@ def learn_subwords(
     tags = data.source_tags
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
-    sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
+    sample, pairs = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
     if is_parser:
         words = _learn((pair.source for pair in sample), spec, tags)
         return (words, SymbolVocabulary(sorted(symbols))), pairs

@@ -175,9 +175,9 @@ def _projections(attention: nn.Module, heads: int, width: int, order: Order) -> 
         _linear(padded(weight, narrow), None if bias is None else padded(bias, narrow), inputs=order)
         for weight, bias, narrow in zip(weights, biases, (spec.d_k, spec.d_k, spec.d_v), strict=True)
     )
-    output = torch.zeros(len(attention.join.weight), heads, width)
-    output[:, : spec.heads, : spec.d_v] = attention.join.weight.detach().unflatten(1, (spec.heads, spec.d_v))
-    return query, key, value, _linear(output.flatten(1), attention.join.bias, outputs=order)
+    output = torch.zeros(len(attention.output.weight), heads, width)
+    output[:, : spec.heads, : spec.d_v] = attention.output.weight.detach().unflatten(1, (spec.heads, spec.d_v))
+    return query, key, value, _linear(output.flatten(1), attention.output.bias, outputs=order)
 
 
 def _scaled_query(attention: MultiHeadAttention, part: Tensor, width: int) -> Tensor:

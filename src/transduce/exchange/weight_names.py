@@ -16,7 +16,7 @@ from transduce.exchange.transformer_weights import Array, Linear, NormWeights, T
 from transduce.model.feed_forward import FeedForward
 from transduce.model.transformer import Transformer
 
-ATTENTION = {"query": "q", "key_value": "kv", "join": "o"}
+ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
 """Our linear maps, each with the maps of other formats that it holds one after another."""
 

@@ -59,7 +59,7 @@ class NeighbourAttention(MultiHeadAttention):
             (_windows(keys, width, reach), _windows(values, width, reach)),
             present & self._band(width, after, states.device) | self._diagonal(width, states.device),
         )
-        return self.join(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
+        return self.output(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext

@@ -139,7 +139,7 @@ def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Reci
             "test": {"test": treebank.test},
             "linearisation": {"kind": row.linearisation},
             "source_language": "en",
-            "longest": 512,
+            "max_length": 512,
         },
         "subwords": treebank.subwords,
         "model": model,

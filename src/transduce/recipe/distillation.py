@@ -69,7 +69,7 @@ def student_recipe(
                 "train": [{"tsv": str(pairs)}],
                 "validation": [values(corpus) for corpus in data.validations if is_kept(corpus)] or None,
                 "test": {name: values(corpus) for name, corpus in data.test.items() if is_kept(corpus)},
-                "longest": data.longest,
+                "max_length": data.max_length,
                 "ratio": data.ratio,
             },
             "subwords": teacher.subwords.as_dictionary(),

@@ -73,7 +73,7 @@ def check_memory(
             smaller = "(steps as large, made of smaller micro-batches)"
             remedy = f": set training.micro_batches: {micro_batches}{accepted} {smaller}"
             if micro_batches is None:
-                remedy = f", and not one pair does: set data.longest below {length}, or take a smaller model"
+                remedy = f", and not one pair does: set data.max_length below {length}, or take a smaller model"
             raise RuntimeError(f"{fault}{remedy}")
     optimiser.zero_gradient()
 

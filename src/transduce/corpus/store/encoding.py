@@ -182,7 +182,7 @@ def _encode_batch(
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
-    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest, batch.dropped))
+    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.max_length, batch.dropped))
     tags = tag_ids(data, corpus, subwords[0])
     source = subwords[0].encode([pair.source for pair in pairs])
     target = subwords[1].encode([pair.target for pair in pairs])
@@ -220,7 +220,7 @@ def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fau
     Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it
     makes the ratio lenient with the shortest pairs.
     """
-    if max(source + tags, target) > data.longest:
+    if max(source + tags, target) > data.max_length:
         return Fault.LONG
     if (
         data.ratio is not None

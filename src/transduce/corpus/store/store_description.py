@@ -179,7 +179,7 @@ def fingerprint_of(
     training = {
         "version": VERSION,
         "data": {
-            "longest": data.longest,
+            "max_length": data.max_length,
             "ratio": data.ratio,
             "temperature": data.temperature,
             "checks": data.checks,
