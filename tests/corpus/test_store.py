@@ -11,7 +11,7 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-from transduce.corpus import subword_sample
+from transduce.corpus import learned_subwords
 from transduce.corpus.corpus_kinds import Files, Tsv
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import Fault, Report
@@ -134,24 +134,26 @@ def test_the_bounds_of_length_and_ratio_are_inclusive(
 
 
 def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subword_sample, "SAMPLE", 10)
+    monkeypatch.setattr(learned_subwords, "SAMPLE", 10)
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in subword_sample.sample_pairs([first, second], 9)[0]] == list(range(0, 37, 4))
+    assert [int(source) for _, source, _ in learned_subwords.sample_pairs([first, second], 9)[0]] == list(
+        range(0, 37, 4)
+    )
 
 
 def test_long_lines_make_batches_and_the_sample_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "BATCH_BYTES", 1000)
-    monkeypatch.setattr(subword_sample, "SAMPLE_BYTES", 3000)
+    monkeypatch.setattr(learned_subwords, "SAMPLE_BYTES", 3000)
     data = DataSpec(train=(corpus(tmp_path, [("a" * 400, "ä" * 100)] * 9 + PAIRS[:4]),))
     batches = [
         [number for number, _ in batch.pairs] for batch in encoding._batches(data, EncodingState(Report()), [{}])
     ]
     assert batches == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10, 11, 12, 13]]
-    sample, pairs = subword_sample.sample_pairs(data.train, 256)
+    sample, pairs = learned_subwords.sample_pairs(data.train, 256)
     assert ([place for place, _, _ in sample], pairs) == (["pairs:1", "pairs:5", "pairs:9", "pairs:13"], 13)
-    monkeypatch.setattr(subword_sample, "SAMPLE_BYTES", 1)
-    assert [place for place, _, _ in subword_sample.sample_pairs(data.train, 256)[0]] == ["pairs:1"]
+    monkeypatch.setattr(learned_subwords, "SAMPLE_BYTES", 1)
+    assert [place for place, _, _ in learned_subwords.sample_pairs(data.train, 256)[0]] == ["pairs:1"]
 
 
 def test_a_corpus_without_a_kept_pair_is_refused(tmp_path: Path) -> None:

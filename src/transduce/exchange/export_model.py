@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from transduce import __version__
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.ctranslate2_format import CTranslate2Engine
 from transduce.exchange.engine_limits import refusal

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.measure.scores import scores
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import Scale

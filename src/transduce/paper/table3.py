@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.model.flops import LENGTH, flops
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import FLOPS_LENGTH, Vocabulary, flops
 from transduce.paper.experiment_scales import Scale
 from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import (
@@ -211,7 +210,7 @@ def as_text(rows: Sequence[VariationResult]) -> str:
             "The paper's figures are of newstest2013, its BLEU tokenised, compounds split (here `bleu-paper`); ours "
             "are of this corpus's own validation set, BLEU as sacreBLEU has it. Parameters are those of the vocabulary "
             "above, without biases in attention's projections but in `released-2017`; operations are of the forward "
-            f"pass, of one source token and one target token, in sentences of {LENGTH}.",
+            f"pass, of one source token and one target token, in sentences of {FLOPS_LENGTH}.",
             *describe_trainings(trainings),
             "Each row against base, in the paper and here, with the 95 % confidence interval (Student's t; a row with "
             "one seed is taken to have the variance of base):",

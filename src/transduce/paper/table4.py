@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
 from transduce.paper.finished_runs import one_of, recorded_seeds
