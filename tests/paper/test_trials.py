@@ -7,8 +7,7 @@ import pytest
 import torch
 from paper_fixtures import TRANSFORMER
 
-from transduce.model.flops import flops
-from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model.translation_model import Vocabulary, build_without_weights, flops
 from transduce.model_directory.config import Weights
 from transduce.paper.finished_runs import add_record, collect_records, distribute_records, read_records
 from transduce.paper.printing import confidence_interval, describe_trainings

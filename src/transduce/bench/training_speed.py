@@ -11,8 +11,7 @@ import torch
 from transduce.bench.timing import StepTimer, bench_settings, matrix_rate
 from transduce.corpus.store.preparation import prepare
 from transduce.model.cross_entropy import Smoothing
-from transduce.model.flops import flops
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import Vocabulary, flops
 from transduce.recipe.recipe import Recipe
 from transduce.run.build import build_planner
 from transduce.runtime.device import flush_subnormals, keep_freed_memory, use_deterministic_algorithms

@@ -100,10 +100,10 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
         for number, layer in enumerate(part.layer):
             ours, self_attention = f"{side}.{number}", layer.self_attention
             set_linear(self_attention.linear[0], f"{ours}.mixer.query", f"{ours}.mixer.key_value")
-            set_linear(self_attention.linear[1], f"{ours}.mixer.join")
+            set_linear(self_attention.linear[1], f"{ours}.mixer.output")
             set_norm(self_attention.layer_norm, f"{ours}.around_mixer.norm")
             if side == "decoder":
-                for linear, name in zip(layer.attention.linear, ("query", "key_value", "join"), strict=True):
+                for linear, name in zip(layer.attention.linear, ("query", "key_value", "output"), strict=True):
                     set_linear(linear, f"{ours}.cross.{name}")
                 set_norm(layer.attention.layer_norm, f"{ours}.around_cross.norm")
             set_linear(layer.ffn.linear_0, f"{ours}.feed_forward.inner")

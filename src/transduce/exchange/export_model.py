@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from transduce import __version__
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.engine_limits import check_products, refusal
 from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences

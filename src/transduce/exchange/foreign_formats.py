@@ -17,7 +17,7 @@ from transduce.model.transformer import Transformer
 from transduce.recipe.recipe_values import parse_yaml
 from transduce.settings import Spec, validated
 
-ATTENTION = {"query": "q", "key_value": "kv", "join": "o"}
+ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
 """Our linear maps, each with the maps of other formats that it holds one after another."""
 

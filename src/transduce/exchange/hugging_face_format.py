@@ -32,8 +32,7 @@ from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Symbols
 from transduce.model_directory.model import Model
 from transduce.storage.atomic import write_tensors
-from transduce.text.moses_bpe import MosesBpe
-from transduce.text.sentence_pieces import SentencePieces
+from transduce.text.imported_subwords import MosesBpe, SentencePieces
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.engine import SearchRules

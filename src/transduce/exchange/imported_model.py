@@ -14,9 +14,13 @@ from transduce.model.transformer import Transformer
 from transduce.search.beam import Decoding
 from transduce.settings import validated
 from transduce.text.byte_level import BEGIN, END, PAD
-from transduce.text.imported_subwords import SubwordsContent
-from transduce.text.moses_bpe import MosesBpe, MosesBpeContent
-from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
+from transduce.text.imported_subwords import (
+    MosesBpe,
+    MosesBpeContent,
+    SentencePieceContent,
+    SentencePieces,
+    SubwordsContent,
+)
 from transduce.text.token_vocabulary import TokenVocabulary
 
 LARGEST_POWER = 100  # of a length; a larger number may be too large for a float

@@ -192,7 +192,7 @@ class TransformerGraphWriter:
         shares = graph.apply("Softmax", graph.apply("Add", scores, bias), axis=-1)
         attended = graph.apply("Transpose", graph.apply("MatMul", shares, memory.values), perm=[0, 2, 1, 3])
         return self.linear(
-            attention.join, graph.apply("Reshape", attended, graph.constant([0, 0, spec.heads * spec.d_v]))
+            attention.output, graph.apply("Reshape", attended, graph.constant([0, 0, spec.heads * spec.d_v]))
         )
 
     def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:

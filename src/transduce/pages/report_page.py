@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
-from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.score_test_set import TranslatedTest, request_for_corpus, translate_test
 from transduce.measure.system_comparison import SystemScores, score_systems, sentence_differences
 from transduce.model_directory.config import Config

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.measure.scores import scores
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import Scale
@@ -79,4 +79,4 @@ def _score_bin(
 def _recipe(scale: Scale, row: str) -> Recipe:
     """Returns the recipe of a row of Table 3, trained on short sentences only."""
     recipe = recipe_of(scale, row, seed=1)
-    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"longest": LONGEST}}), place=row)
+    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"max_length": LONGEST}}), place=row)

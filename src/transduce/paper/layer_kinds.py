@@ -61,7 +61,7 @@ class NeighbourMixing(NeighbourAttention):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
-        self.query = self.join = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
+        self.query = self.output = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
         self.key_value = KeysAndValues()  # type: ignore[assignment]
 
     def forward(self, states: States) -> States:  # type: ignore[override]

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import torch
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.measure.scores import Score, scores
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary

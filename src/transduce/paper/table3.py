@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.model.flops import LENGTH, flops
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import FLOPS_LENGTH, Vocabulary, flops
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import render_page, student_quantile
@@ -174,4 +173,4 @@ def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> l
 
 def as_text(rows: Sequence[VariationResult]) -> str:
     """Returns Table 3 with the paper's columns beside ours, and which of its orderings hold."""
-    return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=LENGTH)
+    return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=FLOPS_LENGTH)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import ExperimentOptions, Treebank, treebank_of_scale
@@ -103,7 +103,7 @@ def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Reci
             "test": {"test": treebank.test},
             "linearisation": {"kind": row.linearisation},
             "source_language": "en",
-            "longest": 512,
+            "max_length": 512,
         },
         "subwords": treebank.subwords,
         "model": model,

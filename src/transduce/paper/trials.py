@@ -16,12 +16,11 @@ import torch
 
 from transduce.bench.timing import matrix_rate
 from transduce.corpus.corpus_kinds import PATHS, CorpusSpec
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.evaluation.validation import Validation
 from transduce.model.cross_entropy import Smoothing
-from transduce.model.flops import flops
-from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model.translation_model import Vocabulary, build_without_weights, flops
 from transduce.model_directory.manifest import RECIPE, fingerprint
 from transduce.model_directory.model import Model
 from transduce.paper.finished_runs import Record, add_record, read_records

@@ -74,7 +74,7 @@ class StartingPoint(Spec):
         )
         settings = {
             "data": self.config.model_dump(mode="json", include={"source_language", "target_language", "linearisation"})
-            | ({"longest": self.recipe.data.longest, "ratio": self.recipe.data.ratio} if self.recipe else {}),
+            | ({"max_length": self.recipe.data.max_length, "ratio": self.recipe.data.ratio} if self.recipe else {}),
             "subwords": self.subwords.as_dictionary(),
             "model": self.config.model.as_dictionary(),
             "training": {**self._gentle_training(), "patience": PATIENCE if validates else None},

@@ -68,11 +68,8 @@ SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece) -> tokenizers.Tokenizer:
     """Returns a tokenizer with `spec.size` subwords, or as many as `lines` give."""
-    return _learn_wordpiece(lines, spec) if spec.kind == "wordpiece" else _learn_bpe(lines, spec)
-
-
-def _learn_bpe(lines: Iterable[str], spec: Bpe) -> tokenizers.Tokenizer:
-    """Learns merges by frequency, with the library's trainer."""
+    if spec.kind == "wordpiece":
+        return _learn_wordpiece(lines, spec)
     tokenizer = build_tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=spec.size,
