@@ -73,14 +73,14 @@ def examples() -> dict[tuple[str, str], list[PatternUse]]:
             "transduce.text.glossary",
             "re.compile('|'.join(map(_occurrences, sorted(targets, key=len, reverse=True))))",
         ): [],
-        ("transduce.text.glossary", "self._terms.search(line, place)"): terms,
+        ("transduce.text.glossary", "self._terms.search(line, position)"): terms,
         ("transduce.text.glossary", "re.compile(_whole_words(capitalise(target)))"): [],
         ("transduce.text.glossary", "re.compile(_whole_words(capitalise(target))).match(output, first.start())"): [
             words._replace(method="match")
         ],
         ("transduce.text.glossary", "re.finditer(_whole_words(target), output)"): [words],
         **{(inline, pattern.pattern): [PatternUse(pattern, "match")] for pattern in inline_patterns},
-        (inline, "pattern.match(self.text, self.place)"): [],
+        (inline, "pattern.match(self.text, self.position)"): [],
         ("transduce.documents.inline_tags", _TAG.pattern): [],
         ("transduce.documents.inline_tags", "re.finditer(f'{_TAG.pattern}|{codes}', text)"): tags,
     }

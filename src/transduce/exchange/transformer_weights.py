@@ -54,7 +54,7 @@ def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
 
 # The parameters whose last or first dimension is d_model.
 _FEATURES_LAST = (".query.weight", ".key_value.weight", ".inner.weight", "_embedding.weight", "readout.weight")
-_FEATURES_FIRST = (".join.weight", ".join.bias", ".outer.weight", ".outer.bias", "norm.weight", "norm.bias")
+_FEATURES_FIRST = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias", "norm.weight", "norm.bias")
 
 
 def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> TransformerWeights:
@@ -106,7 +106,7 @@ def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dic
         projections[f"key_value.{kind}"] = torch.cat([padded(key, spec.d_k), padded(value, spec.d_v)])
     output = torch.zeros(len(attention.output.weight), heads, width)
     output[:, : spec.heads, : spec.d_v] = attention.output.weight.detach().unflatten(1, (spec.heads, spec.d_v))
-    return {**projections, "join.weight": output.flatten(1)}
+    return {**projections, "output.weight": output.flatten(1)}
 
 
 def position_tables(model: Model) -> tuple[Array, Array]:

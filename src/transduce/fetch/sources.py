@@ -23,9 +23,9 @@ from transduce.fetch.download import Unavailable, download, find_fault
 CHUNK = 1 << 20  # bytes
 
 # An XML parser would refuse these files: no root, unescaped ampersands.
-_SEGMENT_BEGIN = re.compile(r"<seg\b[^>]*>", re.IGNORECASE)
-_SEGMENT = re.compile(rf"{_SEGMENT_BEGIN.pattern}(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"</?[a-zA-Z][^>]*>")
+_SEGMENT_BEGIN = re.compile(r"<seg\b[^<>]*>", re.IGNORECASE)
+_SEGMENT = re.compile(rf"{_SEGMENT_BEGIN.pattern}((?:(?!</?seg\b).)*)</seg\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 class UnusableError(ValueError):
