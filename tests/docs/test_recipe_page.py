@@ -12,7 +12,7 @@ from transduce.model.model_spec import MODELS
 from transduce.paper.models_page import models_page, specs_of_satellite
 from transduce.paper.system_presets import PRESETS
 from transduce.recipe.recipe import Recipe, merge_preset
-from transduce.recipe.reference import EXAMPLE, reference_page, reference_specs
+from transduce.recipe.reference import reference_page, reference_specs
 from transduce.settings import Spec, merged
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -32,11 +32,11 @@ def test_the_page_of_models_is_what_the_generator_prints() -> None:
 
 def test_the_page_is_short_and_begins_with_a_recipe() -> None:
     assert len(PAGE.split()) <= 4000
-    assert PAGE.index(EXAMPLE) < 400
+    assert PAGE.index(reference_page().split("```")[1].removeprefix("yaml\n")) < 400
 
 
 def test_the_example_is_a_recipe(tmp_path: Path) -> None:
-    (tmp_path / "recipe.yaml").write_text(EXAMPLE, "utf-8")
+    (tmp_path / "recipe.yaml").write_text(reference_page().split("```")[1].removeprefix("yaml\n"), "utf-8")
     assert Recipe.load(tmp_path / "recipe.yaml").training.minutes == 60
 
 

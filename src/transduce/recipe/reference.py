@@ -5,6 +5,7 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any, Literal, Union
 
 import annotated_types
@@ -37,103 +38,12 @@ SHARED: dict[type[Any], str] = {
 
 CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
 
-EXAMPLE = """\
-data:
-  source_language: en
-  target_language: de
-  train: {source: train.en, target: train.de}
-  validation: {source: valid.en, target: valid.de}
-  test:
-    news: {source: test.en, target: test.de}
-subwords: {kind: bpe, size: 8000, shared: true}
-model: {preset: tiny, dropout: 0.2}
-training:
-  steps: null
-  minutes: 60
-decoding: {beam: 4, length_penalty: 0.6}
-"""
-
-INTRODUCTION = """\
-# Recipes
-
-For people who write a recipe. This page answers what each key means. `python -m transduce.recipe.reference` prints
-it from the code.
-
-```yaml
-{example}```
-
-`transduce train recipe.yaml --out runs/mine` trains it and writes the recipe with all defaults to
-`runs/mine/recipe.yaml`. More examples: [recipes/](../recipes).
-
-## The ten keys that matter
-
-Leave the others at their defaults until you have a reason. `transduce suggest` chooses the starred ones for your text
-and time.
-
-| key | set it to |
-|---|---|
-| `data.train`, `data.validation`, `data.test` | your files |
-| `data.source_language`, `data.target_language` | the codes of their languages, such as `en` |
-| `model.preset` * | `tiny` for up to 50,000 pairs, `small` for up to a million, `base` for more |
-| `model.dropout` | 0.3 for tens of thousands of pairs, 0.1 for millions |
-| `subwords.size` * | 4,000 for 20,000 pairs, 32,000 for millions |
-| `training.minutes` | how long the run may take |
-| `training.patience` | how many validations without a better score end the run earlier |
-| `training.batch_tokens` * | 2,048 for small corpora, 25,000 for large ones on GPUs |
-| `training.schedule.peak` | the highest learning rate |
-| `decoding.beam` | 4; 1 is faster |
-
-## Rules
-
-- Paths are relative to the recipe's folder; paths in `--set` are relative to the current folder.
-- `--set KEY=VALUE` overrides one key, such as `--set training.steps=2000`. The value is YAML. Later values win.
-- `--set` merges mappings key by key. It replaces `data.train`, `data.validation`, `data.test` and `data.test.NAME`
-  as a whole; `data.train.direction=both` changes one key.
-- A recipe is merged over its preset, and the preset over the defaults ([decision
-  1](decisions/0001-settings-are-merged-before-validation.md)). A mapping with another `kind` replaces the mapping
-  of the preset.
-- `${{NAME}}` is replaced by the environment variable, as a string. In braces it must be quoted: `{{source:
-  "${{NAME}}/train.en"}}`.
-- Unknown keys, keys given twice and values of the wrong type raise an error, which suggests the nearest key.
-- YAML 1.2: `5e-3` is a number, `no` is a string, dates are strings, integers are not written as `1e5`.
-- A `kind` that is left out stays that of the preset or default: `subwords: {{size: 8000}}` is `bpe`.
-- A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
-- `null` switches a setting off. "required": the recipe or its preset must set the key.
-- A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`. The
-  schedules `linear`, `cosine` and `wsd` reach zero at the end that the first three set ([train
-  longer](guides/train-longer.md)).
-- Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
-  `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
-  `data.test`, and in where the files of `data.train` lie; with `--accept-changes` also in `training.clip`,
-  `micro_batches`, `precision` and `schedule`.
-- With `transduce train --from RUN`, the settings of RUN take the place of the preset
-  ([fine-tuning](guides/fine-tuning.md)).
-- Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
-  test sets a line that is not UTF-8, and a test line of more than 4,096 tokens, raise an error.
-- Text files may be compressed with gzip or xz. Pipes are refused. Lines end at `\\n`;
-  a `\\r` before it is dropped.
-- Corpora of several directions make one model of several: each source gets a tag for its target language, then the
-  `tag` of its corpus ([several directions](guides/several-directions.md)).
-- Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language
-  (`en-GB` for `en`). Inline codes are removed.
-- A Hugging Face data set needs the extra `hub`; its rows have a column `translation`, or one column a
-  language.
-- Subwords are learned from at most 100,000 training pairs, over bytes ([decision
-  7](decisions/0007-subwords-over-bytes.md)).
-"""
-
-PRESETS_INTRODUCTION = """\
-## Presets
-
-`model.preset` names one; other keys of the recipe override it. Presets other than `base` are written as their
-changes to `base`. [paper.md](paper.md) says where each number comes from. The rows of the paper's Table 3 and the
-systems of its Table 2 are presets too: [models of the paper](paper-models.md).
-"""
+TEMPLATE = files(__package__) / "reference.md"  # the page, with places for the tables
 
 
 def reference_page() -> str:
     """Returns the page in Markdown: example, rules, a table of keys for each section and part, presets."""
-    sections = [INTRODUCTION.format(example=EXAMPLE), "## Sections\n", keys_table(Recipe)]
+    sections = ["## Sections\n", keys_table(Recipe)]
     documented: set[type[Spec]] = {Recipe}
     for name, field in Recipe.model_fields.items():
         sections.append(f"## `{name}`\n")
@@ -142,7 +52,8 @@ def reference_page() -> str:
                 documented.add(spec)
                 is_section = spec is field.annotation and not _by_kind(field)
                 sections += [keys_table(spec)] if is_section else [f"### {title(spec)}\n", keys_table(spec)]
-    return "\n".join([*sections, PRESETS_INTRODUCTION, presets_table(PRESETS)])
+    page = TEMPLATE.read_text("utf-8")
+    return page.replace("KEYS\n", "\n".join(sections) + "\n").replace("PRESETS\n", presets_table(PRESETS))
 
 
 def reference_specs() -> list[type[Spec]]:

@@ -3,14 +3,19 @@
 A schedule such as `linear` must know its last step before it is reached, and a recipe of minutes does not say it. So
 the pace is measured and the steps are planned three times, each time with less left to misjudge. For 100 minutes:
 
-    minute    0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 98         100
+    minute    0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 99.6       100
     rate      warm-up, peak    falls to plan 1      falls to plan 2      to plan 3: 0    the hard end
                        ↑                    ↑                    ↑
               plan 1: pace of 0-10  plan 2: of 10-50     plan 3: of 50-80
 
-The last plan aims at 98 % of the time that is left at minute 80, so that the rate reaches zero before the minutes are
-over. The first steps after a start do not count for the pace: a model may be compiled in them. A stop between two plans
-begins a new window; a plan needs a window of 5 % of the minutes.
+Each plan aims at 98 % of the time that is left, so that the rate reaches zero before the minutes are over: with minute
+80 as now, 80 + 0.98 · 20 = 99.6. Say 1,010 steps are done after 600 seconds, and the last 1,000 of them took 590: plan 1
+has 1,010 + 0.98 · 5,400 · 1,000 / 590 = 9,979 steps. The rate jumps at a plan, from the peak to what the schedule has at
+step 1,010 of 9,979, and from then on follows it. A run that turns out faster than its first plan reaches zero early and
+ends.
+
+The first steps after a start do not count for the pace: a model may be compiled in them. A stop between two plans
+begins a new window; a plan needs a window of 5 % of the minutes. A run with fewer steps than that keeps the peak.
 
 The training state keeps the plan, so that a training that resumes goes on with the same rates.
 """
@@ -23,7 +28,8 @@ from transduce.training.training_settings import Training
 
 PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned, and planned again
 MIN_WINDOW = 0.05  # share of the minutes over which a pace is measured, at least
-WARM_UP, LONGEST_WARM_UP = 10, 0.2  # steps after each start, a share of the minutes: a model may be compiled in them
+# Not measured after each start, because a model may be compiled then: so many steps, or this share of the minutes.
+UNMEASURED_STEPS, UNMEASURED_SHARE = 10, 0.2
 PLANNED_TIME = 0.98  # share of the time left that is planned: the rate is to reach zero before the minutes are over
 
 
@@ -50,7 +56,7 @@ class HorizonPlanner:
         self._steps += 1
         if self._start is None:
             self._start = state.elapsed
-        if self._steps <= WARM_UP and state.elapsed - self._start < LONGEST_WARM_UP * 60 * minutes:
+        if self._steps <= UNMEASURED_STEPS and state.elapsed - self._start < UNMEASURED_SHARE * 60 * minutes:
             self._begin = state.elapsed
             return None
         ramp = self._planner.ramp

@@ -9,10 +9,11 @@ The life of a connection, and what bounds each part of it:
          |   HEAD_SECONDS   |   limits.BodyLimit:  |  Limits.seconds,    | UNREAD_SECONDS   | HEAD_SECONDS
          |                  |   bytes and seconds  |  of the Ticket      | without progress | without a head
 
-- While the head arrives, and between two requests, it is the client's turn and nothing can be computed: 10 seconds.
+- While the head arrives it is the client's turn and nothing can be computed: 10 seconds. Between two requests uvicorn
+  itself ends a connection after 5 seconds; once the next head has begun, the 10 seconds hold.
 - While the body arrives, the application waits for it, and `limits.BodyLimit` ends the wait with status 408. Here the
   connection has no bound of its own: an application that computes with a part of the body would be cut off.
-- While the server computes, it is not the client's turn. The ticket of the request has the deadline.
+- While the server computes, it is not the client's turn. The ticket of the request (`batch_queue.Ticket`) has the deadline.
 - While the client reads, the bound is on the time without any progress (bytes that leave the buffer), so that a slow
   client gets a long answer in full and one that reads nothing is cut off.
 
@@ -103,9 +104,9 @@ class BoundedConnection(H11Protocol):
         One with an answered request has shown that its client sends whole ones, and may be sending the next.
         """
         connections = (each for each in self.connections if isinstance(each, BoundedConnection))
-        # The next thing to happen is the client's: to send a head or the rest of a body.
+        # The next thing to happen is the client's: to send a head or the rest of a body, or to read the answer.
         waiting = [connection for connection in connections if connection._is_complete or connection.cycle.more_body]
         if waiting and len(self.connections) > MAX_CONNECTIONS:
             longest = min(waiting, key=lambda connection: (connection._has_answered, connection._since))
             longest.transport.abort()
-            self.connections.discard(longest)
+            self.connections.discard(longest)  # uvicorn does it later; until then it would be counted and chosen again

@@ -8,7 +8,7 @@ Files of a store, the folder `training/store` of a run:
     store.json                      the description: pairs of each corpus, report of dropped pairs, sizes and checksums
                                     of the other files, the fingerprint, and a seal over all of it
 
-The fingerprint is the SHA-256 of the version of this format, the settings that decide the tokens (`max_length`,
+The fingerprint is the SHA-256 of the version of this format, the settings that decide the tokens and their mixture (`max_length`,
 `ratio`, `temperature`, `checks`, `subwords`, and the kind, tag and weight of each corpus), the checksums of the
 corpora's files, and the subwords of another model where a run begins with one. Paths do not count. Where
 `checks: {overlap: drop}` compares with the validation and test sets, a dot and a checksum of these sets follow.
@@ -20,7 +20,8 @@ Say a run was prepared from train.en and train.de, 29,000 pairs, with fingerprin
     `subwords.size` is another, no checkpoint yet       a31e…: made again
     the same, and the run has a checkpoint              a31e…: refused, because the run would lose its vocabulary
     source.ids is truncated, the run has a checkpoint   5f0c…: made again, with the same bytes
-    killed while it encodes                             the next call goes on after the last 200,000 pairs
+    killed while it encodes                             the next call goes on after the last saved state: at most
+                                                        200,000 pairs are encoded again
 
 Writing: everything is written into the folder `making`. `begun.json` says there which subwords were learned, for which
 fingerprint; `state.json` how many bytes of each file are flushed. At the end the old store.json is deleted, the files
