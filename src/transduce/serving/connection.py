@@ -13,7 +13,8 @@ The life of a connection, and what bounds each part of it:
   itself ends a connection after 5 seconds; once the next head has begun, the 10 seconds hold.
 - While the body arrives, the application waits for it, and `limits.BodyLimit` ends the wait with status 408. Here the
   connection has no bound of its own: an application that computes with a part of the body would be cut off.
-- While the server computes, it is not the client's turn. The ticket of the request (`batch_queue.Ticket`) has the deadline.
+- While the server computes, it is not the client's turn. The ticket of the request has the deadline (see
+  `batch_queue`).
 - While the client reads, the bound is on the time without any progress (bytes that leave the buffer), so that a slow
   client gets a long answer in full and one that reads nothing is cut off.
 
