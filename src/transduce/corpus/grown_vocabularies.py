@@ -9,13 +9,13 @@ from transduce.corpus.subword_sample import sample_pairs
 from transduce.inspection.line_checks import Check
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, target_side
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 _log = logging.getLogger("transduce")
 
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
-"""Of source and target; one object where they share a vocabulary."""
+"""Of source and target, which may share one."""
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
@@ -46,15 +46,15 @@ def grow_vocabularies(
     is_parser = isinstance(sides[1], SymbolVocabulary)
     pairs, _ = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if sides[0] is sides[1]:
+    if share_subwords(sides):
         both = _grow(sides[0], [*texts[0], *texts[1]], count)
-        grown = both, both
+        grown = both, target_side(both)
     else:
         target_lines = [" ".join(symbols)] if symbols else texts[1]
         grown = _grow(sides[0], texts[0], count), _grow(sides[1], target_lines, count)
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
-    if sides[0] is sides[1]:
+    if share_subwords(sides):
         _log_growth(
             "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True))
         )

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
+from transduce.text.normalisation import Side, normalise
 from transduce.text.subword_training import MIN_SIZE, Bpe, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
-from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
+from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages, target_side
 
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
@@ -33,20 +35,28 @@ def learn_subwords(
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
     sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
-    if is_parser:
-        words = _learn((pair.source for pair in sample), spec, tags)
+    if is_parser:  # the words of treebanks stand between spaces, as their parser has them
+        words = _learn((pair.source for pair in sample), spec, None, tags)
         return (words, SymbolVocabulary(sorted(symbols))), pairs
+    as_source: Side | None = "source" if spec.normalise else None
+    as_target: Side | None = "target" if spec.normalise else None
+    sources = _normalised((pair.source for pair in sample), as_source)
+    targets = _normalised((pair.target for pair in sample), as_target)
     if spec.shared:
-        both = _learn((side for pair in sample for side in (pair.source, pair.target)), spec, tags)
-        return (both, both), pairs
-    source = _learn((pair.source for pair in sample), spec, tags)
-    return (source, _learn((pair.target for pair in sample), spec, [])), pairs
+        both = _learn(chain.from_iterable(zip(sources, targets, strict=True)), spec, as_source, tags)
+        return (both, target_side(both)), pairs
+    source = _learn(sources, spec, as_source, tags)
+    return (source, _learn(targets, spec, as_target, [])), pairs
 
 
-def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
+def _normalised(lines: Iterable[str], side: Side | None) -> Iterable[str]:
+    return lines if side is None else (normalise(line, side) for line in lines)
+
+
+def _learn(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None, tags: Sequence[str]) -> Subwords:
     """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
-    return Subwords.learn(lines, spec.replaced(size=size)).with_tags(tags)
+    return Subwords.learn(lines, spec.replaced(size=size), side).with_tags(tags)
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:

@@ -145,7 +145,9 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
     sources = translator.encode_checked(lines, translator.source, "")
-    kept = [place for place, tokens in enumerate(sources) if lines[place].strip() and len(tokens) < limit]
+    kept = [
+        place for place, tokens in enumerate(sources) if translator.is_translated(lines[place]) and len(tokens) < limit
+    ]
     ours = [best[0] for best in translator.translate_lines([lines[place] for place in kept], method)]
     fits = [len(tokens) < limit for tokens in translator.target.encode([each.text for each in ours])]
     kept = [place for place, fit in zip(kept, fits, strict=True) if fit]
