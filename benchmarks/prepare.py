@@ -108,7 +108,7 @@ def prepare_with_transduce(folder: Path) -> None:
     log.addFilter(note_moment)
 
     train = Files(source=str(folder / "train.en"), target=str(folder / "train.de"))
-    data, threads = DataSpec(train=(train,), longest=512), os.cpu_count() or 1
+    data, threads = DataSpec(train=(train,), max_length=512), os.cpu_count() or 1
     prepared = prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads)
     moments.append(time.perf_counter())
     open_store(folder / "store")

@@ -6,8 +6,9 @@ checksums of tensors of runs that were killed and resumed. The code of this work
 the same models. Every record that differs is printed with its first difference, and the exit code is 1.
 
 Models and records are kept in `--folder`, so that the records of COMMIT are made once. A refactoring must leave all
-records equal. Where a command, a key or a file gets another name, change it below: the records keep their names.
-`--names FILE`, a JSON object, maps the old names of tensors to new ones.
+records equal. Where a command or a file gets another name, change it below: the records keep their names. Where a
+tensor or a key of recipes gets another name, note it in `RENAMED_TENSORS` or `RENAMED_KEYS`, until no COMMIT to compare
+with has the old name.
 
     python stress/old_against_new.py HEAD~1
     python stress/old_against_new.py record FOLDER/models OUT    # with the code that Python imports
@@ -98,6 +99,13 @@ FORMS = {
     "two processes": EMBEDDED + SMALL.replace("PRESET", "tiny") + TRAINING + "  micro_batches: 2\n",
 }
 """Recipes of the runs that are killed and resumed, and whose tensors are recorded."""
+
+
+RENAMED_TENSORS = {"join": "output"}
+"""Old and new parts of the names of tensors, such as `encoder.0.mixer.join.weight`."""
+
+RENAMED_KEYS = {"longest": "max_length"}
+"""Old and new keys of recipes."""
 
 
 def transduce(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -366,25 +374,56 @@ def files_of(folder: Path) -> Iterator[str]:
     yield from sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def differences(old: Path, new: Path, names: Mapping[str, str]) -> list[str]:
+def new_tensor_name(name: str) -> str:
+    """Returns the name that the code of this working tree gives a tensor of the old code."""
+    return ".".join(RENAMED_TENSORS.get(part, part) for part in name.split("."))
+
+
+def rename_models(models: Path, renamed: Path) -> None:
+    """Copies the models of the old code into the new folder `renamed`, with the names of this working tree."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.rmtree(renamed, ignore_errors=True)
+    shutil.copytree(models, renamed)
+    for manifest in renamed.glob("*/manifest.json"):
+        weights, recipe = manifest.with_name("model.safetensors"), manifest.with_name("recipe.yaml")
+        save_file({new_tensor_name(name): tensor for name, tensor in load_file(weights).items()}, weights)
+        content = recipe.read_text()  # resolved recipes are JSON, in which a key stands before a colon
+        for key, new_key in RENAMED_KEYS.items():
+            content = content.replace(f'"{key}":', f'"{new_key}":')
+        recipe.write_text(content)
+        values = json.loads(manifest.read_text())
+        for path in (weights, recipe):
+            written = path.read_bytes()
+            values["files"][path.name] = {"bytes": len(written), "sha256": hashlib.sha256(written).hexdigest()}
+        manifest.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def comparable(name: str, content: bytes, *, is_old: bool) -> bytes:
+    """Returns a record without what renaming changes: names of tensors, and the checksum of an exported model."""
+    if not name.startswith(("training ", "exports/")) or not name.endswith(".json"):
+        return content
+    values = json.loads(content)
+    values.pop("model", None)
+    if is_old and "tensors" in values:
+        values["tensors"] = {new_tensor_name(tensor): checksum for tensor, checksum in values["tensors"].items()}
+    return json.dumps(values, sort_keys=True, indent=1).encode()
+
+
+def differences(old: Path, new: Path) -> list[str]:
     """Returns a paragraph for each record that differs."""
-    found = []
+    paragraphs = []
     for name in sorted({*files_of(old), *files_of(new)}):
         if not ((old / name).exists() and (new / name).exists()):
-            found.append(f"{name}: only the {'old' if (old / name).exists() else 'new'} code writes it")
+            paragraphs.append(f"{name}: only the {'old' if (old / name).exists() else 'new'} code writes it")
             continue
-        before, after = (old / name).read_bytes(), (new / name).read_bytes()
-        if name.startswith("training "):
-            for tensor, renamed in names.items():
-                before = before.replace(json.dumps(tensor).encode(), json.dumps(renamed).encode())
-            before, after = (
-                json.dumps(json.loads(text), sort_keys=True, indent=1).encode() for text in (before, after)
-            )
+        before = comparable(name, (old / name).read_bytes(), is_old=True)
+        after = comparable(name, (new / name).read_bytes(), is_old=False)
         if before != after:
             lines = zip([*before.split(b"\n"), b""], [*after.split(b"\n"), b""], strict=False)
             number, (left, right) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
-            found.append(f"{name}, line {number}:\n  old {left[:200]!r}\n  new {right[:200]!r}")
-    return found
+            paragraphs.append(f"{name}, line {number}:\n  old {left[:200]!r}\n  new {right[:200]!r}")
+    return paragraphs
 
 
 def main() -> None:
@@ -395,7 +434,6 @@ def main() -> None:
         "rest", nargs="*", type=Path, help="after `record`: the folder of the models, and the new folder"
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "old-against-new", help="for models and records")
-    parser.add_argument("--names", type=Path, help="a JSON object from old names of tensors to new ones")
     arguments = parser.parse_args()
     if arguments.commit == "record":
         models, out = arguments.rest
@@ -424,10 +462,11 @@ def main() -> None:
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", tree], check=True)
         (folder / "writing").rename(old)
-    run_script(ROOT, script, folder / "models", new)
-    found = differences(old, new, json.loads(arguments.names.read_text()) if arguments.names else {})
-    print("\n".join(found) or f"all records equal those of {commit}")
-    raise SystemExit(bool(found))
+    rename_models(folder / "models", folder / "renamed models")
+    run_script(ROOT, script, folder / "renamed models", new)
+    differing = differences(old, new)
+    print("\n".join(differing) or f"all records equal those of {commit}")
+    raise SystemExit(bool(differing))
 
 
 def run_script(tree: Path, script: str, models: Path, out: Path) -> None:

@@ -50,7 +50,7 @@ def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
     if options.start_from is not None:
         start = StartingPoint.of(options.start_from)
         return from_values({"data": data, "training": training}, options.set, place="the folds", start=start)
-    data |= {"linearisation": {"kind": "in_order"}, "source_language": "en", "longest": 512}
+    data |= {"linearisation": {"kind": "in_order"}, "source_language": "en", "max_length": 512}
     values = {"data": data, "model": {"preset": "parser-small"}, "training": {**training, "schedule": {"warmup": 300}}}
     return from_values(values, options.set, place="the folds")
 

@@ -46,7 +46,7 @@ class Widening:
                 return self._heads(self._inputs(weight) * scale)
             case "key_value", _:
                 return torch.cat([self._heads(part) for part in self._inputs(weight).chunk(2)])
-            case "join", _:
+            case "output", _:
                 return self._heads(self._outputs(weight).T).T.contiguous()
             case "inner", "weight":
                 placed[: len(weight)] = self._inputs(weight)

@@ -19,53 +19,15 @@ from transduce.parsing.treebank_reader import read_treebank
 from transduce.parsing.trees import words_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import from_values
+from transduce.recipe.recipe_values import read_yaml
 from transduce.run.train import TrainOptions, run_training
 from transduce.runtime.device import choose_device
 from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-TRANSLATING: Values = {
-    "data": {
-        "train": [{"embedded": "train"}],
-        "validation": {"embedded": "validation"},
-        "test": {"test": {"embedded": "test"}, "novel": {"embedded": "novel"}},
-        "source_language": "en",
-        "target_language": "de",
-    },
-    "subwords": {"kind": "bpe", "size": 4000},
-    # Without dropout and label smoothing: five epochs of a grammar do not overfit. Pre-norm: it trains without the
-    # long warm-up that five minutes have no time for.
-    "model": {"preset": "tiny", "norm": "pre", "dropout": 0.0},
-    "training": {
-        "steps": None,
-        "batch_tokens": 1024,
-        "optimiser": {"kind": "muon"},
-        "schedule": {"kind": "linear", "warmup": 200, "peak": 0.005},
-        "label_smoothing": 0.0,
-        "validate_every": None,
-        "save_every": 100,
-        "average": None,  # the rate ends at zero, so that the last weights are the best
-    },
-}
-
-PARSING: Values = {
-    "data": {
-        "train": [{"embedded_trees": "train"}],
-        "validation": {"embedded_trees": "validation"},
-        "test": {"test": {"embedded_trees": "test"}, "novel": {"embedded_trees": "novel"}},
-        "source_language": "en",
-    },
-    "subwords": {"kind": "bpe", "size": 4000, "shared": False},
-    "model": {**TRANSLATING["model"], "embeddings": "separate", "next_word": True},
-    "training": {
-        **TRANSLATING["training"],
-        "batch_tokens": 2048,
-        "schedule": {"kind": "linear", "warmup": 100, "peak": 0.005},
-        "validate_by": "f1",
-    },
-    "decoding": {"beam": 2, "length_penalty": 0.0, "extra_length": 300},
-}
+TRANSLATING = read_yaml(Path(__file__).with_name("demo_translating.yaml"))
+PARSING = read_yaml(Path(__file__).with_name("demo_parsing.yaml"))
 
 
 def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[str, dict[str, Score]]:

@@ -15,9 +15,14 @@ import pytest
 from log_records import logged_lines
 from micro_run import WORDS, Moment, forked
 from transduce.bulk import translate_shards
-from transduce.bulk.shard_translator import ShardTranslator, TranslationJob, int8_bits, translate_locally
 from transduce.bulk.shards import cut_texts
-from transduce.bulk.translate_shards import translate_texts
+from transduce.bulk.translate_shards import (
+    ShardTranslator,
+    TranslationJob,
+    int8_bits,
+    translate_locally,
+    translate_texts,
+)
 from transduce.runtime import progress
 from transduce.runtime.signals import Interrupted
 from transduce.search.beam import Decoding
@@ -251,16 +256,16 @@ def test_shards_of_seven_and_of_eight_bits_are_never_joined(fluent, text, tmp_pa
     """The origin of a shard once had the precision alone: shards of two kinds of processors made one output."""
     jobs = {}
     for bits, largest in ((7, 64), (8, 127)):
-        monkeypatch.setattr("transduce.bulk.shard_translator.largest_weight", lambda largest=largest: largest)
+        monkeypatch.setattr("transduce.bulk.translate_shards.largest_weight", lambda largest=largest: largest)
         jobs[bits] = TranslationJob.of([fluent], METHOD, precision="int8", batch_tokens=1, device="cpu", threads=1)
         assert jobs[bits].int8_bits == jobs[bits].origin["int8_bits"] == bits
     assert {name for name, value in jobs[7].origin.items() if value != jobs[8].origin[name]} == {"int8_bits"}
     out, recorder = tmp_path / "out", RecordingEngine()
     with pytest.raises(ValueError, match="int8 has 8 bits on this processor and 7 where the translation began"):
         bulk(jobs[7], text, out)
-    monkeypatch.setattr("transduce.bulk.shard_translator.largest_weight", lambda: 64)
+    monkeypatch.setattr("transduce.bulk.translate_shards.largest_weight", lambda: 64)
     stopped_bulk(jobs[7], text, out, after=3)
-    monkeypatch.setattr("transduce.bulk.shard_translator.largest_weight", lambda: 127)
+    monkeypatch.setattr("transduce.bulk.translate_shards.largest_weight", lambda: 127)
     bulk(jobs[8], text, out, recorder)
     assert recorder.first_lines == [0, 5, 10, 15]
     with pytest.raises(ValueError, match="of another int8_bits; move it away"):

@@ -8,7 +8,7 @@ import pytest
 
 from micro_run import WORDS
 from transduce.bulk.finished_shards import PairFilter
-from transduce.bulk.shard_translator import ShardTranslator
+from transduce.bulk.translate_shards import ShardTranslator
 from transduce.recipe.recipe import load
 from transduce.storage.locks import exclusive_lock
 from transduce.translation.translator import Translator

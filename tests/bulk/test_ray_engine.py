@@ -16,9 +16,8 @@ from listening import process_tree, reachable_addresses
 from micro_run import WORDS, forked
 from transduce.bulk import ray_engine
 from transduce.bulk.ray_engine import translate_on_ray
-from transduce.bulk.shard_translator import ShardResult, ShardTranslator, TranslationJob
-from transduce.bulk.shards import cut_texts
-from transduce.bulk.translate_shards import translate_texts
+from transduce.bulk.shards import ShardResult, cut_texts
+from transduce.bulk.translate_shards import ShardTranslator, TranslationJob, translate_texts
 from transduce.search.beam import Decoding
 from transduce.translation.search_method import SearchMethod
 

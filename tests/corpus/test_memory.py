@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import subword_sample
+from transduce.corpus import learned_subwords
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.corpus_kinds import Tsv
 from transduce.corpus.store import encoding
@@ -18,7 +18,7 @@ from transduce.corpus.store.preparation import prepare
 from transduce.text import subwords
 from transduce.text.subword_training import Bpe
 
-subword_sample.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
+learned_subwords.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
 train = Tsv(tsv=sys.argv[1])
 made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1)
 print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))

@@ -139,7 +139,7 @@ def test_subword_dropout_keeps_the_tags(data_of, store_of):
 def test_tags_count_for_the_longest_source(data_of, store_of):
     length = len(Subwords.learn([], Bpe(size=259)).encode(["the owl saw a mole"])[0])
     for longest, kept in ((length + 1, 4), (length, 3)):
-        data = data_of([("a", {"direction": "both"})], longest=longest, ratio=None)
+        data = data_of([("a", {"direction": "both"})], max_length=longest, ratio=None)
         assert len(store_of(data, Bpe(size=261))[0].train) == kept
 
 

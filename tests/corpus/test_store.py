@@ -11,7 +11,7 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-from transduce.corpus import subword_sample
+from transduce.corpus import learned_subwords
 from transduce.corpus.corpus_kinds import Files, Tsv
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import Fault, Report
@@ -95,7 +95,7 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         b"<seg> a b c d e f g h\t<seg>",  # a pair that is dropped is not also kept with markup
     ]
     (tmp_path / "dirty").write_bytes(b"\n".join(lines))
-    data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), longest=40, ratio=2.0)
+    data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), max_length=40, ratio=2.0)
     made = prepared(tmp_path, data)
     assert (made.report.read, made.report.kept, len(made.train)) == (13, 5, 5)
     assert made.report.faults == {
@@ -129,29 +129,31 @@ def test_the_bounds_of_length_and_ratio_are_inclusive(
     tmp_path: Path, longest: int, ratio: float | None, kept: int
 ) -> None:
     # Every byte is a subword: the second pair has 8 and 2 of them, and with their ends 9 and 3.
-    data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), longest=longest, ratio=ratio)
+    data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), max_length=longest, ratio=ratio)
     assert prepared(tmp_path, data, Bpe(size=259)).report.kept == kept
 
 
 def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subword_sample, "SAMPLE", 10)
+    monkeypatch.setattr(learned_subwords, "SAMPLE", 10)
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in subword_sample.sample_pairs([first, second], 9)[0]] == list(range(0, 37, 4))
+    assert [int(source) for _, source, _ in learned_subwords.sample_pairs([first, second], 9)[0]] == list(
+        range(0, 37, 4)
+    )
 
 
 def test_long_lines_make_batches_and_the_sample_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "BATCH_BYTES", 1000)
-    monkeypatch.setattr(subword_sample, "SAMPLE_BYTES", 3000)
+    monkeypatch.setattr(learned_subwords, "SAMPLE_BYTES", 3000)
     data = DataSpec(train=(corpus(tmp_path, [("a" * 400, "ä" * 100)] * 9 + PAIRS[:4]),))
     batches = [
         [number for number, _ in batch.pairs] for batch in encoding._batches(data, EncodingState(Report()), [{}])
     ]
     assert batches == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10, 11, 12, 13]]
-    sample, pairs = subword_sample.sample_pairs(data.train, 256)
+    sample, pairs = learned_subwords.sample_pairs(data.train, 256)
     assert ([place for place, _, _ in sample], pairs) == (["pairs:1", "pairs:5", "pairs:9", "pairs:13"], 13)
-    monkeypatch.setattr(subword_sample, "SAMPLE_BYTES", 1)
-    assert [place for place, _, _ in subword_sample.sample_pairs(data.train, 256)[0]] == ["pairs:1"]
+    monkeypatch.setattr(learned_subwords, "SAMPLE_BYTES", 1)
+    assert [place for place, _, _ in learned_subwords.sample_pairs(data.train, 256)[0]] == ["pairs:1"]
 
 
 def test_a_corpus_without_a_kept_pair_is_refused(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_current_store_is_not_made_again(tmp_path: Path) -> None:
 
 
 def _longer(data: DataSpec) -> tuple[DataSpec, Bpe]:
-    return data.model_copy(update={"longest": 255}), Bpe(size=290)
+    return data.model_copy(update={"max_length": 255}), Bpe(size=290)
 
 
 def _weight(data: DataSpec) -> tuple[DataSpec, Bpe]:
@@ -299,7 +301,7 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     prepared(tmp_path, data)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
-    other = data.model_copy(update={"longest": 7})
+    other = data.model_copy(update={"max_length": 7})
     with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun with it"):
         prepare(other, SPECS[0], tmp_path / "store", threads=1, in_use=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before

@@ -12,8 +12,7 @@ import pytest
 from transduce.corpus.corpus_kinds import Hub, Tmx
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import Fault
-from transduce.corpus.parallel_text import read_parallel_text
-from transduce.corpus.readers import read_pairs
+from transduce.corpus.readers import read_pairs, read_parallel_text
 from transduce.corpus.store.preparation import prepare
 from transduce.recipe.recipe import load, without_training_paths
 from transduce.settings import validated

@@ -73,7 +73,7 @@ def test_french_differs_from_german_in_the_text_the_subwords_and_the_dropout_alo
     for section in ("training", "decoding"):
         assert french[section] == german[section]
     assert {**french["model"], "dropout": 0} == {**german["model"], "dropout": 0}
-    for key in ("longest", "ratio"):
+    for key in ("max_length", "ratio"):
         assert french["data"][key] == german["data"][key]
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from transduce.corpus.data_spec import DataSpec
-from transduce.corpus.parallel_text import ParallelText
+from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import JointValidation, ValidationResult, ValidationScore
 from transduce.run.metrics_log import MetricsLog
 from transduce.settings import validated

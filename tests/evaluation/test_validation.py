@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
-from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.validation import Validation, perplexity
 from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing

@@ -3,7 +3,7 @@
 import pytest
 
 from transduce.fetch.catalogue import Part
-from transduce.fetch.clean import BREAKS, CleaningCounts, clean
+from transduce.fetch.corpus_folder import BREAKS, CleaningCounts, clean
 
 PART = {"name": "x", "files": {"en": "x.en", "de": "x.de"}, "sections": [{"name": "x", "choices": [{}]}]}
 ROWS = [

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 from fetch_world import tar
 
-from transduce.fetch.unpack import UnusableError, plain_text, read_segments, unpack
+from transduce.fetch.sources import UnusableError, plain_text, read_segments, unpack
 
 
 def archive(folder, content):

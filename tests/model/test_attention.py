@@ -53,8 +53,8 @@ def equation_1(attention: MultiHeadAttention, states: Tensor, attended: Tensor, 
     spec = attention.spec
     weights = {name: weight.detach().numpy() for name, weight in attention.named_parameters()}
     keys = spec.heads * spec.d_k
-    bias = {name: weights.get(f"{name}.bias", np.zeros(1)) for name in ("query", "key_value", "join")}
-    outputs = np.empty((len(states), states.shape[1], attention.join.out_features))
+    bias = {name: weights.get(f"{name}.bias", np.zeros(1)) for name in ("query", "key_value", "output")}
+    outputs = np.empty((len(states), states.shape[1], attention.output.out_features))
     for sentence, (inputs, memory) in enumerate(zip(states.numpy(), attended.numpy())):
         query = inputs @ weights["query.weight"].T + bias["query"]
         key_value = memory @ weights["key_value.weight"].T + bias["key_value"]
@@ -67,7 +67,7 @@ def equation_1(attention: MultiHeadAttention, states: Tensor, attended: Tensor, 
             scores = SCORES[spec.compatibility.kind](q, k, weight)
             powers = np.where(visible[sentence], np.exp(scores), 0)
             heads.append(powers / powers.sum(1, keepdims=True) @ v)
-        outputs[sentence] = np.concatenate(heads, axis=1) @ weights["join.weight"].T + bias["join"]
+        outputs[sentence] = np.concatenate(heads, axis=1) @ weights["output.weight"].T + bias["output"]
     return outputs
 
 
@@ -135,7 +135,7 @@ def test_attention_is_torchs_own(bias: bool) -> None:
         for name in names:
             parts = [getattr(attention.query, name), getattr(attention.key_value, name)]
             getattr(torchs, f"in_proj_{name}").copy_(torch.cat(parts))
-            getattr(torchs.out_proj, name).copy_(getattr(attention.join, name))
+            getattr(torchs.out_proj, name).copy_(getattr(attention.output, name))
     states, attended, visible = random_states(TARGET, 15), random_states(SOURCE, 15, seed=3), padded()
     attention.core = ExplicitCore()
     output = attention(states, attention.project_key_value(attended), visible.unsqueeze(1))

@@ -66,7 +66,7 @@ def attended(step, states, vectors, keys, values):
     powers = torch.exp(query @ keys.T)
     length = len(keys)
     context = powers / powers.sum(1, keepdim=True) @ values * length * math.sqrt(1 / length)
-    return (states + apply_linear(step.join, context)) * SQRT_HALF
+    return (states + apply_linear(step.output, context)) * SQRT_HALF
 
 
 def encode(model, source):

@@ -88,7 +88,7 @@ def copy(ours: Ours, theirs: Theirs) -> None:
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
     theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key_value.weight]))
     theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key_value.bias]))
-    theirs.out_proj.load_state_dict(ours.join.state_dict())
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
 def random_states(length: int, seed: int) -> Tensor:

@@ -12,8 +12,7 @@ import pytest
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model
 from transduce.pages.charts import ChartLine, LineChart
-from transduce.pages.report_page import report_page
-from transduce.pages.run_measurement import Curve, ModelReport, _curves, _read_metrics, _read_run
+from transduce.pages.report_page import Curve, ModelReport, _curves, _read_metrics, _read_run, report_page
 
 
 class Balance(HTMLParser):

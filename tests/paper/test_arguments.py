@@ -8,6 +8,7 @@ import torch
 from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.model.translation_model import Decoded, Vocabulary
+from transduce.model_directory.model import Model
 from transduce.paper import artificial_tasks, bleu_by_length, distance_costs, recall_by_distance, scaled_dot_product
 from transduce.paper.distance_costs import DistanceResults
 from transduce.paper.experiment_scales import ExperimentOptions
@@ -64,7 +65,7 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
         scaled_dot_product.shared_store(scaled_dot_product.recipe_of(tiny, "additive", 8), tmp_path)
     )
     assert trained.trained_gradient == scaled_dot_product.gradient_size(
-        scaled_dot_product.Model.read(tmp_path / "additive-8").module, batch
+        Model.read(tmp_path / "additive-8").module, batch
     )
     assert "| v · tanh(q + k) | 8 |" in scaled_dot_product.as_text(rows)
     scaled_dot_product.draw(rows, tmp_path / "scaling.svg")

@@ -55,8 +55,7 @@ def test_sizes_shrink_in_proportion(row, small):
 
 
 def test_a_head_of_the_whole_width_costs_what_eight_cost(small):
-    from transduce.model.flops import flops
-    from transduce.model.translation_model import Vocabulary
+    from transduce.model.translation_model import Vocabulary, flops
 
     sizes = Vocabulary(source=4000, target=4000)
     counts = {row: flops(recipe_of(small, row, 1).model, sizes) for row in ("base", "A1", "A2", "A3", "A4")}

@@ -9,8 +9,7 @@ import pytest
 from log_records import logged_lines
 from parsing_run import tree
 from transduce.paper import table4
-from transduce.paper.experiment_scales import ExperimentOptions
-from transduce.paper.treebanks import treebank_of_scale
+from transduce.paper.experiment_scales import ExperimentOptions, treebank_of_scale
 from transduce.parsing.trees import parse_tree, words_of
 from transduce.run.train import TrainOptions
 
@@ -36,7 +35,7 @@ def data(tmp_path, monkeypatch):
     raw = "".join(" ".join(words_of(parse_tree(tree(drawn)))) + "\n" for _ in range(30))
     (tmp_path / "europarl-en-de" / "europarl.20k.en").write_text(raw)
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
-    monkeypatch.setitem(table4.RECURRENT, "d_model", 16)
+    monkeypatch.setitem(table4.ROWS[0].model, "d_model", 16)
     treebank = treebank_of_scale("small")
     small = treebank._replace(
         model={**treebank.model, **SMALL, **ATTENTION},
@@ -146,7 +145,7 @@ def test_without_a_treebank_the_embedded_trees_are_used(tmp_path, monkeypatch):
     recipe = table4.recipe_of(treebank, table4.ROWS[0], 1, tmp_path)
     assert recipe.model.kind == "recurrent"
     assert recipe.data.train[0].embedded_trees == "train"
-    monkeypatch.setattr("transduce.paper.treebanks.SELF_TRAINED", 3)
+    monkeypatch.setattr("transduce.paper.experiment_scales.SELF_TRAINED", 3)
     assert all(len(sentence) > 1 for sentence in treebank.raw())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.recipe.recipe import Recipe, load
 from transduce.run.train import prepare
 

@@ -5,9 +5,8 @@ import re
 import pytest
 import torch
 
-from transduce.model.flops import flops
 from transduce.model.transformer import Transformer
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import Vocabulary, flops
 from transduce.paper.system_presets import PRESETS, TABLE_3
 from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.recipe import Recipe, from_values, merge_preset

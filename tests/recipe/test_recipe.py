@@ -73,7 +73,7 @@ def test_a_change_replaces_a_corpus_of_any_kind(write_recipe):
     }
     assert load(path, ["data.test={}"]).data.test == {}
     assert load(path, ["data.train={embedded: train}"]).data.train[0].as_dictionary()["embedded"] == "train"
-    assert load(path, ["data.longest=99"]).data.validation is not None
+    assert load(path, ["data.max_length=99"]).data.validation is not None
     assert (
         load(path, ["data.validation.source=other.en"]).data.validation.as_dictionary()["source"].endswith("other.en")
     )

@@ -62,11 +62,11 @@ def test_the_duration_is_that_of_a_fine_tuning(tuned):
 
 def test_keys_of_the_recipe_and_of_set_win(tuned, trained):
     own = "model: {dropout: 0.3}\ntraining: {schedule: {peak: 2e-5}, epochs: 2, seed: 7}\ndecoding: {beam: 5}\n"
-    recipe = tuned(DATA + own, "training.epochs=3", "data.longest=99")
+    recipe = tuned(DATA + own, "training.epochs=3", "data.max_length=99")
     assert recipe.model.dropout == 0.3
     assert training_of(recipe)["schedule"] == {"kind": "constant", "warmup": 100, "peak": 2e-5}
     assert (recipe.training.epochs, recipe.training.seed) == (3, 7)
-    assert (recipe.decoding.beam, recipe.decoding.extra_length, recipe.data.longest) == (5, 4, 99)
+    assert (recipe.decoding.beam, recipe.decoding.extra_length, recipe.data.max_length) == (5, 4, 99)
     StartingPoint.of(trained).check_fits(recipe)
 
 

@@ -13,8 +13,7 @@ from micro_run import write_corpus
 from transduce.model_directory.manifest import verify
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model
-from transduce.run.fine_tuning import FineTuning, load_training_recipe
-from transduce.run.grown_weights import grown_weights
+from transduce.run.fine_tuning import FineTuning, grown_weights, load_training_recipe
 from transduce.run.publishing import TrainedLanguages
 from transduce.run.train import TrainOptions, run_training, train
 from transduce.search.greedy_and_sampling import greedy_search

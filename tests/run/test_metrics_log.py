@@ -12,8 +12,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transduce.corpus.parallel_text import ParallelText
 from transduce.corpus.planner import Position
+from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import ValidationResult, ValidationScore
 from transduce.run.metrics_log import MetricsLog
 from transduce.training.loop import DeferredMetrics, StepRecord

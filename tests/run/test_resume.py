@@ -177,7 +177,7 @@ def test_a_finished_run_goes_on_with_more_steps(micro, copied, tmp_path):
         ("model.dropout=0.2", "`model.dropout` was 0.1 and is 0.2"),
         ("training.optimiser.betas=[0.9, 0.99]", "`training.optimiser.betas` was [0.9, 0.98] and is [0.9, 0.99]"),
         ("training.average=null", "`training.average` was 2 and is null"),
-        ("data.longest=100", "`data.longest` was 256 and is 100"),
+        ("data.max_length=100", "`data.max_length` was 256 and is 100"),
     ],
 )
 def test_a_changed_recipe_is_refused(micro, copied, change, difference):

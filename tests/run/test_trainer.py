@@ -366,7 +366,7 @@ def test_torchrun_restarts_do_not_repeat_a_restart(recipe, tmp_path, monkeypatch
 
 def test_a_resumed_run_does_not_need_the_model_of_from(recipe, trained, tmp_path, log_lines):
     begun = shutil.copytree(trained, tmp_path / "begun")
-    tuned = ["data.longest=9"]  # another selection of pairs, from which other subwords would be learned
+    tuned = ["data.max_length=9"]  # another selection of pairs, from which other subwords would be learned
     run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun))
     shutil.rmtree(begun)
     log_lines.clear()

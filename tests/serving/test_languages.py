@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from transduce.serving.language_names import DetectedLanguage, LanguageDetector, language_name, matching_code
+from transduce.serving.contract import Detection
+from transduce.serving.language_names import LanguageDetector, language_name, matching_code
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,13 @@ def test_languages_have_english_names(code, name):
 
 def test_probabilities_are_over_all_languages_that_are_known():
     detector = LanguageDetector(lambda text: {"de": -3.0, "fr": -3.0, "en": -3.0 - 1000})
-    assert LanguageDetector(lambda text: {"pt": -3.0}).detect("x", ["pb"]) == [DetectedLanguage("pb", 100.0)]
+    assert LanguageDetector(lambda text: {"pt": -3.0}).detect("x", ["pb"]) == [
+        Detection(language="pb", confidence=100.0)
+    ]
     assert detector.detect("x", ["en", "tlh", "de-AT"]) == [
-        DetectedLanguage("de-AT", 50.0),
-        DetectedLanguage("en", 0.0),
-        DetectedLanguage("tlh", 0.0),
+        Detection(language="de-AT", confidence=50.0),
+        Detection(language="en", confidence=0.0),
+        Detection(language="tlh", confidence=0.0),
     ]
 
 

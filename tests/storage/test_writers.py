@@ -14,7 +14,7 @@ import torch
 
 from micro_run import forked
 from transduce.bulk.finished_shards import FinishedShards
-from transduce.bulk.shard_translator import ShardResult
+from transduce.bulk.shards import ShardResult
 from transduce.commands import output_file
 from transduce.commands.output_file import check_writable, open_output, release_outputs, write_output
 from transduce.exchange import browser_format

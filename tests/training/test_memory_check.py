@@ -91,7 +91,7 @@ def test_the_message_names_the_setting_that_fits(objective, max_positions, micro
 
 def test_the_message_where_not_one_pair_fits(objective):
     objective.max_positions = 5
-    with pytest.raises(RuntimeError, match=r"and not one pair does: set data.longest below"):
+    with pytest.raises(RuntimeError, match=r"and not one pair does: set data.max_length below"):
         check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 

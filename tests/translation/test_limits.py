@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from transduce.bulk.shard_translator import TranslationJob
+from transduce.bulk.translate_shards import TranslationJob
 from transduce.commands import main
 from transduce.measure.scores import Score
 from transduce.model_directory.model import Model

@@ -38,7 +38,13 @@ def bench_translating(
             times.append(synchronised_time(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in translations]
     tokens = sum(lengths)
-    single_seconds = _single_line_seconds(translator, lines[:: -(-len(lines) // MAX_SINGLE_LINES)], method)
+    # Some lines alone, each in a batch of its own; the first line is translated once more to warm up.
+    single_lines, single_seconds = lines[:: -(-len(lines) // MAX_SINGLE_LINES)], []
+    translator.translate_lines(single_lines[:1], method)
+    for line in single_lines:
+        began = synchronised_time(device)
+        translator.translate_lines([line], method)
+        single_seconds.append(synchronised_time(device) - began)
     return {
         "tokens_per_second": tokens / seconds,
         "sentences_per_second": len(lines) / seconds,
@@ -63,14 +69,3 @@ def bench_translating(
             details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
         ),
     }
-
-
-def _single_line_seconds(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:
-    """Returns the seconds of each line in a batch of its own; the first line is translated once more to warm up."""
-    times = []
-    translator.translate_lines(lines[:1], method)
-    for line in lines:
-        began = synchronised_time(translator.torch_engine.device)
-        translator.translate_lines([line], method)
-        times.append(synchronised_time(translator.torch_engine.device) - began)
-    return times

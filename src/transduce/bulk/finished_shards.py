@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.bulk.shard_translator import ShardResult
-from transduce.bulk.shards import Shard, ShardedText
+from transduce.bulk.shards import Shard, ShardedText, ShardResult
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.result_files import name_in_errors

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.bulk.shard_translator import ShardResult, ShardTranslator, TranslationJob
-from transduce.bulk.shards import Shard
+from transduce.bulk.shards import Shard, ShardResult
+from transduce.bulk.translate_shards import ShardTranslator, TranslationJob
 
 _log = logging.getLogger("transduce")
 

@@ -40,6 +40,16 @@ class Shard(NamedTuple):
         return decode_lines(content, self.path, self.lines_before)
 
 
+class ShardResult(NamedTuple):
+    """The output of a shard, and the lines that could not be translated: number in the text (from 1) and reason.
+
+    The output of a line that could not be translated is empty.
+    """
+
+    text: str
+    faults: list[tuple[int, str]]
+
+
 class ShardedText(NamedTuple):
     """A file cut into shards, and the path of its translation."""
 

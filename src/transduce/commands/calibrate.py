@@ -11,7 +11,7 @@ from transduce.commands.output_file import check_writable, lock_output
 
 if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
-    from transduce.corpus.parallel_text import ParallelText
+    from transduce.corpus.readers import ParallelText
     from transduce.text.copied_names import Names
 
 
@@ -28,7 +28,7 @@ def calibrate(
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
     from transduce import pages
-    from transduce.corpus.parallel_text import read_parallel_text
+    from transduce.corpus.readers import read_parallel_text
     from transduce.evaluation.score_test_set import request_for_corpus
     from transduce.model_directory.model import Model
     from transduce.recipe.corpora_of_run import named_test_set

@@ -24,7 +24,7 @@ from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
-    from transduce.corpus.parallel_text import ParallelText
+    from transduce.corpus.readers import ParallelText
     from transduce.measure.scores import Score
     from transduce.model_directory.config import Config
     from transduce.parsing.trees import Tree
@@ -179,7 +179,7 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
     """Reads the test set: two files, or one that the run's recipe names."""
-    from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+    from transduce.corpus.readers import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:
         return read_parallel_text(named)

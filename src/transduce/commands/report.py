@@ -29,8 +29,7 @@ def report(
     threads: ThreadsOption = None,
 ) -> None:
     """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
-    from transduce.pages.report_page import report_page, report_text
-    from transduce.pages.run_measurement import measure_runs
+    from transduce.pages.report_page import measure_runs, report_page, report_text
     from transduce.runtime.device import set_up_device
 
     for path in out:

@@ -20,7 +20,7 @@ from transduce.commands.translators import read_config
 
 if TYPE_CHECKING:
     from transduce.bulk.finished_shards import PairFilter
-    from transduce.bulk.shard_translator import TranslationJob
+    from transduce.bulk.translate_shards import TranslationJob
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
@@ -92,9 +92,8 @@ def translate_in_bulk(
 ) -> None:
     """Translates shard by shard, or resumes a stopped bulk translation."""
     from transduce.bulk.ray_engine import translate_on_ray
-    from transduce.bulk.shard_translator import translate_locally
     from transduce.bulk.shards import cut_texts
-    from transduce.bulk.translate_shards import translate_texts
+    from transduce.bulk.translate_shards import translate_locally, translate_texts
     from transduce.runtime.signals import raise_on_signals
 
     check_out(out)
@@ -117,7 +116,7 @@ def bulk_job(
     output_format: "OutputFormat",
 ) -> "TranslationJob":
     """Returns how every shard is translated."""
-    from transduce.bulk.shard_translator import TranslationJob
+    from transduce.bulk.translate_shards import TranslationJob
     from transduce.translation.translator import BATCH_TOKENS
 
     return TranslationJob.of(

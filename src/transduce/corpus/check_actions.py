@@ -5,7 +5,7 @@ throughout, and a validation or test set that the training corpora contain.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
 from transduce.corpus.corpus_kinds import CorpusSpec
@@ -42,8 +42,14 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
         inspection = inspect_pairs(corpus, checks, languages, held_out)
         _refuse(corpus, inspection, checks)
         dropped.append(_dropped(inspection, [check for check, action in checks.items() if action == "drop"]))
-    if checks.get(Check.OVERLAP, "keep") is None:
-        _refuse_contained(held_out)
+    # Training corpora that contain a held-out set are refused, unless the recipe says what becomes of such pairs.
+    for text in held_out if checks.get(Check.OVERLAP, "keep") is None else ():
+        if text.lines >= LEAST_PAIRS and text.share > THROUGHOUT:
+            raise ValueError(
+                f"`data.train` has the sources of {text.contained:,} of {text.lines:,} lines of {text.name}, which "
+                "shows nothing about other text then; take another set (`transduce split` makes one), drop these "
+                "training pairs with `checks: {overlap: drop}` in `data`, or allow it with `checks: {overlap: keep}`"
+            )
     return dropped
 
 
@@ -84,17 +90,6 @@ def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, s
             f"`data.train` ({name_of(corpus)}): the target is the source in {len(inspection.faults[Check.COPY]):,} of "
             f"{inspection.pairs:,} pairs; give the right file, or allow it with `checks: {{copied: keep}}` in `data`"
         )
-
-
-def _refuse_contained(held_out: Sequence[HeldOutText]) -> None:
-    """Raises ValueError where the training corpora contain a validation or test set."""
-    for text in held_out:
-        if text.lines >= LEAST_PAIRS and text.share > THROUGHOUT:
-            raise ValueError(
-                f"`data.train` has the sources of {text.contained:,} of {text.lines:,} lines of {text.name}, which "
-                "shows nothing about other text then; take another set (`transduce split` makes one), drop these "
-                "training pairs with `checks: {overlap: drop}` in `data`, or allow it with `checks: {overlap: keep}`"
-            )
 
 
 def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:

@@ -47,10 +47,10 @@ class CorpusInspection(NamedTuple):
             verdicts.append("The target is the source throughout the corpus.")
         if inspection.share(Check.SWAPPED) > 0.5:
             verdicts.append("The sides are exchanged throughout the corpus.")
-        for place, codes in zip(("source", "target"), inspection.languages, strict=True):
+        for side, codes in zip(("source", "target"), inspection.languages, strict=True):
             if codes and inspection.share(Check.WRONG_LANGUAGE) > 0.5:
                 language = max(codes, key=codes.__getitem__)
-                verdicts.append(f"Most first lines of the {place} are in the language {language}.")
+                verdicts.append(f"Most first lines of the {side} are in the language {language}.")
         if self.misalignment is not None:
             verdicts.append(f"The lines are out of step; {self.misalignment.describe('the source', 'the target')}.")
         verdicts += [
@@ -75,7 +75,9 @@ def inspect_corpus(
     read.
     """
     inspection = inspect_pairs(corpus, checks, languages, held_out)
-    misalignment = find_misalignment(*(_side(corpus, side) for side in (0, 1)))
+    misalignment = find_misalignment(
+        (source for source, _ in read_byte_pairs(corpus)), (target for _, target in read_byte_pairs(corpus))
+    )
     return CorpusInspection(name_of(corpus), inspection, _examples(corpus, inspection, examples), misalignment)
 
 
@@ -104,22 +106,18 @@ def _decoded(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, b
             yield source.decode(errors="replace"), target.decode(errors="replace"), False
 
 
-def _side(corpus: CorpusSpec, side: int) -> Iterator[bytes]:
-    return (pair[side] for pair in read_byte_pairs(corpus))
-
-
 def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Check, list[FaultExample]]:
     """Reads the corpus up to the last example, and returns the first `count` pairs with each fault."""
     chosen = {check: [int(number) for number in numbers[:count]] for check, numbers in inspection.faults.items()}
-    wanted = {number for numbers in chosen.values() for number in numbers}
-    pairs = enumerate(islice(_decoded(read_byte_pairs(corpus)), max(wanted, default=0)), start=1)
-    texts = {number: (source, target) for number, (source, target, _) in pairs if number in wanted}
+    numbers_of_examples = {number for numbers in chosen.values() for number in numbers}
+    pairs = enumerate(islice(_decoded(read_byte_pairs(corpus)), max(numbers_of_examples, default=0)), start=1)
+    texts = {number: (source, target) for number, (source, target, _) in pairs if number in numbers_of_examples}
     return {
         check: [
             FaultExample(
-                number, *texts[number], int(inspection.first[check][place]) if check in inspection.first else None
+                number, *texts[number], int(inspection.first[check][index]) if check in inspection.first else None
             )
-            for place, number in enumerate(numbers)
+            for index, number in enumerate(numbers)
         ]
         for check, numbers in chosen.items()
         if numbers

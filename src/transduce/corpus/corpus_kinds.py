@@ -129,11 +129,6 @@ class Embedded(ParallelCorpus):
     weight: Weight = 1.0
 
 
-def _as_labels(value: Any) -> Any:
-    """Converts the list of a recipe to the tuple that strict validation expects."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 class Trees(TaggedCorpus):
     """Trees in brackets, the words of which are the source and the symbols of which are the target."""
 
@@ -141,9 +136,9 @@ class Trees(TaggedCorpus):
         description="File of trees in brackets, plain or compressed, or a folder, in which other files are left out."
     )
     shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
-    without: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] = Field(
-        default=(), description="Labels of whole trees that are left out, such as `[HEADING, TITLE]`."
-    )
+    without: Annotated[
+        tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+    ] = Field(default=(), description="Labels of whole trees that are left out, such as `[HEADING, TITLE]`.")
     linearisation: LinearisationSpec | None = Field(
         default=None, description="Symbols of the trees; null: `linearisation` of `data`."
     )
@@ -251,7 +246,14 @@ def resolve_corpus(
     if isinstance(corpus, Tmx | Hub):
         source, target = corpus.source_language or languages.source, corpus.target_language or languages.target
         if corpus.languages is not None:
-            _check_own_languages(corpus.languages, source, target)
+            codes = corpus.languages
+            is_exchanged = is_same_language(codes[0], target) and is_same_language(codes[1], source)
+            if source is not None and target is not None and is_exchanged and not is_same_language(source, target):
+                raise ValueError(
+                    f"by `languages` the corpus translates {codes[0]}-{codes[1]}, and by `source_language` and "
+                    f"`target_language` {source}-{target}: exchange one of them, or give the corpus both keys of its "
+                    "own"
+                )
         elif source is None or target is None:
             raise ValueError(
                 "a corpus {tmx: …} or {hub: …} holds several languages: set `source_language` and `target_language` "
@@ -262,13 +264,3 @@ def resolve_corpus(
     if corpus.direction != "both":
         return [corpus]
     return [corpus.replaced(direction=direction) for direction in ("forward", "backward")]
-
-
-def _check_own_languages(codes: tuple[str, str], source: str | None, target: str | None) -> None:
-    """Raises ValueError where `languages` of a corpus are the other keys' languages exchanged."""
-    is_exchanged = is_same_language(codes[0], target) and is_same_language(codes[1], source)
-    if source is not None and target is not None and is_exchanged and not is_same_language(source, target):
-        raise ValueError(
-            f"by `languages` the corpus translates {codes[0]}-{codes[1]}, and by `source_language` and "
-            f"`target_language` {source}-{target}: exchange one of them, or give the corpus both keys of its own"
-        )

@@ -26,14 +26,10 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _number_of_corpora(value: Any) -> str:
-    return "several" if isinstance(value, list | tuple) else "one"
-
-
 OneOrSeveral = Annotated[
     Annotated[CorpusSpec, Tag("one")]
     | Annotated[Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)], Tag("several")],
-    Discriminator(_number_of_corpora),
+    Discriminator(lambda value: "several" if isinstance(value, list | tuple) else "one"),
 ]
 """A corpus, or a list of corpora."""
 
@@ -72,7 +68,9 @@ class DataSpec(Spec):
         description="T of the mixture of directions: with n uses an epoch by the weights, a direction gets a share "
         "proportional to n^(1/T) (Arivazhagan et al. 2019). null and 1: by the weights alone.",
     )
-    longest: int = Field(default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side.")
+    max_length: int = Field(
+        default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side."
+    )
     ratio: float | None = Field(
         default=3.0,
         ge=1.0,
@@ -109,7 +107,15 @@ class DataSpec(Spec):
             case dict():
                 if "validation" in value:
                     raise ValueError("`validation` is the name of `data.validation`: give the test set another name")
-                return _named_parts({name: complete(corpus) for name, corpus in value.items()}, languages)
+                named: dict[str, CorpusSpec] = {}
+                for name, corpus in value.items():
+                    for part in (parts := complete(corpus)):
+                        # Those of `direction: both` have the languages behind their names.
+                        key = name if len(parts) == 1 else f"{name}-{_direction_of(part, languages)}"
+                        if key in named:
+                            raise ValueError(f"two test sets have the name `{key}`: give one another name")
+                        named[key] = part
+                return named
             case None:
                 return None
         parts = complete(value)
@@ -241,15 +247,3 @@ def _check_named(direction: Direction) -> None:
             "corpora of several directions need `source_language` and `target_language`, two codes without spaces, of "
             f"their own or in `data`; one corpus translates from {direction.source} to {direction.target}"
         )
-
-
-def _named_parts(parts: dict[str, list[CorpusSpec]], languages: Direction) -> dict[str, CorpusSpec]:
-    """Returns test sets by name; those of `direction: both` have the languages behind their names."""
-    named: dict[str, CorpusSpec] = {}
-    for name, corpora in parts.items():
-        for corpus in corpora:
-            key = name if len(corpora) == 1 else f"{name}-{_direction_of(corpus, languages)}"
-            if key in named:
-                raise ValueError(f"two test sets have the name `{key}`: give one another name")
-            named[key] = corpus
-    return named

@@ -39,17 +39,17 @@ def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[
 
     Raises ValueError for a table without one of the languages, and for a row whose value is not text.
     """
-    number = 0
+    row_number = 0
     for batch in table.iter(batch_size=BATCH):
         columns = _columns(batch, languages)
         if missing := [language for language in languages if language not in columns]:
             raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(columns)}")
         for row in zip(*(columns[language] for language in languages), strict=True):
-            number += 1
+            row_number += 1
             if not_text := [
                 language for language, side in zip(languages, row, strict=True) if not isinstance(side, str | None)
             ]:
-                raise ValueError(f"{name}: row {number:,} has no text in {', '.join(not_text)}: {row}")
+                raise ValueError(f"{name}: row {row_number:,} has no text in {', '.join(not_text)}: {row}")
             yield [side or "" for side in row]
 
 

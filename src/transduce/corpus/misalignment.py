@@ -72,8 +72,8 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     if last_shift:
         sign = 1 if last_shift > 0 else -1
         shifts = {*range(sign, sign * min(MAX_SHIFT, abs(last_shift)), sign), last_shift}
-    elif _has_alike_neighbours(left):
-        return None
+    elif len(left) > 1 and float(np.median(np.abs(np.diff(left["length"])))) < ALIKE:
+        return None  # most lines are as long as the next one, as where lines are sorted by length
     else:
         shifts = {*range(-MAX_SHIFT, MAX_SHIFT + 1)} - {0}
     usual = None if last_shift else max(_mean_fit(left, right, shift, median) for shift in {0, *shifts})
@@ -82,19 +82,11 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     if not alarms:
         return None
     first = min(alarms)[1]
-    return first if last_shift else Misalignment(first.line, _best_shift(left, right, first.line, median, shifts))
-
-
-def _has_alike_neighbours(lines: NDArray[Any]) -> bool:
-    """Judges whether most lines are as long as the next one, as where lines are sorted by length."""
-    return len(lines) > 1 and float(np.median(np.abs(np.diff(lines["length"])))) < ALIKE
-
-
-def _best_shift(left: NDArray[Any], right: NDArray[Any], line: int, median: float, shifts: Iterable[int]) -> int:
-    """Returns the shift that fits the lines after `line` best."""
-
-    stop = line + SHIFT_LINES
-    return max(shifts, key=lambda shift: _mean_fit(left, right, shift, median, line, stop))
+    if last_shift:
+        return first
+    stop = first.line + SHIFT_LINES
+    best_shift = max(shifts, key=lambda shift: _mean_fit(left, right, shift, median, first.line, stop))
+    return Misalignment(first.line, best_shift)
 
 
 def _mean_fit(
@@ -147,13 +139,9 @@ def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _features(lines: Iterable[bytes]) -> NDArray[Any]:
-    """Returns the length of each line, a checksum of its numbers, and the punctuation mark that ends it."""
-    return np.fromiter(((len(line), _numbers(line), _ending(line)) for line in lines), FEATURES)
-
-
-def _ending(line: bytes) -> int:
-    """Returns the number, from 1, of the punctuation mark that ends a line; 0 where none does."""
-    return ENDINGS.find(line[-1:]) + 1 if line else 0
+    """Returns the length of each line, a checksum of its numbers, and the number, from 1, of the mark that ends it."""
+    endings = ((line, ENDINGS.find(line[-1:]) + 1 if line else 0) for line in lines)
+    return np.fromiter(((len(line), _numbers(line), ending) for line, ending in endings), FEATURES)
 
 
 def _numbers(line: bytes) -> int:

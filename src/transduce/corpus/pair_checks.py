@@ -80,9 +80,9 @@ class Report:
     def summary(self) -> list[str]:
         """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
         lines = self.counts()
-        for place, (fault, count) in enumerate(self._found(), start=1):
+        for index, (fault, count) in enumerate(self._found(), start=1):
             places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
-            lines[place] += f": {places}{REMEDIES.get(fault, '')}"
+            lines[index] += f": {places}{REMEDIES.get(fault, '')}"
         return lines
 
     def counts(self) -> list[str]:

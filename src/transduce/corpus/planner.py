@@ -119,7 +119,7 @@ class Planner:
             raise ValueError(
                 f"training.batch_tokens: the longest pair takes {longest} positions, a micro-batch has {budget} "
                 f"({batch_tokens} in {self.micro_batches} micro-batches); take at least "
-                f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.longest"
+                f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.max_length"
             )
         self._length_limit = max(longest, min(budget, max_positions or budget) // length_multiple * length_multiple)
         self._buckets = self._fit_buckets(buckets)
@@ -239,7 +239,7 @@ class Planner:
         if len(rest):
             smallest = np.searchsorted(self._buckets, lengths[rest].max())
             micro_batches.append(PlannedMicroBatch(numbers[rest], int(self._buckets[smallest])))
-        return store, [micro_batches[place] for place in random.permutation(len(micro_batches))]
+        return store, [micro_batches[index] for index in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
         """Returns the numbers of the pairs of a portion.
@@ -290,9 +290,9 @@ def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
 def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:
     """Returns the micro-batches, or their rows, from part `begin` to part `end` of a step of `parts` parts."""
     cut = []
-    for place, micro_batch in enumerate(whole):
+    for index, micro_batch in enumerate(whole):
         rows = len(micro_batch.numbers)
-        first, last = (rows * min(max(bound * len(whole) - place * parts, 0), parts) // parts for bound in (begin, end))
+        first, last = (rows * min(max(bound * len(whole) - index * parts, 0), parts) // parts for bound in (begin, end))
         if first < last:
             cut.append(micro_batch._replace(numbers=micro_batch.numbers[first:last]))
     return cut

@@ -1,11 +1,12 @@
-"""Reads the pairs of a corpus of any kind, one at a time."""
+"""Reads a corpus of any kind: its pairs, one at a time, or the whole text of a validation or test set."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from transduce.corpus import hub, tmx
 from transduce.corpus.corpus_kinds import (
@@ -21,11 +22,12 @@ from transduce.corpus.corpus_kinds import (
     Tsv,
     files_of,
 )
-from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.misalignment import find_misalignment
+from transduce.corpus.pair_checks import name_of
 from transduce.settings import from_satellite
+from transduce.storage.checksums import checksum_of
 from transduce.text.compressed import decompressed
-from transduce.text.lines import raw_lines
+from transduce.text.lines import raw_lines, refuse_markup
 
 # First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
 # first.
@@ -42,8 +44,8 @@ LINE_BREAKS = re.compile(r"[\r\n]+")
 def read_pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
     """Yields every pair of `corpus` as text; raises ValueError at the first line that is not UTF-8."""
     files = files_of(corpus) or [Path()]
-    for number, (source, target) in enumerate(read_byte_pairs(corpus), start=1):
-        yield decode_line(source, files[0], number), decode_line(target, files[-1], number)
+    for line_number, (source, target) in enumerate(read_byte_pairs(corpus), start=1):
+        yield decode_line(source, files[0], line_number), decode_line(target, files[-1], line_number)
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:
@@ -91,8 +93,8 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     Raises ValueError for a file that is not text with one sentence a line.
     """
     with _decompress(path) as file:
-        for number, line in enumerate(raw_lines(file, str(path))):
-            yield _strip_first_line(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
+        for index, line in enumerate(raw_lines(file, str(path))):
+            yield _strip_first_line(line, path) if index == 0 else line.rstrip(b"\n").removesuffix(b"\r")
 
 
 @contextmanager
@@ -109,9 +111,9 @@ def open_corpus_file(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def check_files(data: DataSpec) -> None:
-    """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
-    for corpus in (*data.train, *data.validations):
+def check_files(*corpora: CorpusSpec) -> None:
+    """Raises ValueError or OSError where a file of the corpora cannot be opened."""
+    for corpus in corpora:
         for path in files_of(corpus):
             open_corpus_file(path).close()
 
@@ -137,25 +139,20 @@ def _unequal_lines_error(source: Path, target: Path) -> ValueError:
     """Returns the error for two files of unequal length: both counts, and the first misaligned line."""
     counts = {path: sum(1 for _ in read_byte_lines(path)) for path in (source, target)}
     shorter, longer = sorted(counts, key=counts.__getitem__)
+    described = "No line shows where they become misaligned: look at the end first."
+    if misalignment := find_misalignment(read_byte_lines(source), read_byte_lines(target)):
+        described = f"The files are out of step; {misalignment.describe(str(source), str(target))}."
     return ValueError(
         f"{source} has {counts[source]:,} lines and {target} has {counts[target]:,}; line n of one must be the "
-        f"translation of line n of the other. {_describe_misalignment(source, target)} "
-        f"Line {counts[shorter] + 1:,} is only in {longer}."
+        f"translation of line n of the other. {described} Line {counts[shorter] + 1:,} is only in {longer}."
     )
 
 
-def _describe_misalignment(source: Path, target: Path) -> str:
-    misalignment = find_misalignment(read_byte_lines(source), read_byte_lines(target))
-    if misalignment is None:
-        return "No line shows where they become misaligned: look at the end first."
-    return f"The files are out of step; {misalignment.describe(str(source), str(target))}."
-
-
 def _read_tsv(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    for number, line in enumerate(read_byte_lines(path), start=1):
+    for line_number, line in enumerate(read_byte_lines(path), start=1):
         source, tab, rest = line.partition(b"\t")
         if line and not tab:
-            raise ValueError(f"{path}: line {number} has no tab; a line is source, tab, target")
+            raise ValueError(f"{path}: line {line_number} has no tab; a line is source, tab, target")
         yield source, rest.partition(b"\t")[0]
 
 
@@ -182,3 +179,34 @@ def _join_lines(text: str) -> bytes:
 def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
     for example in from_satellite("transduce.embedded:split")(name):
         yield example.source.encode(), example.target.encode()
+
+
+class ParallelText(NamedTuple):
+    """Lines of source and target text, aligned by number."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+    @property
+    def checksum(self) -> str:
+        """A checksum of the text of both sides."""
+        sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
+        return "-".join(sums)
+
+
+def read_parallel_text(spec: CorpusSpec) -> ParallelText:
+    """Reads a corpus as text; raises ValueError where it has no pair, or where a file of it is markup.
+
+    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
+    """
+    lines = list(read_pairs(spec))
+    if isinstance(spec, Tmx | Hub):
+        lines = [pair for pair in lines if all(side.strip() for side in pair)]
+    if not lines:
+        raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
+    corpus = ParallelText([source for source, _ in lines], [target for _, target in lines])
+    if isinstance(spec, Files | Tsv):
+        files = files_of(spec)
+        for side, path in zip(corpus, (files[0], files[-1]), strict=True):
+            refuse_markup(side, str(path))
+    return corpus

@@ -31,8 +31,8 @@ def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]
     """Returns the group of each pair, named by the index of its first pair; takes some 60 bytes a pair."""
     hashes = array("q"), array("q")
     for number, pair in enumerate(pairs):
-        for place, text in enumerate(pair):
-            hashes[place].append(hash(text_key(text) if text.strip() else number))  # an empty side repeats nothing
+        for column, text in enumerate(pair):
+            hashes[column].append(hash(text_key(text) if text.strip() else number))  # an empty side repeats nothing
     sides = [np.unique(np.array(side, np.int64), return_inverse=True)[1] for side in hashes]
     groups: NDArray[np.int64] = np.arange(len(hashes[0]), dtype=np.int64)
     while True:
@@ -56,15 +56,15 @@ def split_groups(groups: NDArray[np.int64], validation: int, test: int, seed: in
             f"--validation {validation} and --test {test}: the corpus has {len(groups):,} pairs, and none is left to "
             "train on; take fewer"
         )
-    wanted = {1: validation, 2: test}
+    missing = {1: validation, 2: test}
     of_group = np.zeros(len(firsts), np.uint8)
     for group in np.random.default_rng(seed).permutation(len(firsts)):
-        for part, left in wanted.items():
-            if sizes[group] <= left:
-                of_group[group] = part
-                wanted[part] -= int(sizes[group])
+        for split, count in missing.items():
+            if sizes[group] <= count:
+                of_group[group] = split
+                missing[split] -= int(sizes[group])
                 break
-    if any(wanted.values()):
+    if any(missing.values()):
         raise ValueError(
             f"--validation {validation} and --test {test}: the {len(firsts):,} groups of near-duplicates do not fill "
             "these sets; take fewer"

@@ -129,8 +129,8 @@ class UnitReader:
     def _keep(self, text: str) -> None:
         """Keeps the first text in each language, variants of its regions last."""
         code = _normalise(self._language)
-        for side, wanted in enumerate(self._codes):
-            texts = self._exact if code == wanted else self._regional if code.startswith(f"{wanted}-") else None
+        for side, language in enumerate(self._codes):
+            texts = self._exact if code == language else self._regional if code.startswith(f"{language}-") else None
             if texts is not None and not texts[side] and text.strip():
                 texts[side] = text
 

@@ -1,12 +1,12 @@
 """A document: the names of formats, its languages, and the units of inline content that every format is read into."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class TextFormat(StrEnum):
@@ -24,25 +24,18 @@ class TextFormat(StrEnum):
     YAML = "yaml"
 
 
-SUFFIXES = {
-    ".md": TextFormat.MARKDOWN,
-    ".markdown": TextFormat.MARKDOWN,
-    ".html": TextFormat.HTML,
-    ".htm": TextFormat.HTML,
-    ".xhtml": TextFormat.HTML,
-    ".srt": TextFormat.SRT,
-    ".docx": TextFormat.DOCX,
-    ".xlf": TextFormat.XLIFF,
-    ".xliff": TextFormat.XLIFF,
-    ".sdlxliff": TextFormat.XLIFF,
-    ".mqxliff": TextFormat.XLIFF,
-    ".tmx": TextFormat.TMX,
-    ".po": TextFormat.PO,
-    ".pot": TextFormat.PO,
-    ".json": TextFormat.JSON,
-    ".yaml": TextFormat.YAML,
-    ".yml": TextFormat.YAML,
+SUFFIXES_OF_FORMATS = {
+    TextFormat.MARKDOWN: (".md", ".markdown"),
+    TextFormat.HTML: (".html", ".htm", ".xhtml"),
+    TextFormat.SRT: (".srt",),
+    TextFormat.DOCX: (".docx",),
+    TextFormat.XLIFF: (".xlf", ".xliff", ".sdlxliff", ".mqxliff"),
+    TextFormat.TMX: (".tmx",),
+    TextFormat.PO: (".po", ".pot"),
+    TextFormat.JSON: (".json",),
+    TextFormat.YAML: (".yaml", ".yml"),
 }
+SUFFIXES = {suffix: kind for kind, suffixes in SUFFIXES_OF_FORMATS.items() for suffix in suffixes}
 
 
 def format_by_name(path: PurePath) -> TextFormat | None:
@@ -119,22 +112,43 @@ class Unit(NamedTuple):
     wraps: bool = False
 
 
-class Document(Protocol):
-    """A document that was read: its units, and what is around them."""
+class Document:
+    """A document that was read: its units in its order, and what is around them.
 
-    @property
-    def units(self) -> Sequence[Unit]:
-        """The units in the order of the document."""
-        ...
+    Its notes say, in a sentence each, what a user should know of content that is not translated.
+    """
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What a user should know of content that is not translated, one sentence each."""
-        ...
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the document with a translation for each unit, and everything else as it was."""
-        ...
+        raise NotImplementedError
+
+
+class SpanDocument(Document):
+    """A text file whose units are spans of it; every character outside of them stays."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self.text, self._encode = text, encode
+        self._spans: list[tuple[int, int, Callable[[Content], str]]] = []
+
+    def add(self, start: int, end: int, unit: Unit, write: Callable[[Content], str]) -> None:
+        """Adds the span as a unit if it has letters; `write` returns the text of a translation."""
+        if has_letters(plain(unit.content)):
+            self.units.append(unit)
+            self._spans.append((start, end, write))
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the file with the translations."""
+        output, written = [], 0
+        for unit, (start, end, write), content in zip(self.units, self._spans, translations, strict=True):
+            if content != unit.content:
+                output += [self.text[written:start], write(content)]
+                written = end
+        return self._encode("".join([*output, self.text[written:]]))
 
 
 def plain(content: Content) -> str:

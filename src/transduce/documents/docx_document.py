@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from transduce.documents.document import ClosingTag, Content, InlineCode, Unit, has_letters, plain
+from transduce.documents.document import ClosingTag, Content, Document, InlineCode, Unit, has_letters, plain
 from transduce.documents.inline_tags import FoundTag, PairedContent, pair_tags
 from transduce.documents.xml_tree import XML, parse_xml
 
@@ -36,14 +36,13 @@ _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of Word; zipfile bounds the memory of no other
 
 
-class DocxDocument:
+class DocxDocument(Document):
     """A document of Word. Every other file of the archive stays as it is."""
 
     def __init__(self, content: bytes) -> None:
+        super().__init__()
         self._content = content
         parts = _read_archive(content)
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
         self._paragraphs: list[tuple[etree._Element, ParagraphContent]] = []
         self._trees: dict[str, etree._ElementTree] = {}
         if "word/document.xml" not in parts:

@@ -2,21 +2,14 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.documents.document import Content, Unit, has_letters, plain
-from transduce.documents.inline_tags import (
-    EMPTY_INLINE,
-    INLINE_PROTECTED,
-    VOID,
-    FoundTag,
-    excludes_translation,
-    is_not_translated,
-    pair_tags,
-)
+from transduce.documents import inline_tags
+from transduce.documents.document import Content, Document, Unit, has_letters, plain
+from transduce.documents.inline_tags import FoundTag
 
 _INLINE_NAMES = (
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike "
@@ -41,61 +34,16 @@ Raw = list[str | int]
 """Text as it stands in the file, and the numbers of units whose translations are inserted."""
 
 
-class HtmlDocument:
-    """An HTML page, decoded; `encode` encodes it again."""
+class _TokenReader(HTMLParser):
+    """Cuts a page into tags, texts, comments and other tokens."""
 
-    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
-        self._encode = encode
-        # XML knows no names of characters but five.
-        self.no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
-        self._writers: list[Callable[[Content], Raw]] = []
-        self._skeleton: Raw = []
-        _UnitCollector(self).read(text)
-
-    def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the page with the translations."""
-        return self._encode("".join(self._filled(self._skeleton, translations)))
-
-    def add_unit(self, unit: Unit, write: Callable[[Content], Raw]) -> int:
-        """Adds a unit and returns its number; `write` returns the markup of its translation."""
-        self.units.append(unit)
-        self._writers.append(write)
-        return len(self.units) - 1
-
-    def add_raw(self, raw: Raw) -> None:
-        """Adds markup after everything that was added."""
-        self._skeleton += raw
-
-    def _filled(self, raw: Raw, translations: Sequence[Content]) -> list[str]:
-        """Returns markup with the translations in the place of the numbers of units."""
-        texts: list[str] = []
-        for part in raw:
-            if isinstance(part, str):
-                texts.append(part)
-            else:
-                texts += self._filled(self._writers[part](translations[part]), translations)
-        return texts
-
-
-class _UnitCollector(HTMLParser):
-    """Collects text and inline tags, and adds a unit at each tag of a block element."""
-
-    def __init__(self, document: HtmlDocument) -> None:
-        super().__init__(convert_charrefs=False)  # so that no text is kept back
-        self.document = document
-        self.items: list[str | FoundTag[Raw]] = []  # of the unit so far
-        self.raw: Raw = []  # of the same
-        # Open elements with the name of the outermost protected one; for li its lists too.
-        self.protected: list[str] = []
-        self.protected_raw: Raw = []
-        self.protected_is_inline = False
-        self.events: list[tuple[int, str, str]] = []  # place, kind, name
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)  # so that no text is held back
+        self.events: list[tuple[int, str, str]] = []  # offset, kind, name
         self.after_comments = self.after_sections = 0  # characters after the end of the last one
 
-    def read(self, text: str) -> None:
-        """Reads a whole page."""
+    def tokens(self, text: str) -> Iterator[tuple[str, str, str]]:
+        """Yields the tokens of a whole page, which together are the page, with their kinds and the names of tags."""
         starts = [0]
         for line in text.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
@@ -113,12 +61,9 @@ class _UnitCollector(HTMLParser):
         events = [
             event for before, event in pairwise([(0, "", ""), *self.events]) if not before[1] == event[1] == "text"
         ]
-        for (place, kind, name), (next_place, _, _) in pairwise([*events, (len(text), "", "")]):
-            if place < next_place:
-                self._add(text[place:next_place], kind, name)
-        if self.protected:
-            self._end_protected()
-        self._end_unit()
+        for (offset, kind, name), (next_offset, _, _) in pairwise([*events, (len(text), "", "")]):
+            if offset < next_offset:
+                yield text[offset:next_offset], kind, name
 
     def parse_comment(self, i: int, report: bool = True) -> int:
         """Returns the end of the comment at a place, −1 where it has none, which would take long to find out."""
@@ -167,91 +112,132 @@ class _UnitCollector(HTMLParser):
         """Records a CDATA section."""
         self._note("section")
 
+
+class HtmlDocument(Document):
+    """An HTML page, decoded; `encode` encodes it again. A unit ends at each tag of a block element."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._encode = encode
+        # XML knows no names of characters but five.
+        self._no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
+        self._writers: list[Callable[[Content], Raw]] = []
+        self._skeleton: Raw = []
+        self._items: list[str | FoundTag[Raw]] = []  # of the unit so far
+        self._raw: Raw = []  # of the same
+        # Open elements with the name of the outermost protected one; for li its lists too.
+        self._protected: list[str] = []
+        self._protected_raw: Raw = []
+        self._protected_is_inline = False
+        for raw, kind, name in _TokenReader().tokens(text):
+            self._add(raw, kind, name)
+        if self._protected:
+            self._end_protected()
+        self._end_unit()
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the page with the translations."""
+        return self._encode("".join(self._filled(self._skeleton, translations)))
+
+    def _filled(self, raw: Raw, translations: Sequence[Content]) -> list[str]:
+        """Returns markup with the translations in the place of the numbers of units."""
+        texts: list[str] = []
+        for part in raw:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                texts += self._filled(self._writers[part](translations[part]), translations)
+        return texts
+
+    def _add_unit(self, unit: Unit, write: Callable[[Content], Raw]) -> int:
+        """Adds a unit and returns its number; `write` returns the markup of its translation."""
+        self.units.append(unit)
+        self._writers.append(write)
+        return len(self.units) - 1
+
     def _add(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the unit, or ends the unit."""
-        if self.protected:
+        if self._protected:
             self._add_protected(raw, kind, name)
         elif kind == "text":
-            self.raw.append(raw)
-            self.items.append(html.unescape(raw))
+            self._raw.append(raw)
+            self._items.append(html.unescape(raw))
         elif kind in ("comment", "section"):
             self._add_tag("point" if kind == "comment" else "code", "", [raw])
-        elif kind in ("open", "empty") and name not in VOID and is_not_translated(name, raw):
-            self.protected, self.protected_raw = [name], [raw]
-            self.protected_is_inline = name in INLINE_PROTECTED or name in _INLINE
+        elif kind in ("open", "empty") and name not in inline_tags.VOID and inline_tags.is_not_translated(name, raw):
+            self._protected, self._protected_raw = [name], [raw]
+            self._protected_is_inline = name in inline_tags.INLINE_PROTECTED or name in _INLINE
             # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but where that is
             # missing all text after the element would stay untranslated.
             if kind == "empty":
                 self._end_protected()
         elif name in _INLINE:
             self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
-        elif name in EMPTY_INLINE:
+        elif name in inline_tags.EMPTY_INLINE:
             self._add_tag("point" if name == "wbr" else "code", "", self._tag(raw))
         else:
             self._end_unit()
-            self.document.add_raw(self._tag(raw))
+            self._skeleton += self._tag(raw)
 
     def _add_tag(self, kind: Literal["open", "close", "code", "point"], name: str, raw: Raw) -> None:
         """Adds an inline tag or a code to the unit."""
-        self.items.append(FoundTag(kind, name, raw))
-        self.raw += raw
+        self._items.append(FoundTag(kind, name, raw))
+        self._raw += raw
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
-        element = self.protected[0]
+        element = self._protected[0]
         ends_without_tag = False
         if element == "p":
             ends_without_tag = name in _ENDS_OF_PARAGRAPHS and (kind, name) != ("close", "p")
-        elif self.protected == ["li"]:
+        elif self._protected == ["li"]:
             ends_without_tag = name in _LISTS if kind == "close" else name == "li"
         if ends_without_tag:
             self._end_protected()
             self._add(raw, kind, name)
             return
-        self.protected_raw.append(raw)
+        self._protected_raw.append(raw)
         if element == "li" and name in _LISTS:
             name = "ul"
         if name != element and (element, name) != ("li", "ul"):
             return
         if kind == "open":
-            self.protected.append(name)
+            self._protected.append(name)
         elif kind == "close":
-            while self.protected.pop() != name:  # the end of a list ends its items
+            while self._protected.pop() != name:  # the end of a list ends its items
                 pass
-            if not self.protected:
+            if not self._protected:
                 self._end_protected()
 
     def _end_protected(self) -> None:
         """Adds the element that is not translated: as a code within text, else as it is."""
-        if self.protected_is_inline:
-            self._add_tag("code", "", self.protected_raw)
+        if self._protected_is_inline:
+            self._add_tag("code", "", self._protected_raw)
         else:
             self._end_unit()
-            self.document.add_raw(self.protected_raw)
-        self.protected, self.protected_raw = [], []
+            self._skeleton += self._protected_raw
+        self._protected, self._protected_raw = [], []
 
     def _tag(self, raw: str) -> Raw:
         """Returns a tag with units for its attributes that are translated."""
-        parts: Raw = []
-        place = 0
-        has_text = raw[1:2] != "/" and not excludes_translation(raw)
+        markup: Raw = []
+        offset = 0
+        has_text = raw[1:2] != "/" and not inline_tags.excludes_translation(raw)
         for match in _ATTRIBUTE.finditer(raw) if has_text else ():
             quoted = "double" if match["double"] is not None else "single"
             value = html.unescape(match[quoted] or "")
             if match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
-                number = self.document.add_unit(
-                    Unit((value,), wraps=True), lambda content: [html.escape(plain(content))]
-                )
-                parts += [raw[place : match.start(quoted)], number]
-                place = match.end(quoted)
-        return [*parts, raw[place:]]
+                number = self._add_unit(Unit((value,), wraps=True), lambda content: [html.escape(plain(content))])
+                markup += [raw[offset : match.start(quoted)], number]
+                offset = match.end(quoted)
+        return [*markup, raw[offset:]]
 
     def _end_unit(self) -> None:
         """Adds the text and inline tags so far as a unit, or as they are where there is nothing to translate."""
-        paired, raw = pair_tags(self.items), self.raw
-        self.items, self.raw = [], []
+        paired, raw = inline_tags.pair_tags(self._items), self._raw
+        self._items, self._raw = [], []
         if not has_letters(plain(paired.content)):
-            self.document.add_raw(raw)
+            self._skeleton += raw
             return
 
         def write(content: Content) -> Raw:
@@ -260,9 +246,9 @@ class _UnitCollector(HTMLParser):
             markup: Raw = []
             for item in content:
                 if isinstance(item, str):  # no-break spaces stay visible
-                    markup.append(html.escape(item, quote=False).replace("\u00a0", self.document.no_break_space))
+                    markup.append(html.escape(item, quote=False).replace("\u00a0", self._no_break_space))
                 else:
                     markup += paired.payloads[item]
             return markup
 
-        self.document.add_raw([self.document.add_unit(Unit(paired.content, wraps=True), write)])
+        self._skeleton.append(self._add_unit(Unit(paired.content, wraps=True), write))

@@ -79,30 +79,30 @@ def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
     # The places of the two tags of each pair, mapped to each other.
     partners: dict[int, int] = {}
     path: list[tuple[FoundTag[T], int]] = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, str) or item.kind not in ("open", "close"):
             continue
         if item.kind == "open":
             if item.is_element or len(path) < MAX_DEPTH:
-                path.append((item, place))
+                path.append((item, index))
             continue
         ends = (n for n in reversed(range(len(path))) if path[n][0].name == item.name or path[n][0].is_element)
         depth = next(ends, None)
         if depth is not None and path[depth][0].name == item.name:
-            partners[place], partners[path[depth][1]] = path[depth][1], place
+            partners[index], partners[path[depth][1]] = path[depth][1], index
             del path[depth:]
     content: list[InlineItem] = []
     payloads: dict[InlineItem, T] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, str):
             content += [item] if item else []
             continue
-        partner = partners.get(place)
+        partner = partners.get(index)
         tag: InlineItem
         if partner is None:
-            tag = InlineCode(place, is_break=item.kind == "break", is_point=item.kind == "point")
+            tag = InlineCode(index, is_break=item.kind == "break", is_point=item.kind == "point")
         else:
-            tag = OpeningTag(place) if partner > place else ClosingTag(partner)
+            tag = OpeningTag(index) if partner > index else ClosingTag(partner)
         content.append(tag)
         payloads[tag] = item.payload
     return PairedContent(tuple(content), payloads)
@@ -117,7 +117,7 @@ def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
     `codes` is a pattern of further codes.
     """
     items: list[str | FoundTag[str]] = []
-    place = 0
+    offset = 0
     protected: ProtectedElement | None = None
     for match in re.finditer(rf"{_TAG.pattern}|{codes}", text):
         kind: Literal["open", "close", "code", "break"] = "code"
@@ -128,11 +128,11 @@ def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
         name, begins = (match["name"] or "").lower(), None
         if kind == "open":
             begins = ProtectedElement.at(name, match.group(), match.start(), len(items) + 1)
-        items += [text[place : match.start()], FoundTag(kind, match["name"] or "", match.group())]
-        place = match.end()
+        items += [text[offset : match.start()], FoundTag(kind, match["name"] or "", match.group())]
+        offset = match.end()
         if protected is None:
             protected = begins
         elif kind in ("open", "close") and protected.is_closed_by(name, is_end=kind == "close"):
-            items[protected.first_item :] = [FoundTag("code", "", text[protected.start : place])]
+            items[protected.first_item :] = [FoundTag("code", "", text[protected.start : offset])]
             protected = None
-    return pair_tags([*items, text[place:]])
+    return pair_tags([*items, text[offset:]])

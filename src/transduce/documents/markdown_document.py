@@ -7,9 +7,11 @@ them through the text that they were read from, so that each tag has its own spe
 import html
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from transduce.documents.document import Content, InlineCode, Unit, has_letters, import_library, plain
+from transduce.documents.document import Content, InlineCode, SpanDocument, Unit, import_library
 from transduce.documents.inline_tags import FoundTag, PairedContent, ProtectedElement, pair_tags
 
 if TYPE_CHECKING:
@@ -21,34 +23,20 @@ _FRONT_MATTER = re.compile(
 )
 
 
-class InlinePlace(NamedTuple):
-    """A run of inline Markdown in a file: the offsets of its lines, their lengths, and what is between the lines.
-
-    A line end may be followed by the mark of a quote, or by indentation.
-    """
-
-    starts: tuple[int, ...]
-    lengths: tuple[int, ...]
-    between: tuple[str, ...]
-
-
-class MarkdownDocument:
-    """A file of Markdown. A translated paragraph is one line; every character outside of text stays."""
+class MarkdownDocument(SpanDocument):
+    """A file of Markdown. A translated paragraph is one line."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
-        self.text, self._encode = text, encode
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
-        self._slots: list[tuple[InlinePlace, PairedContent[str]]] = []
+        super().__init__(text, encode)
         markdown_it = import_library("markdown_it", "Markdown")
         front = _FRONT_MATTER.match(text)
         skipped = front.end() if front else 0
         body = text[skipped:]
         tokens = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
-        lines, starts, place = body.split("\n"), [], skipped
+        lines, starts, offset = body.split("\n"), [], skipped
         for line in lines:
-            starts.append(place)
-            place += len(line) + 1
+            starts.append(offset)
+            offset += len(line) + 1
         column, last_line = 0, -1
         first_line = 1 + text.count("\n", 0, skipped)
         for token in tokens:
@@ -57,51 +45,45 @@ class MarkdownDocument:
             first = token.map[0]
             column = column if first == last_line else 0
             try:
-                inline = _find(token.content, lines, starts, first, column)
-                paired = pair_tags(InlineReader(token.content, inline.between).read(token.children or []))
+                places = _find(token.content, lines, first, column)
+                # What is between the lines: a line end may be followed by the mark of a quote, or by indentation.
+                between = [
+                    f"{lines[first + number][end:]}\n{lines[first + number + 1][:start]}"
+                    for number, ((_, end), (start, _)) in enumerate(pairwise(places))
+                ]
+                paired = pair_tags(InlineReader(token.content, between).read(token.children or []))
             except UnreadableInlineError:
                 self.notes.append(f"line {first + first_line} is kept: its Markdown is not understood")
                 continue
-            if has_letters(plain(paired.content)):
-                self.units.append(Unit(paired.content, wraps=True))
-                self._slots.append((inline, paired))
-            last_line = first
-            column = inline.starts[0] + inline.lengths[0] - starts[first]
-
-    def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the file with the translations."""
-        output, end = [], 0
-        for (place, paired), content in zip(self._slots, translations, strict=True):
-            if content == paired.content:
-                continue
-            output.append(self.text[end : place.starts[0]])
-            begins_line = True
-            for item in content:
-                if isinstance(item, str):
-                    output.append(escape_inline(item, begins_line=begins_line))
-                else:
-                    output.append(paired.payloads[item])
-                begins_line = isinstance(item, InlineCode) and item.is_break
-            end = place.starts[-1] + place.lengths[-1]
-        return self._encode("".join([*output, self.text[end:]]))
+            start, end = starts[first] + places[0][0], starts[first + len(places) - 1] + places[-1][1]
+            self.add(start, end, Unit(paired.content, wraps=True), partial(_write_inline, paired))
+            last_line, column = first, places[0][1]
 
 
-def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace:
-    """Returns where the lines of `content` stand in the lines of a file from `first` on.
+def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[tuple[int, int]]:
+    """Returns the columns where each line of `content` begins and ends in the lines of a file from `first` on.
 
     Raises UnreadableInlineError where they do not stand there.
     """
-    places, lengths, between = list[int](), list[int](), list[str]()
+    places = []
     for number, part in enumerate(content.split("\n"), start=first):
         start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
         if start < 0:
             raise UnreadableInlineError
-        if number > first:
-            end = places[-1] + lengths[-1] - starts[number - 1]
-            between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
-        places.append(starts[number] + start)
-        lengths.append(len(part))
-    return InlinePlace(tuple(places), tuple(lengths), tuple(between))
+        places.append((start, start + len(part)))
+    return places
+
+
+def _write_inline(paired: PairedContent[str], content: Content) -> str:
+    """Returns the Markdown of a translation."""
+    output, begins_line = [], True
+    for item in content:
+        if isinstance(item, str):
+            output.append(escape_inline(item, begins_line=begins_line))
+        else:
+            output.append(paired.payloads[item])
+        begins_line = isinstance(item, InlineCode) and item.is_break
+    return "".join(output)
 
 
 _LINE_END = re.compile(r" *\n *")
@@ -129,11 +111,11 @@ class InlineReader:
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
         """Takes inline Markdown, and what the file has in the place of each of its line ends."""
-        self.text, self.place = text, 0
+        self.text, self.position = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
-        self._link = 0, 0  # the place after the bracket that begins the current link, and its first item
-        self._line_end = 0  # the place of the last line end
+        self._link = 0, 0  # the position after the bracket that begins the current link, and its first item
+        self._line_end = 0  # the position of the last line end
         self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
@@ -143,7 +125,7 @@ class InlineReader:
                 case "text" | "text_special":
                     self._text(token.content)
                 case "softbreak":
-                    self._line_end = self.place
+                    self._line_end = self.position
                     line_end = self._match(_LINE_END)
                     last = self.items[-1] if self.items else ""
                     if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
@@ -155,66 +137,61 @@ class InlineReader:
                 case "code_inline":
                     self.items.append(FoundTag("code", "", self._match(_CODE)))
                 case "html_inline":
-                    self._html(self._literal(token.content))
+                    raw = self._literal(token.content)
+                    tag = re.match(r"</?([A-Za-z][\w-]*)", raw)
+                    if tag is None or raw.endswith("/>"):
+                        self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
+                        continue
+                    name, is_end, begins = tag[1].lower(), raw[1] == "/", None
+                    if not is_end:
+                        begins = ProtectedElement.at(name, raw, self.position - len(raw), len(self.items))
+                    self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
+                    if self._protected is None:
+                        self._protected = begins
+                    elif self._protected.is_closed_by(name, is_end=is_end):
+                        code = FoundTag("code", "", self._raw(self._protected.start))
+                        self.items[self._protected.first_item :] = [code]
+                        self._protected = None
                 case "image":
-                    start = self.place
+                    start = self.position
                     self._match(_IMAGE_LABEL)
                     self._match(_LINK_END)
                     self.items.append(FoundTag("code", "", self._raw(start)))
                 case "link_open":
                     opening = self._literal("<" if token.markup == "autolink" else "[")
-                    self._link = self.place, len(self.items)
+                    self._link = self.position, len(self.items)
                     self.items.append(FoundTag("open", "link", opening))
                 case "link_close":
-                    self._end_link(is_autolink=token.markup == "autolink")
+                    start, first = self._link
+                    label, is_autolink = self._raw(start), token.markup == "autolink"
+                    closing = self._literal(">") if is_autolink else self._match(_LINK_END)
+                    if is_autolink or label.startswith("^"):  # an address between angle brackets or a footnote
+                        self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
+                    else:
+                        # The text may also be the label, which stays.
+                        closing = f"][{label}]" if closing in ("]", "][]") else closing
+                        self.items.append(FoundTag("close", "link", closing))
                 case _ if token.markup:
                     name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
                     self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
                 case _:
                     raise UnreadableInlineError
-        if self.text[self.place :].strip(" "):
+        if self.text[self.position :].strip(" "):
             raise UnreadableInlineError
         return self.items
-
-    def _end_link(self, *, is_autolink: bool) -> None:
-        """Adds the end of a link; an address between angle brackets and a footnote are one code."""
-        start, first = self._link
-        label = self._raw(start)
-        closing = self._literal(">") if is_autolink else self._match(_LINK_END)
-        if is_autolink or label.startswith("^"):
-            self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
-            return
-        if closing in ("]", "][]"):  # the text is also the label, which stays
-            closing = f"][{label}]"
-        self.items.append(FoundTag("close", "link", closing))
-
-    def _html(self, raw: str) -> None:
-        """Adds a tag of HTML."""
-        match = re.match(r"</?([A-Za-z][\w-]*)", raw)
-        if match is None or raw.endswith("/>"):
-            self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
-            return
-        name, is_end = match[1].lower(), raw[1] == "/"
-        begins = ProtectedElement.at(name, raw, self.place - len(raw), len(self.items)) if not is_end else None
-        self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
-        if self._protected is None:
-            self._protected = begins
-        elif self._protected.is_closed_by(name, is_end=is_end):
-            self.items[self._protected.first_item :] = [FoundTag("code", "", self._raw(self._protected.start))]
-            self._protected = None
 
     def _text(self, content: str) -> None:
         """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""
         begin = 0
         if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
             # The mark of the text of a footnote begins a line: the line end before it is a part of the mark.
-            begin, start = definition.end(), self._line_end if self.items else self.place
+            begin, start = definition.end(), self._line_end if self.items else self.position
             self._pass_over(definition.group())
             self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
         for match in _MARK.finditer(content, begin):
             if match["footnote"] or not (self.items or match.start()):
                 self._plain(content[begin : match.start()])
-                start, begin = self.place, match.end()
+                start, begin = self.position, match.end()
                 self._pass_over(match.group())
                 self.items.append(FoundTag("code", ALERT if match["alert"] else "", self._raw(start)))
         self._plain(content[begin:])
@@ -227,37 +204,37 @@ class InlineReader:
     def _pass_over(self, content: str) -> None:
         """Passes over `content`, which may be escaped in the text."""
         for character in content:
-            is_plain = self.text.startswith(character, self.place)
+            is_plain = self.text.startswith(character, self.position)
             if is_plain and character not in "\\&":
-                self.place += 1
+                self.position += 1
                 continue
-            entity = _ENTITY.match(self.text, self.place)
-            if self.text.startswith("\\" + character, self.place):
-                self.place += 2
+            entity = _ENTITY.match(self.text, self.position)
+            if self.text.startswith("\\" + character, self.position):
+                self.position += 2
             elif entity and html.unescape(entity.group()) == character:
-                self.place = entity.end()
+                self.position = entity.end()
             elif is_plain:
-                self.place += 1
+                self.position += 1
             else:
                 raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
         """Returns the text from `start` on as it stands in the file."""
-        return "".join(self._line_ends.get(place, self.text[place]) for place in range(start, self.place))
+        return "".join(self._line_ends.get(index, self.text[index]) for index in range(start, self.position))
 
     def _literal(self, raw: str) -> str:
         """Passes over `raw`, and returns it as it stands in the file."""
-        if not self.text.startswith(raw, self.place):
+        if not self.text.startswith(raw, self.position):
             raise UnreadableInlineError
-        self.place += len(raw)
-        return self._raw(self.place - len(raw))
+        self.position += len(raw)
+        return self._raw(self.position - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
         """Passes over what `pattern` matches, and returns it as it stands in the file."""
-        match = pattern.match(self.text, self.place)
+        match = pattern.match(self.text, self.position)
         if match is None:
             raise UnreadableInlineError
-        self.place = match.end()
+        self.position = match.end()
         return self._raw(match.start())
 
 

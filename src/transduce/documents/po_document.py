@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from transduce.documents.document import Content, DocumentLanguages, Unit, has_letters, import_library, plain
+from transduce.documents.document import Content, Document, DocumentLanguages, Unit, has_letters, import_library, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
 _WIDTH = 78  # of lines, unless the file has longer ones
@@ -12,7 +12,7 @@ _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have six at most
 
 
-class PoDocument:
+class PoDocument(Document):
     """A catalogue of messages. Messages that are translated and not fuzzy stay, unless `replace`.
 
     A message with plural forms takes the translation of its singular for form 0 of several, and that of its plural for
@@ -20,6 +20,7 @@ class PoDocument:
     """
 
     def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
+        super().__init__()
         polib = import_library("polib", "PO")
         if not re.search(r"(?m)^msgid\s", text):
             raise ValueError("not PO: no line begins with `msgid`; choose another --format")
@@ -33,15 +34,14 @@ class PoDocument:
         self._original, self._language = text, languages.target
         if languages.target is not None:
             languages.target_of(None, self._file.metadata.get("Language"))  # raises ValueError for another language
-        self.units: list[Unit] = []
         self._slots: list[PairedContent[str]] = []
         self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
-        kept = 0
+        translated = 0
         for entry in self._file:
             if entry.obsolete or not entry.msgid:
                 continue
             if entry.translated() and not replace:
-                kept += 1
+                translated += 1
                 continue
             messages = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
             contents = [string_content(message) for message in messages]
@@ -50,7 +50,8 @@ class PoDocument:
             self._entries.append((entry, [len(self.units) + number for number in range(len(contents))]))
             self.units += [Unit(paired.content) for paired in contents]
             self._slots += contents
-        self.notes = [f"{kept:,} messages are translated and stay (--retranslate replaces them)"] if kept else []
+        if translated:
+            self.notes.append(f"{translated:,} messages are translated and stay (--retranslate replaces them)")
         plurals = sum(len(numbers) > 1 for _, numbers in self._entries)
         if plurals and self._forms() not in (1, 2):
             self.notes.append(f"{plurals:,} messages with plural forms are marked as fuzzy: check their forms")

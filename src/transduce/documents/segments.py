@@ -38,15 +38,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.documents.document import (
-    ClosingTag,
-    Content,
-    InlineCode,
-    InlineItem,
-    OpeningTag,
-    Unit,
-    has_letters,
-)
+from transduce.documents.document import ClosingTag, Content, InlineCode, InlineItem, OpeningTag, Unit, has_letters
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.sentence_splitter import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
 
@@ -57,7 +49,7 @@ NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
 class Marker(NamedTuple):
     """A tag, a code or a placeholder at an offset of a text, with the white space that stood on its sides."""
 
-    place: int
+    offset: int
     item: MarkerItem
     before: str = ""
     after: str = ""
@@ -68,15 +60,8 @@ class Marker(NamedTuple):
         return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
-class FlatText(NamedTuple):
-    """The text of a unit, and its markers in order."""
-
-    text: str
-    markers: tuple[Marker, ...]
-
-
-def flatten(unit: Unit) -> FlatText:
-    """Takes markers out of a unit.
+def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
+    """Returns the text of a unit, and its markers in order.
 
     A code leaves one space between words, and none before punctuation; a break and a point leave the white space as it
     is.
@@ -85,13 +70,13 @@ def flatten(unit: Unit) -> FlatText:
     texts, markers = list[str](), list[Marker]()  # none of the texts is empty
     length = 0
     after_code = after_break = False
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if not isinstance(item, str):
             marker = Marker(length, item)
             if marker.is_code:
                 after_code = True
                 after_break = after_break or (isinstance(item, InlineCode) and item.is_break)
-                marker = Marker(length, item, _space_beside(items, place, -1), _space_beside(items, place, 1))
+                marker = Marker(length, item, _space_beside(items, index, -1), _space_beside(items, index, 1))
             markers.append(marker)
             continue
         before = texts[-1] if texts else ""
@@ -105,28 +90,28 @@ def flatten(unit: Unit) -> FlatText:
         texts += [item] if item else []
         length += len(item)
         after_code, after_break = after_code and not item, after_break and not item
-    return FlatText("".join(texts), tuple(markers))
+    return "".join(texts), tuple(markers)
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
     """Returns the items of a unit with its placeholders apart, and with spaces for the line ends where it wraps."""
     items = list[str | MarkerItem]()
     last = len(unit.content) - 1
-    for place, item in enumerate(unit.content):
+    for index, item in enumerate(unit.content):
         if not isinstance(item, str):
             items.append(item)
             continue
         if unit.wraps:  # one space for each run of white space, except at the ends of the unit
-            first = len(item) - len(item.lstrip()) if place == 0 else 0
-            end = len(item.rstrip()) if place == last else len(item)
+            first = len(item) - len(item.lstrip()) if index == 0 else 0
+            end = len(item.rstrip()) if index == last else len(item)
             item = item[:first] + re.sub(r"[ \t\r\n]+", " ", item[first:end]) + item[max(first, end) :]
         items += split_placeholders(item)
     return items
 
 
-def _space_beside(items: list[str | MarkerItem], place: int, step: int) -> str:
+def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
     """Returns the white space beside an item, on the left for a step of −1; what takes no room is passed over."""
-    beside = place + step
+    beside = index + step
     while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
     if not 0 <= beside < len(items) or not isinstance(text := items[beside], str):
@@ -152,13 +137,24 @@ def _joined(text: str, following: str, markers: list[Marker], length: int) -> tu
         return text, following[1:]
     if text.endswith(" ") and following.startswith(NO_SPACE_BEFORE):
         number = len(markers)
-        while number and markers[number - 1].place == length:
+        while number and markers[number - 1].offset == length:
             number -= 1
-            markers[number] = markers[number]._replace(place=length - 1)
+            markers[number] = markers[number]._replace(offset=length - 1)
         return text[:-1], following
     if text[-1:].isalnum() and following[:1].isalnum():
         return text, " " + following
     return text, following
+
+
+def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) -> Iterator[str | Marker]:
+    """Yields the text from `start` to `end` with the markers at their offsets in it; no text is empty."""
+    for marker in markers:
+        if start < marker.offset:
+            yield text[start : marker.offset]
+            start = marker.offset
+        yield marker
+    if start < end:
+        yield text[start:end]
 
 
 class UnitSentence(NamedTuple):
@@ -178,13 +174,8 @@ class UnitSentence(NamedTuple):
         return has_letters(self.text)
 
     def as_it_is(self) -> Iterator[str | Marker]:
-        """Yields the text with the markers at their places."""
-        place = 0
-        for marker in self.markers:
-            yield self.text[place : marker.place]
-            yield marker
-            place = marker.place
-        yield self.text[place:]
+        """Returns an iterator over the text with the markers at their offsets."""
+        return _with_markers(self.text, self.markers, 0, len(self.text))
 
 
 class DividedUnit(NamedTuple):
@@ -202,24 +193,24 @@ class DividedUnit(NamedTuple):
         `spaceless` omits the spaces between sentences.
         """
         last = len(self.parts) - 1
-        for place, part in enumerate(self.parts):
-            if not spaceless and self._lacks_space(place):
+        for index, part in enumerate(self.parts):
+            if not spaceless and self._lacks_space(index):
                 yield " "
             if isinstance(part, UnitSentence):
                 yield from [part] if part.is_translated else part.as_it_is()
-            elif not (isinstance(part, str) and spaceless and 0 < place < last and part.strip(" ") == ""):
+            elif not (isinstance(part, str) and spaceless and 0 < index < last and part.strip(" ") == ""):
                 yield part
 
-    def _lacks_space(self, place: int) -> bool:
+    def _lacks_space(self, index: int) -> bool:
         """Returns whether a sentence ends before a part, and the next begins with it, or with tags that it opens.
 
         Tags may also stand between two parts of one word; between sentences they do if the first is written in a script
         without spaces.
         """
-        before = place - 1
+        before = index - 1
         while before >= 0 and _is_tag(self.parts[before], ClosingTag):
             before -= 1
-        after = place
+        after = index
         while after < len(self.parts) and _is_tag(self.parts[after], OpeningTag):
             after += 1
         if before < 0 or after == len(self.parts):
@@ -260,56 +251,42 @@ def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTa
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
     """Cuts a unit into sentences. A pair that reaches over several sentences has its tags between sentences."""
-    flat = flatten(unit)
-    cuts = [marker.place for marker in flat.markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
-    spans = splitter.spans(flat.text, wraps=unit.wraps, cuts=cuts)
-    while crossing := _crossing(flat, spans):  # a cut may change the sentences beside it
+    text, markers = flatten(unit)
+    cuts = [marker.offset for marker in markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
+    spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
+    while crossing := _crossing(markers, spans):  # a cut may change the sentences beside it
         cuts += crossing
-        spans = splitter.spans(flat.text, wraps=unit.wraps, cuts=cuts)
+        spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
     parts: list[str | Marker | UnitSentence] = []
-    closings = {marker.item.number: marker.place for marker in flat.markers if isinstance(marker.item, ClosingTag)}
-    place = number = 0
+    closings = {marker.item.number: marker.offset for marker in markers if isinstance(marker.item, ClosingTag)}
+    offset = number = 0
     for start, end in spans:
-        first, last = _inside(flat.markers, closings, number, CutSpan(start, end))
-        place = _add_between(parts, flat, flat.markers[number:first], place, start)
-        inside = tuple(marker._replace(place=marker.place - start) for marker in flat.markers[first:last])
-        parts.append(UnitSentence(flat.text[start:end], inside))
-        place, number = end, last
-    _add_between(parts, flat, flat.markers[number:], place, len(flat.text))
+        first, last = _inside(markers, closings, number, CutSpan(start, end))
+        parts += _with_markers(text, markers[number:first], offset, start)
+        inside = tuple(marker._replace(offset=marker.offset - start) for marker in markers[first:last])
+        parts.append(UnitSentence(text[start:end], inside))
+        offset, number = end, last
+    parts += _with_markers(text, markers[number:], offset, len(text))
     return DividedUnit(tuple(parts))
 
 
-def _add_between(
-    parts: list[str | Marker | UnitSentence], flat: FlatText, markers: Sequence[Marker], start: int, end: int
-) -> int:
-    """Adds the text from `start` to `end`, and the markers in it, to the parts of a unit; returns `end`."""
-    for marker in markers:
-        if start < marker.place:
-            parts.append(flat.text[start : marker.place])
-            start = marker.place
-        parts.append(marker)
-    if start < end:
-        parts.append(flat.text[start:end])
-    return end
-
-
-def _crossing(flat: FlatText, spans: Sequence[CutSpan]) -> list[int]:
+def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
     """Returns the places of tags inside a sentence whose other tag is outside of it."""
     path, pairs = list[int](), list[tuple[int, int]]()  # the places of both tags of each pair
-    for marker in flat.markers:
+    for marker in markers:
         if isinstance(marker.item, OpeningTag):
-            path.append(marker.place)
+            path.append(marker.offset)
         elif isinstance(marker.item, ClosingTag):
-            pairs.append((path.pop(), marker.place))
+            pairs.append((path.pop(), marker.offset))
     starts = [span.start for span in spans]
     cuts = []
     for pair in pairs:
-        for place in pair:
-            number = bisect.bisect_left(starts, place) - 1  # of the last sentence that begins before the tag
-            if number < 0 or place >= spans[number].end:
+        for offset in pair:
+            number = bisect.bisect_left(starts, offset) - 1  # of the last sentence that begins before the tag
+            if number < 0 or offset >= spans[number].end:
                 continue
             if not all(spans[number].start <= other <= spans[number].end for other in pair):
-                cuts.append(place)
+                cuts.append(offset)
     return cuts
 
 
@@ -322,15 +299,15 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
     start, end = span
 
     def stays_before(marker: Marker) -> bool:
-        if marker.place == start and isinstance(marker.item, OpeningTag):
+        if marker.offset == start and isinstance(marker.item, OpeningTag):
             return not start < closings[marker.item.number] < end  # it encloses the whole sentence, or nothing
-        return marker.place <= start
+        return marker.offset <= start
 
     first = number
     while first < len(markers) and stays_before(markers[first]):
         first += 1
     last = first
-    while last < len(markers) and markers[last].place < end:
+    while last < len(markers) and markers[last].offset < end:
         last += 1
     open_tags = sum(isinstance(marker.item, OpeningTag) for marker in markers[first:last]) - sum(
         isinstance(marker.item, ClosingTag) for marker in markers[first:last]

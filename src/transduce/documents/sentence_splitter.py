@@ -83,11 +83,11 @@ class SentenceSplitter(NamedTuple):
         bounds = sorted(ends)
         for start, end in itertools.pairwise(bounds):
             line = re.sub(r"\s", " ", text[start:end])
-            place = start
+            offset = start
             for sentence in _sentences(segment, rules, line):
-                spans.append(trim(text, place, place + len(sentence)))
-                place += len(sentence)
-            assert place == end, "sentences lack a part of the text"
+                spans.append(trim(text, offset, offset + len(sentence)))
+                offset += len(sentence)
+            assert offset == end, "sentences lack a part of the text"
         return self._short([span for span in spans if span.start < span.end], text)
 
     def _short(self, spans: list[CutSpan], text: str) -> list[CutSpan]:
@@ -118,14 +118,14 @@ def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) 
 
     The time of sentencex grows with the square of the length where quotes are not closed.
     """
-    place = 0
-    while place < len(line):
-        part = line[place : place + MOST_CHARACTERS]
-        sentences = segment(rules, part) if part.strip() else [part]
-        if place + len(part) < len(line):  # the last sentence may go on
-            sentences = sentences[:-1] or [part[: part.rfind(" ") + 1] or part]
+    offset = 0
+    while offset < len(line):
+        chunk = line[offset : offset + MOST_CHARACTERS]
+        sentences = segment(rules, chunk) if chunk.strip() else [chunk]
+        if offset + len(chunk) < len(line):  # the last sentence may go on
+            sentences = sentences[:-1] or [chunk[: chunk.rfind(" ") + 1] or chunk]
         yield from sentences
-        place += sum(map(len, sentences))
+        offset += sum(map(len, sentences))
 
 
 def trim(text: str, start: int, end: int) -> CutSpan:

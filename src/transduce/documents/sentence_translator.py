@@ -8,8 +8,8 @@ from transduce.documents.document import Content, Unit
 from transduce.documents.segments import Marker, UnitSentence, divide
 from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
 from transduce.documents.tag_placement import place_markers
+from transduce.text.imported_subwords import SentencePieces
 from transduce.text.repetition import is_loop
-from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import aligned_words
 from transduce.translation.results import Translation
@@ -139,16 +139,16 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
     White space after the code goes with it.
     """
-    place = next((place for place, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
-    text = "" if place is None else unit.content[place]
+    index = next((index for index, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
+    text = "" if index is None else unit.content[index]
     assert isinstance(text, str)
     code = _leading_code(text.lstrip(), codes)
-    if place is None or not code:
+    if index is None or not code:
         return "", unit
     before, _, after = text.partition(code)
     stripped = before + after.lstrip()
     items = (stripped,) if stripped else ()
-    return code, unit._replace(content=(*unit.content[:place], *items, *unit.content[place + 1 :]))
+    return code, unit._replace(content=(*unit.content[:index], *items, *unit.content[index + 1 :]))
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:

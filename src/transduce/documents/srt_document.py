@@ -4,9 +4,8 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.document import Content, Document, Unit, has_letters, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
 _TIMES = re.compile(r"^\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
@@ -15,23 +14,14 @@ _CODES = rf"{_POSITION}|^\s*[-–—]+\s*"
 _TAG = re.compile(rf"<[^<>]*>|{_POSITION}")
 
 
-class CueText(NamedTuple):
-    """Lines of a cue that are one unit: their place in the file, and their content."""
-
-    first: int
-    last: int
-    paired: PairedContent[str]
-
-
-class SrtDocument:
+class SrtDocument(Document):
     """A file of subtitles. Lines that begin with a dash, which are different speakers, are units of their own."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
         self._encode = encode
         self._lines = text.split("\n")  # each with its own carriage return: some files have them at some lines
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
-        self._texts: list[CueText] = []
+        self._texts: list[tuple[int, int, PairedContent[str]]] = []  # first line, line after the last, content
         times = [number for number, line in enumerate(self._lines) if _TIMES.match(line)]
         if not times and text.strip():
             raise ValueError(
@@ -53,20 +43,20 @@ class SrtDocument:
                 paired = string_content(" ".join(line.strip() for line in self._lines[start:end]), _CODES)
                 if has_letters(plain(paired.content)):
                     self.units.append(Unit(paired.content, wraps=True))
-                    self._texts.append(CueText(start, end, paired))
+                    self._texts.append((start, end, paired))
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the subtitles with the translations, each in at most as many lines as before."""
-        lines, end = [], 0
-        for text, content in zip(self._texts, translations, strict=True):
-            if content == text.paired.content:
+        lines, written = [], 0
+        for (start, end, paired), content in zip(self._texts, translations, strict=True):
+            if content == paired.content:
                 continue
-            lines += self._lines[end : text.first]
-            wrapped = wrap("".join(text.paired.with_payloads(content)), text.last - text.first)
-            replaced = self._lines[text.last - len(wrapped) : text.last]
+            lines += self._lines[written:start]
+            wrapped = wrap("".join(paired.with_payloads(content)), end - start)
+            replaced = self._lines[end - len(wrapped) : end]
             lines += [new + ("\r" if old.endswith("\r") else "") for new, old in zip(wrapped, replaced, strict=True)]
-            end = text.last
-        return self._encode("\n".join([*lines, *self._lines[end:]]))
+            written = end
+        return self._encode("\n".join([*lines, *self._lines[written:]]))
 
 
 def wrap(text: str, lines: int) -> list[str]:
@@ -76,8 +66,8 @@ def wrap(text: str, lines: int) -> list[str]:
     remaining = sum(_width(word) + 1 for word in words)
     for count in range(lines, 0, -1):
         line: list[str] = []
-        width, wanted = 0, remaining / count
-        while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= wanted):
+        width, mean_width = 0, remaining / count
+        while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= mean_width):
             line.append(words.popleft())
             width += _width(line[-1]) + 1
         remaining -= width

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transduce.documents.document import Content, Unit, has_letters, plain
+from transduce.documents.document import Content, SpanDocument, Unit, has_letters, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
 if TYPE_CHECKING:
@@ -33,34 +33,24 @@ class StringPlace(NamedTuple):
     write: Callable[[str], str]
 
 
-class StringTable:
+class StringTable(SpanDocument):
     """A text file with strings at known places."""
 
     def __init__(self, text: str, places: Sequence[StringPlace], encode: Callable[[str], bytes]) -> None:
-        self.text, self._encode = text, encode
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
-        self._places: list[tuple[StringPlace, PairedContent[str]]] = []
-        for place in places:
-            paired = string_content(place.value)
-            if has_letters(plain(paired.content)):
-                if half := _HALF_PAIR.search(place.value):
-                    number = text.count("\n", 0, place.start) + 1
-                    raise ValueError(
-                        f"line {number} has a string with half a surrogate pair, \\u{ord(half.group()):04x}; "
-                        "write the character itself"
-                    )
-                self.units.append(Unit(paired.content))
-                self._places.append((place, paired))
+        super().__init__(text, encode)
+        for start, end, value, write in places:
+            paired = string_content(value)
+            if has_letters(plain(paired.content)) and (half := _HALF_PAIR.search(value)):
+                number = text.count("\n", 0, start) + 1
+                raise ValueError(
+                    f"line {number} has a string with half a surrogate pair, \\u{ord(half.group()):04x}; "
+                    "write the character itself"
+                )
+            self.add(start, end, Unit(paired.content), partial(_write_string, paired, write))
 
-    def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the file with the translations."""
-        output, end = [], 0
-        for (place, paired), content in zip(self._places, translations, strict=True):
-            if content != paired.content:
-                output += [self.text[end : place.start], place.write("".join(paired.with_payloads(content)))]
-                end = place.end
-        return self._encode("".join([*output, self.text[end:]]))
+
+def _write_string(paired: PairedContent[str], write: Callable[[str], str], content: Content) -> str:
+    return write("".join(paired.with_payloads(content)))
 
 
 class JsonDocument(StringTable):

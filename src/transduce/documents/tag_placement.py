@@ -78,7 +78,7 @@ def split_pieces(text: str) -> list[TextPiece]:
         for name in ("prefix", "core", "suffix"):
             first, last = start + parts.start(name), start + parts.end(name)
             step = max(1, last - first) if name == "core" else 1
-            pieces += [TextPiece(place, place + step, number, name) for place in range(first, last, step)]
+            pieces += [TextPiece(index, index + step, number, name) for index in range(first, last, step)]
     return pieces
 
 
@@ -135,7 +135,7 @@ class TagNode:
     @property
     def source_end(self) -> int:
         """The offset in the source after the node."""
-        return self.marker.place if self.closing is None else self.closing.place
+        return self.marker.offset if self.closing is None else self.closing.offset
 
 
 def place_markers(
@@ -176,8 +176,8 @@ class _Placement:
         self.source, self.pieces, self.links = source, pieces, links
         self._starts, self._ends = [piece.start for piece in pieces], [piece.end for piece in pieces]
         self._places = defaultdict[int, list[int]](list)  # the target pieces of each source piece, in order
-        for place, number in enumerate(links):
-            self._places[number].append(place)
+        for index, number in enumerate(links):
+            self._places[number].append(index)
 
     def place(self, nodes: Sequence[TagNode], low: int, high: int) -> None:
         """Places sibling nodes between the target pieces `low` and `high`; no two of them overlap."""
@@ -190,37 +190,37 @@ class _Placement:
         filled = sorted((pair.start, pair.end) for pair in pairs if pair.start < pair.end)
         for node in nodes:
             if node.closing is None:
-                place = self._beside(node.marker, taken, low, high)
-                before = bisect_left(filled, (place,)) - 1  # the last pair that begins before the place
-                if before >= 0 and place < filled[before][1]:
+                index = self._beside(node.marker, taken, low, high)
+                before = bisect_left(filled, (index,)) - 1  # the last pair that begins before the place
+                if before >= 0 and index < filled[before][1]:
                     start, end = filled[before]
-                    place = start if place - start <= end - place else end
-                node.start = node.end = place
+                    index = start if index - start <= end - index else end
+                node.start = node.end = index
 
     def _run(self, node: TagNode, taken: Set[int], low: int, high: int) -> tuple[int, int]:
         """Returns the run of free pieces with the most words of the node, less those that are not of it."""
-        first = bisect_right(self._ends, node.marker.place)  # the source pieces that the node encloses
+        first = bisect_right(self._ends, node.marker.offset)  # the source pieces that the node encloses
         last = bisect_left(self._starts, node.source_end)
         if first >= last:
-            first = last = self._piece_at(node.marker.place)
+            first = last = self._piece_at(node.marker.offset)
         best, run = (0.0, low, low), (0.0, low)
-        linked = [place for number in range(first, last) for place in self._linked(number, low, high)]
+        linked = [index for number in range(first, last) for index in self._linked(number, low, high)]
         # Kadane's algorithm: a run goes on while its score is above 0, else the next piece begins another one.
-        for place in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
-            if place in taken:
-                run = (0.0, place + 1)
+        for index in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
+            if index in taken:
+                run = (0.0, index + 1)
                 continue
-            score, start = run if run[0] > 0 else (0.0, place)
-            score += 1.0 if first <= self.links[place] < last else -1.0
+            score, start = run if run[0] > 0 else (0.0, index)
+            score += 1.0 if first <= self.links[index] < last else -1.0
             run = (score, start)
             if score > best[0]:
-                best = (score, start, place + 1)
+                best = (score, start, index + 1)
         if best[0] > 0:
             return best[1:]
         # The free piece at the relative position of the source pieces; an empty run where there is none.
         middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
         places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
-        nearest = next((place for place in places if place not in taken), None)
+        nearest = next((index for index in places if index not in taken), None)
         if nearest is None:
             return (self._free_boundary(first, taken, low, high),) * 2
         return nearest, nearest + 1
@@ -237,24 +237,24 @@ class _Placement:
 
     def _free_boundary(self, piece: int, taken: Set[int], low: int, high: int) -> int:
         """Returns the boundary at the relative position of a source piece that is in no run of a sibling."""
-        wanted = round(piece / max(1, len(self.pieces)) * len(self.links))
+        relative = round(piece / max(1, len(self.pieces)) * len(self.links))
         return next(
-            place
-            for place in _from_the_middle(wanted, low, high + 1)
-            if place in (low, high) or not {place - 1, place} <= taken
+            index
+            for index in _from_the_middle(relative, low, high + 1)
+            if index in (low, high) or not {index - 1, index} <= taken
         )
 
     def _beside(self, marker: Marker, taken: Set[int], low: int, high: int) -> int:
         """Returns the boundary for a code: before the piece that followed it, or after the one that preceded it."""
-        following = self._piece_at(marker.place)
+        following = self._piece_at(marker.offset)
         before = self._linked(following, low, high)
         after = self._linked(following - 1, low, high) if following else []
         if following == len(self.pieces) and not after:
             return high
         choices = [before[0] if before else None, after[-1] + 1 if after else None]
-        if not marker.before and not self.source[marker.place : marker.place + 1].isalnum():
+        if not marker.before and not self.source[marker.offset : marker.offset + 1].isalnum():
             choices.reverse()
-        chosen = next((place for place in choices if place is not None), None)
+        chosen = next((index for index in choices if index is not None), None)
         return self._free_boundary(following, taken, low, high) if chosen is None else chosen
 
 
@@ -273,15 +273,15 @@ def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
 
 def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marker]:
     """Yields the numbers of the target pieces and the markers, in the order of the translation."""
-    place = low
+    index = low
     for node in sorted(nodes, key=lambda node: (node.start, node.end)):
-        yield from range(place, node.start)
+        yield from range(index, node.start)
         yield node.marker
         if node.closing is not None:
             yield from _emit(node.children, node.start, node.end)
             yield node.closing
-        place = node.end
-    yield from range(place, high)
+        index = node.end
+    yield from range(index, high)
 
 
 def _with_spaces(
@@ -321,7 +321,7 @@ def _at_boundary(
     last_code = max((number for number, marker in enumerate(markers) if marker.is_code), default=-1)
     for number, marker in enumerate(markers):
         left_glued = (
-            marker.is_code and not marker.before and source[max(0, marker.place - 1) : marker.place].strip() != ""
+            marker.is_code and not marker.before and source[max(0, marker.offset - 1) : marker.offset].strip() != ""
         )
         wants = gap or marker.before if marker.is_code and not left_glued else ""
         wants = gap if isinstance(marker.item, OpeningTag) and number > last_code else wants
@@ -335,7 +335,7 @@ def _at_boundary(
     space = gap
     if last_code >= 0 and following and not is_first:
         code = markers[last_code]
-        next_character = source[code.place : code.place + 1].strip()
+        next_character = source[code.offset : code.offset + 1].strip()
         right_glued = not code.after and next_character != "" and next_character not in NO_SPACE_BEFORE
         space = "" if right_glued else gap or code.after
         space = "" if not gap and following.startswith(NO_SPACE_BEFORE) else space

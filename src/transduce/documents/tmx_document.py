@@ -3,17 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from transduce.documents import xml_tree
 from transduce.documents.document import DocumentLanguages, same_language
-from transduce.documents.xml_tree import (
-    XML,
-    InlineTag,
-    XmlDocument,
-    children,
-    insert_after,
-    local_name,
-    outermost,
-    read_element,
-)
+from transduce.documents.xml_tree import XML, InlineTag, XmlDocument, children, local_name
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -32,8 +24,8 @@ class TmxDocument(XmlDocument):
         if source_language is None:
             raise ValueError("neither the header of the TMX nor the model names the source language")
         target_language = languages.target_of(None, None)
-        kept = foreign = 0  # units that have a translation, and units without a source
-        for unit in outermost(self.root, lambda element: local_name(element) == "tu"):
+        translated = foreign = 0  # units that have a translation, and units without a source
+        for unit in xml_tree.outermost(self.root, lambda element: local_name(element) == "tu"):
             source = next(_variants(unit, source_language), None)
             if source is None:
                 foreign += 1
@@ -41,23 +33,23 @@ class TmxDocument(XmlDocument):
             target = next(_variants(unit, target_language), None)
             segment = None if target is None else next(children(target, "seg"), None)
             if segment is not None and not replace and "".join(segment.itertext()).strip():
-                kept += 1
+                translated += 1
                 continue
             original = next(children(source, "seg"), None)
             if original is None:
                 continue
-            paired = read_element(original, _inline)
+            paired = xml_tree.read_element(original, _inline)
             if target is None:
                 target = source.makeelement(source.tag, {LANGUAGE: target_language})
                 target.text = source.text
-                insert_after(source, target)
+                xml_tree.insert_after(source, target)
             if segment is None:
                 segment = target.makeelement(original.tag)
                 target.append(segment)
                 segment.tail = original.tail
             self.add(paired, segment, wraps=False)
-        if kept:
-            self.notes.append(f"{kept:,} units have a translation, which stays (--retranslate replaces it)")
+        if translated:
+            self.notes.append(f"{translated:,} units have a translation, which stays (--retranslate replaces it)")
         if foreign:
             self.notes.append(f"{foreign:,} units have no variant in {source_language} and stay as they are")
 

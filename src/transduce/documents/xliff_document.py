@@ -2,18 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from transduce.documents import xml_tree
 from transduce.documents.document import DocumentLanguages
-from transduce.documents.xml_tree import (
-    XML,
-    InlineTag,
-    XmlDocument,
-    children,
-    fill_element,
-    insert_after,
-    local_name,
-    outermost,
-    read_element,
-)
+from transduce.documents.xml_tree import XML, InlineTag, XmlDocument, children, local_name
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -41,23 +32,25 @@ class XliffDocument(XmlDocument):
         is_2 = self.root.get("version", "").startswith("2")
         source_name, target_name = ("srcLang", "trgLang") if is_2 else ("source-language", "target-language")
         for element in [self.root] if is_2 else children(self.root, "file"):
-            wanted = languages.target_of(element.get(source_name), element.get(target_name))
+            target_language = languages.target_of(element.get(source_name), element.get(target_name))
             if element.get(target_name) is None:
-                element.set(target_name, wanted)
-        kept = 0
-        for unit in outermost(self.root, lambda element: local_name(element) == ("segment" if is_2 else "trans-unit")):
+                element.set(target_name, target_language)
+        translated = 0
+        for unit in xml_tree.outermost(
+            self.root, lambda element: local_name(element) == ("segment" if is_2 else "trans-unit")
+        ):
             source, target = next(children(unit, "source"), None), next(children(unit, "target"), None)
             if source is None or _nearest(unit, "translate") == "no":
                 continue
             if target is not None and not replace and _is_translated(unit, target, source):
-                kept += 1
+                translated += 1
                 continue
             segmented = None if is_2 else next(children(unit, "seg-source"), None)
             before = source if segmented is None else segmented
             if target is None:
                 namespace = before.tag.rpartition("}")[0]
                 target = before.makeelement(f"{namespace}}}target" if namespace else "target")
-                insert_after(before, target)
+                xml_tree.insert_after(before, target)
             else:  # an existing target is emptied, and stays where it is
                 tail = target.tail
                 target.clear()
@@ -72,16 +65,16 @@ class XliffDocument(XmlDocument):
             if segmented is None:
                 self._add(source, target)
                 continue
-            whole = read_element(segmented, _inline)
-            fill_element(target, whole, whole.content)  # what is between segments is copied
+            whole = xml_tree.read_element(segmented, _inline)
+            xml_tree.fill_element(target, whole, whole.content)  # what is between segments is copied
             for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
                 self._add(source_segment, target_segment)
-        if kept:
-            self.notes.append(f"{kept:,} segments that are translated already stay (--retranslate replaces them)")
+        if translated:
+            self.notes.append(f"{translated:,} segments that are translated already stay (--retranslate replaces them)")
 
     def _add(self, source: "etree._Element", target: "etree._Element") -> None:
         """Adds the content of `source` as a unit whose translation goes into `target`."""
-        self.add(read_element(source, _inline), target, wraps=_nearest(source, f"{XML}space") != "preserve")
+        self.add(xml_tree.read_element(source, _inline), target, wraps=_nearest(source, f"{XML}space") != "preserve")
 
 
 def _is_translated(unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
@@ -112,7 +105,7 @@ def _inline(element: "etree._Element") -> InlineTag:
 
 def _segments(element: "etree._Element") -> "list[etree._Element]":
     """Returns the segments of a `seg-source` or of its copy."""
-    return outermost(element, lambda mark: local_name(mark) == "mrk" and mark.get("mtype") == "seg")
+    return xml_tree.outermost(element, lambda mark: local_name(mark) == "mrk" and mark.get("mtype") == "seg")
 
 
 def _nearest(element: "etree._Element", attribute: str) -> str | None:

@@ -5,7 +5,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from transduce.documents.document import ClosingTag, Content, OpeningTag, Unit, has_letters, import_library, plain
+from transduce.documents.document import (
+    ClosingTag,
+    Content,
+    Document,
+    OpeningTag,
+    Unit,
+    has_letters,
+    import_library,
+    plain,
+)
 from transduce.documents.inline_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
 
 if TYPE_CHECKING:
@@ -81,18 +90,17 @@ def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], b
     return found
 
 
-class XmlDocument:
+class XmlDocument(Document):
     """A file of XML whose units are elements, and whose translations fill elements; for `write` of XLIFF and TMX."""
 
     def __init__(self, content: bytes, name: str) -> None:
         """Raises ValueError where the file is damaged, or is not of the format `name`, which is also its root."""
+        super().__init__()
         self._original = content
         self._tree = parse_xml(content, name)
         self.root = self._tree.getroot()
         if local_name(self.root) != name.lower():
             raise ValueError(f"not {name}: the root is <{local_name(self.root)}>; choose another --format")
-        self.units: list[Unit] = []
-        self.notes: list[str] = []
         self._targets: list[tuple[etree._Element, XmlContent]] = []  # of each unit, with the content of its source
 
     def add(self, content: XmlContent, target: "etree._Element", *, wraps: bool) -> None:

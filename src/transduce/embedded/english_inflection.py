@@ -23,41 +23,23 @@ def verb(word: str, tag: str, past: str = "", participle: str = "") -> str:
     """Inflects a verb to the form of a Penn tag; `past` and `participle` are its irregular forms."""
     if tag in IRREGULAR.get(word, {}):
         return IRREGULAR[word][tag]
-    if tag == "VBZ":
-        return third_person(word)
-    if tag == "VBG":
-        return gerund(word)
-    if tag in ("VBD", "VBN"):
-        return (past if tag == "VBD" else participle) or regular_past(word)
-    return word
-
-
-def third_person(word: str) -> str:
-    """Returns "reads", "watches", "cries"."""
-    if word.endswith(("s", "x", "z", "ch", "sh", "o")):
-        return word + "es"
-    return word[:-1] + "ies" if _has_consonant_y(word) else word + "s"
-
-
-def gerund(word: str) -> str:
-    """Returns "reading", "writing", "running"."""
-    if word.endswith("e") and word != "be" and not word.endswith("ee"):
-        return word[:-1] + "ing"
-    return _doubled_stem(word) + "ing"
-
-
-def regular_past(word: str) -> str:
-    """Returns "worked", "danced", "cried", "stopped"."""
-    if word.endswith("e"):
-        return word + "d"
-    return word[:-1] + "ied" if _has_consonant_y(word) else _doubled_stem(word) + "ed"
-
-
-def _has_consonant_y(word: str) -> bool:
-    return word.endswith("y") and word[-2] not in "aeiou"
-
-
-def _doubled_stem(word: str) -> str:
-    """Returns the stem before a vowel: a single consonant after a single stressed vowel is doubled."""
+    consonant_y = word.endswith("y") and word[-2] not in "aeiou"
+    # Before a vowel, a single consonant after a single stressed vowel is doubled.
     short = word[-1] not in "aeiouwxy" and word[-2] in "aeiou" and word[-3:-2] not in tuple("aeiou")
-    return word + word[-1] if short and (sum(c in "aeiou" for c in word) == 1 or word in DOUBLING) else word
+    is_doubled = short and (sum(letter in "aeiou" for letter in word) == 1 or word in DOUBLING)
+    before_vowel = word + word[-1] if is_doubled else word
+    match tag:
+        case "VBZ":  # reads, watches, cries
+            if word.endswith(("s", "x", "z", "ch", "sh", "o")):
+                return word + "es"
+            return word[:-1] + "ies" if consonant_y else word + "s"
+        case "VBG":  # reading, writing, running
+            loses_e = word.endswith("e") and word != "be" and not word.endswith("ee")
+            return (word[:-1] if loses_e else before_vowel) + "ing"
+        case "VBD" | "VBN":  # worked, danced, cried, stopped
+            if irregular := past if tag == "VBD" else participle:
+                return irregular
+            if word.endswith("e"):
+                return word + "d"
+            return word[:-1] + "ied" if consonant_y else before_vowel + "ed"
+    return word

@@ -1,55 +1,33 @@
-"""German inflection: articles, adjectives, nouns, verbs."""
+"""German inflection: articles, adjectives, nouns, verbs; `declensions.tsv` has the endings."""
 
 from functools import cache
 
-from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb
+from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb, read_rows
 from transduce.embedded.syntax import Agreement
 
-# Endings in the order masculine, feminine, neuter, plural.
-DEFINITE = {
-    "nominative": ("der", "die", "das", "die"),
-    "accusative": ("den", "die", "das", "die"),
-    "dative": ("dem", "der", "dem", "den"),
-    "genitive": ("des", "der", "des", "der"),
-}
-RELATIVE = DEFINITE | {
-    "dative": ("dem", "der", "dem", "denen"),
-    "genitive": ("dessen", "deren", "dessen", "deren"),
-}
-LIKE_DIESER = {
-    "nominative": ("er", "e", "es", "e"),
-    "accusative": ("en", "e", "es", "e"),
-    "dative": ("em", "er", "em", "en"),
-    "genitive": ("es", "er", "es", "er"),
-}
-LIKE_EIN = LIKE_DIESER | {
-    "nominative": ("", "e", "", "e"),
-    "accusative": ("en", "e", "", "e"),
-}
-STRONG = LIKE_DIESER | {"genitive": ("en", "er", "en", "er")}
-WEAK = {
-    "nominative": ("e", "e", "e", "en"),
-    "accusative": ("en", "e", "e", "en"),
-    "dative": ("en", "en", "en", "en"),
-    "genitive": ("en", "en", "en", "en"),
-}
-MIXED = WEAK | {
-    "nominative": ("er", "e", "es", "en"),
-    "accusative": ("en", "e", "es", "en"),
-}
-DETERMINER_ENDINGS = {"dies": LIKE_DIESER, "strong": LIKE_DIESER, "ein": LIKE_EIN}
-ADJECTIVE_ENDINGS = {"definite": WEAK, "dies": WEAK, "strong": STRONG, "ein": MIXED, "": STRONG}
+Endings = tuple[str, ...]  # of the columns masculine, feminine, neuter, plural
 
-CONTRACTIONS = {
-    ("an", "dem"): "am",
-    ("an", "das"): "ans",
-    ("bei", "dem"): "beim",
-    ("in", "dem"): "im",
-    ("in", "das"): "ins",
-    ("von", "dem"): "vom",
-    ("zu", "dem"): "zum",
-    ("zu", "der"): "zur",
+
+def _endings(name: str) -> dict[Case, Endings]:
+    """Returns a declension: whole words of an article, or endings, by case."""
+    rows = [row for row in read_rows("declensions") if row["table"] == name]
+    return {row["case"]: (row["masculine"], row["feminine"], row["neuter"], row["plural"]) for row in rows}
+
+
+DEFINITE, RELATIVE = _endings("definite"), _endings("relative")
+DETERMINER_ENDINGS = {
+    "dies": _endings("like_dieser"),
+    "strong": _endings("like_dieser"),
+    "ein": _endings("like_ein"),
 }
+ADJECTIVE_ENDINGS = {
+    "definite": _endings("weak"),
+    "dies": _endings("weak"),
+    "strong": _endings("strong"),
+    "ein": _endings("mixed"),
+    "": _endings("strong"),
+}
+CONTRACTIONS = {(row["preposition"], row["article"]): row["contraction"] for row in read_rows("contractions")}
 
 # First person singular, third person singular, plural.
 PRESENT = {

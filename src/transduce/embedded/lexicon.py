@@ -63,10 +63,10 @@ class Noun(LexiconEntry):
     @classmethod
     def _complete(cls, row: dict[str, str]) -> dict[str, Any]:
         """Adds the regular English plural of a countable noun, and the noun itself to its classes."""
-        english, plural = row["english"], row["english_plural"]
-        if row["plural"] and not plural:
-            plural = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
-        plural = "" if plural == "-" else plural  # of an uncountable noun
+        english, plural = row["english"], ""
+        if row["plural"]:
+            regular = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
+            plural = row["english_plural"] or regular
         return {**row, "english_plural": plural, "classes": [english, *row["classes"].split(",")]}
 
 
@@ -237,11 +237,16 @@ class Conjunction(LexiconEntry):
 AnyEntry = TypeVar("AnyEntry", bound=LexiconEntry)
 
 
-def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
-    """Returns the entries of a table, whose first line names the columns."""
+def read_rows(table: str) -> list[dict[str, Any]]:
+    """Returns the rows of a table of this package, whose first line names the columns."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
-    return tuple(kind.model_validate(dict(zip(head, line, strict=True))) for line in lines)
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Returns the entries of a table."""
+    return tuple(map(kind.model_validate, read_rows(table)))
 
 
 NOUNS = _read("nouns", Noun)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
-from transduce.corpus.parallel_text import ParallelText, read_parallel_text
+from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.validation import ValidationScore
 from transduce.measure.scores import Score, scores
 from transduce.model_directory.config import Config

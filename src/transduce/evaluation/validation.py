@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from transduce.corpus.parallel_text import ParallelText
+from transduce.corpus.readers import ParallelText
 from transduce.measure.metrics import metric_named
 from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
@@ -154,10 +154,10 @@ class Validation:
         results = self._map_batches("translating", lambda batch: translator.translate_by_halves(batch, method), batches)
         outputs = [translator.copied(line)[0].text for line in self.corpus.source]
         for batch, best in zip(batches, results, strict=True):
-            for place, translations in zip(batch.indices, best, strict=True):
+            for index, translations in zip(batch.indices, best, strict=True):
                 if isinstance(translations, str):
-                    raise LineTooLargeError(place + 1, translations)
-                outputs[place] = translations[0].text
+                    raise LineTooLargeError(index + 1, translations)
+                outputs[index] = translations[0].text
         return outputs
 
     def _map_batches(self, description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
@@ -179,8 +179,8 @@ class Validation:
         lengths = torch.tensor([max(map(len, pair)) + 1 for pair in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
 
-        def stacked_sums(places: Iterable[int]) -> Tensor:
-            pairs_of_batch = [(source[place], target[place]) for place in places]
+        def stacked_sums(indices: Iterable[int]) -> Tensor:
+            pairs_of_batch = [(source[index], target[index]) for index in indices]
             return torch.stack(run_by_halves(lambda batch: [self._batch_sums(model, batch)], pairs_of_batch))
 
         totals = torch.zeros(3, dtype=torch.float64)

@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -37,18 +38,7 @@ BY_HAND = (
 )
 
 RUNTIME = "runtime"  # the folder of onnxruntime-web
-
-READ_ME = f"""# A page that translates
-
-This folder is a web page. Any file server serves it. `python -m http.server --bind 127.0.0.1` in this folder
-serves it on this machine alone, at http://localhost:8000. It cannot be opened as a file, because browsers run no
-modules and no WebAssembly from files.
-The text that a reader types stays in the browser: the page requests nothing from other hosts.
-
-`onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page. `parity.json` compares the
-graphs of `onnx`, run by onnxruntime in Python, with the original; it does not compare the page's own code.
-`runtime` has onnxruntime-web {VERSION} (MIT licence, © Microsoft Corporation).
-"""
+READ_ME = files(__package__) / "templates" / "browser_read_me.md"
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
@@ -79,7 +69,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
             ],
         },
     )
-    (folder / "README.md").write_text(READ_ME, "utf-8", newline="\n")
+    (folder / "README.md").write_text(READ_ME.read_text("utf-8").format(version=VERSION), "utf-8", newline="\n")
 
 
 def runtime_folder() -> Path:
@@ -109,8 +99,7 @@ def add_runtime(folder: Path) -> None:
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
     for name in CHECKSUMS:
-        content = (source / name).read_bytes()
-        atomic_write(cache / name, lambda path, content=content: path.write_bytes(content))  # type: ignore[misc]
+        atomic_write(cache / name, partial(shutil.copyfile, source / name))
 
 
 def _cache() -> Path:

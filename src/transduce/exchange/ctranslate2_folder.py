@@ -11,7 +11,7 @@ from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, CTransla
 from transduce.exchange.export_model import PARITY, export
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.manifest import fingerprint
-from transduce.runtime.quiet import quiet
+from transduce.runtime.progress import quiet
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import load_vocabulary, subwords_files, target_side

@@ -1,6 +1,5 @@
 """Models in the format of CTranslate2, an engine in C++ for CPUs and GPUs, and its search with our subwords."""
 
-import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.exchange.engine_limits import check_products
-from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
     TransformerWeights,
@@ -40,16 +38,7 @@ AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported 
 
 def import_ctranslate2() -> ModuleType:
     """Returns the package `ctranslate2`; raises ValueError where it is not installed."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise ValueError("CTranslate2 is not installed: `pip install 'transduce[ctranslate2]'`") from None
-    return ctranslate2
-
-
-def check(model: Model) -> None:
-    """Raises ValueError where CTranslate2 cannot represent the model, with the option."""
-    check_products(model, "CTranslate2")
+    return import_engine("ctranslate2", "CTranslate2", "ctranslate2")
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
@@ -111,10 +100,10 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
         for number, layer in enumerate(part.layer):
             ours, self_attention = f"{side}.{number}", layer.self_attention
             set_linear(self_attention.linear[0], f"{ours}.mixer.query", f"{ours}.mixer.key_value")
-            set_linear(self_attention.linear[1], f"{ours}.mixer.join")
+            set_linear(self_attention.linear[1], f"{ours}.mixer.output")
             set_norm(self_attention.layer_norm, f"{ours}.around_mixer.norm")
             if side == "decoder":
-                for linear, name in zip(layer.attention.linear, ("query", "key_value", "join"), strict=True):
+                for linear, name in zip(layer.attention.linear, ("query", "key_value", "output"), strict=True):
                     set_linear(linear, f"{ours}.cross.{name}")
                 set_norm(layer.attention.layer_norm, f"{ours}.around_cross.norm")
             set_linear(layer.ffn.linear_0, f"{ours}.feed_forward.inner")
@@ -182,12 +171,6 @@ class CTranslate2Engine:
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
-    def with_source_tags(self, tags: Sequence[int]) -> "CTranslate2Engine":
-        """Returns this engine with ids that it puts before each source that is compared."""
-        tagged = copy.copy(self)
-        tagged.source_tags = tuple(tags)
-        return tagged
-
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included."""
         return self._score(self._encode_sources(sources), self.target.encode(targets))
@@ -219,13 +202,13 @@ class CTranslate2Engine:
         check_method(method)
         check()
         translated = self._translate(batch, method, max(batch.bounds))
-        for place, bound in enumerate(batch.bounds):
-            wanted = min(method.n_best, len(translated[place]))
-            translated[place] = [hypothesis for hypothesis in translated[place] if hypothesis.tokens]
-            is_too_long = any(len(hypothesis.tokens) > bound for hypothesis in translated[place])
-            if is_too_long or len(translated[place]) < wanted:
-                has_prefix = bool(batch.prefixes[place])
-                (translated[place],) = self._translate(batch.select([place]), method, bound, not has_prefix)
+        for index, bound in enumerate(batch.bounds):
+            n_best = min(method.n_best, len(translated[index]))
+            translated[index] = [hypothesis for hypothesis in translated[index] if hypothesis.tokens]
+            is_too_long = any(len(hypothesis.tokens) > bound for hypothesis in translated[index])
+            if is_too_long or len(translated[index]) < n_best:
+                has_prefix = bool(batch.prefixes[index])
+                (translated[index],) = self._translate(batch.select([index]), method, bound, not has_prefix)
         return [hypotheses[: method.n_best] for hypotheses in translated]
 
     def _translate(
@@ -257,7 +240,10 @@ class CTranslate2Engine:
                 score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             if any(prefixes) or bans_empty:
-                log_probabilities = self._score_hypotheses(source, result.hypotheses)
+                # Without the end symbol where a hypothesis has not ended.
+                rows = self._score([source] * len(result.hypotheses), list(map(self._tokens, result.hypotheses)))
+                pairs = zip(rows, result.hypotheses, strict=True)
+                log_probabilities = [float(row[: len(tokens)].sum()) for row, tokens in pairs]
             divisors = [length_penalty(len(tokens), alpha) if width > 1 else 1.0 for tokens in result.hypotheses]
             hypotheses = [
                 Hypothesis(self._tokens(tokens), log_probability, log_probability / divisor)
@@ -265,12 +251,6 @@ class CTranslate2Engine:
             ]
             translated.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
         return translated
-
-    def _score_hypotheses(self, source: list[int], hypotheses: Sequence[Sequence[str]]) -> list[float]:
-        """Returns the log-probability of each hypothesis, without the end symbol where it has not ended."""
-        tokens = [self._tokens(hypothesis) for hypothesis in hypotheses]
-        scores = self._score([source] * len(tokens), tokens)
-        return [float(row[: len(hypothesis)].sum()) for row, hypothesis in zip(scores, hypotheses, strict=True)]
 
     def _score(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float64]]:
         results = self._engine.score_batch(
@@ -285,6 +265,13 @@ class CTranslate2Engine:
         """Returns the tokens of CTranslate2's strings, without the end symbol."""
         ended = bool(strings) and self._ids[strings[-1]] == self.symbols.end
         return [self._ids[string] for string in strings[: len(strings) - ended]]
+
+
+def open_engine(folder: Path, model: Model, tags: Sequence[int]) -> CTranslate2Engine:
+    """Returns the engine of an exported folder; the tags stand before each source that is compared."""
+    engine = CTranslate2Engine(folder, model.config, (model.source, model.target))
+    engine.source_tags = tuple(tags)
+    return engine
 
 
 def check_method(method: SearchMethod) -> None:

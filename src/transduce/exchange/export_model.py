@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +15,9 @@ import torch
 from torch import nn
 
 from transduce import __version__
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.exchange import browser_format, ctranslate2_format, hugging_face_format, marian_format, onnx_format
-from transduce.exchange.ctranslate2_format import CTranslate2Engine
-from transduce.exchange.engine_limits import refusal
-from transduce.exchange.hugging_face_format import HuggingFaceEngine
-from transduce.exchange.marian_format import MarianEngine
-from transduce.exchange.onnx_format import OnnxEngine
+from transduce.exchange.engine_limits import check_products, refusal
 from transduce.exchange.parity import ForeignEngine, Parity, ParityError, compare, odd_sentences
 from transduce.exchange.transformer_weights import TABLE_POSITIONS
 from transduce.model.transformer import TransformerModel
@@ -49,7 +46,7 @@ class ExportFormat(NamedTuple):
     precisions: tuple[str, ...]  # of the weights, the default first
     check: Callable[[Model], object]  # raises ValueError for a model that the engine cannot represent
     write: Callable[[Model, Path, str], None]  # writes the model into a folder in a precision
-    # Returns the engine of the folder; the last argument are tags that stand before every source.
+    # Opens the exported folder of a model; the last argument are tags that stand before every source.
     open_engine: Callable[[Path, Model, Sequence[int]], ForeignEngine]
     max_positions: int | None = None  # of a sentence; None: any number
     bans_in_weights: bool = False  # see `with_banned_tokens`
@@ -59,11 +56,9 @@ FORMATS = {
     "ctranslate2": ExportFormat(
         "ctranslate2",
         ("float32", "float16", "int8"),
-        ctranslate2_format.check,
+        partial(check_products, engine="CTranslate2"),
         ctranslate2_format.write,
-        lambda folder, model, tags: CTranslate2Engine(
-            folder, model.config, (model.source, model.target)
-        ).with_source_tags(tags),
+        ctranslate2_format.open_engine,
         max_positions=TABLE_POSITIONS,
         bans_in_weights=True,
     ),
@@ -72,32 +67,32 @@ FORMATS = {
         ("float32", "float16", "int8"),
         onnx_format.check,
         onnx_format.write,
-        lambda folder, model, tags: OnnxEngine(folder),
+        lambda folder, *_: onnx_format.OnnxEngine(folder),
     ),
     "browser": ExportFormat(
         "onnxruntime",
         ("int8", "float16", "float32"),
         onnx_format.check,
         browser_format.write,
-        lambda folder, model, tags: OnnxEngine(folder),
+        lambda folder, *_: onnx_format.OnnxEngine(folder),
     ),
     "hugging-face": ExportFormat(
         "transformers",
         ("float32",),
         hugging_face_format.check,
         hugging_face_format.write,
-        lambda folder, model, tags: HuggingFaceEngine(folder),
+        lambda folder, *_: hugging_face_format.HuggingFaceEngine(folder),
         max_positions=TABLE_POSITIONS,
     ),
     "marian": ExportFormat(
-        "pymarian", ("float32",), marian_format.check, marian_format.write, MarianEngine, bans_in_weights=True
+        "pymarian",
+        ("float32",),
+        marian_format.check,
+        marian_format.write,
+        marian_format.MarianEngine,
+        bans_in_weights=True,
     ),
 }
-
-NOT_ELSEWHERE = {
-    "no_repeat_ngram": "bans repeated n-grams, whose scores differ between engines",
-}
-"""Settings of decoding that no engine has, each with the reason."""
 
 
 def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
@@ -114,10 +109,10 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
     out = out.resolve()
     check_new_or_empty(out)
     model = Model.read(run)
-    for key, reason in NOT_ELSEWHERE.items():
-        if getattr(model.config.decoding, key) is not None:
-            remedy = f"`transduce info {run} --set decoding.{key}=null` switches it off"
-            raise refusal(target, f"`decoding.{key}` {reason}", remedy)
+    if model.config.decoding.no_repeat_ngram is not None:
+        ban = "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines"
+        remedy = f"`transduce info {run} --set decoding.no_repeat_ngram=null` switches it off"
+        raise refusal(target, ban, remedy)
     form.check(model)
     if form.bans_in_weights:
         model = with_banned_tokens(model)

@@ -17,7 +17,7 @@ from transduce.model.transformer import Transformer
 from transduce.recipe.recipe_values import parse_yaml
 from transduce.settings import Spec, validated
 
-ATTENTION = {"query": "q", "key_value": "kv", "join": "o"}
+ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
 """Our linear maps, each with the maps of other formats that it holds one after another."""
 
@@ -49,6 +49,19 @@ class ForeignFormat(Spec):
     allowed: dict[str, tuple[Any, ...]]
     sizes: dict[str, tuple[str, ...]]
     layers: LayerNames
+    written: dict[str, Any] = Field(default={})
+
+    def settings_of(self, spec: Transformer) -> dict[str, Any]:
+        """Returns the settings of an exported model, with its sizes."""
+        assert isinstance(spec.feed_forward, FeedForward)
+        sizes = {
+            "d_model": spec.d_model,
+            "d_ff": spec.feed_forward.d_ff,
+            "heads": spec.cross.heads,
+            "encoder_layers": spec.encoder_layers,
+            "decoder_layers": spec.decoder_layers,
+        }
+        return self.written | {name: sizes[size] for size, names in self.sizes.items() for name in names}
 
 
 @functools.cache

@@ -6,7 +6,8 @@ other positions are written as a table.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
-from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.exchange.transformer_weights import (
-    Array,
-    TransformerWeights,
+    AS_THEY_ARE,
+    Order,
     attentions_of,
     position_tables,
     transformer_weights,
@@ -31,8 +32,7 @@ from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Symbols
 from transduce.model_directory.model import Model
 from transduce.storage.atomic import write_tensors
-from transduce.text.moses_bpe import MosesBpe
-from transduce.text.sentence_pieces import SentencePieces
+from transduce.text.imported_subwords import MosesBpe, SentencePieces
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.engine import SearchRules
@@ -43,38 +43,15 @@ TARGET_FOLDER = "target"  # of the tokenizer that decodes, where the sides have 
 CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 """The type of model and the class, by the place of the layer normalisation."""
 
+SINUSOIDS = Sinusoidal(layout="paper-halves"), Sinusoidal(layout="interleaved")
+"""The positions that both classes can represent, the second after a reordering of dimensions."""
+
 IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
 
 MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
 LINES_AT_ONCE = 32
 
-CARD = """---
-{languages}library_name: transformers
-pipeline_tag: translation
-tags: [translation, transduce]
-# license: name the licence of this model here, for example `license: cc-by-4.0`
----
-
-# {title}
-
-A Transformer with {d_model} features, {origin} `transduce` and exported for `transformers`. `parity.json` compares
-the log-probabilities and the translations of both.
-
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-name = "."  # this folder, or its name on the hub
-model = AutoModelForSeq2SeqLM.from_pretrained(name)
-source = AutoTokenizer.from_pretrained(name)
-{target}
-inputs = source(["A sentence to translate."], return_tensors="pt", padding=True)
-output = model.generate(input_ids=inputs.input_ids, attention_mask=inputs.attention_mask)
-print(target.batch_decode(output, skip_special_tokens=True))
-```
-
-{limits}This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used
-for.
-"""
+CARD = files(__package__) / "templates" / "hugging_face_card.md"
 ORIGINS = ("trained with", "trained by another program, imported by")
 TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
 
@@ -101,14 +78,38 @@ def check(model: Model) -> None:
 
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
-    weights, tables = _with_their_positions(model)
-    tensors = {name: torch.from_numpy(array) for name, array in _tensors(weights, tables)}
-    write_tensors(tensors, folder / "model.safetensors")
+    spec, tables = model.config.model, position_tables(model)
+    assert isinstance(spec, Transformer)
+    order: Order = AS_THEY_ARE
+    if spec.positions == Sinusoidal(layout="interleaved"):
+        order = np.r_[0 : spec.d_model : 2, 1 : spec.d_model : 2]  # sin | cos
+        tables = tables[0][:, order].copy(), tables[1][:, order].copy()
+    weights = transformer_weights(model, order)
+    matrices = [weights.tensors[f"{name}.weight"] for name in ("source_embedding", "target_embedding", "readout")]
+    size = max(map(len, matrices))
+    # Copies with as many rows as the larger vocabulary, the missing ones zeros.
+    source, target, readout = (np.pad(matrix, ((0, size - len(matrix)), (0, 0))) for matrix in matrices)
+    bias = np.full((1, size), IMPOSSIBLE, np.float32)
+    bias[0, : len(matrices[2])] = weights.bias_or_zeros("readout")
+    arrays = {"final_logits_bias": bias, **dict(named_layers(weights, foreign_format("hugging_face").layers))}
+    if has_one_matrix(spec) or spec.norm == "pre":
+        arrays["model.shared.weight"] = source
+    if not has_one_matrix(spec):
+        if spec.first_input == "zeros":
+            target[spec.symbols.begin] = 0
+        arrays["model.encoder.embed_tokens.weight"] = source.copy()
+        arrays["model.decoder.embed_tokens.weight"] = target
+        arrays["lm_head.weight"] = readout
+    # Marian's class computes the tables of its own kind of sinusoids.
+    computes_tables = spec.norm == "post" and spec.positions in SINUSOIDS
+    if not computes_tables:
+        arrays["model.encoder.embed_positions.weight"], arrays["model.decoder.embed_positions.weight"] = tables
+    write_tensors({name: torch.from_numpy(array) for name, array in arrays.items()}, folder / "model.safetensors")
     write_json(folder / "config.json", hugging_face_config(model))
     write_json(folder / "generation_config.json", generation_config(model))
     write_tokenizers(model, folder, len(position_tables(model)[0]))
-    spec, limits = weights.spec, ""
-    if tables is not None and spec.norm == "post":
+    limits = ""
+    if not computes_tables and spec.norm == "post":
         limits = (
             "`save_pretrained` of this class leaves out the table of positions: keep this folder, because a copy that\n"
             "is saved from the loaded model is another model.\n\n"
@@ -117,7 +118,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
         limits = "The model needs transformers 5 or newer; 4.57 fails.\n\n"
     config = model.config
     languages = [code for code in (config.source_language, config.target_language) if code]
-    card = CARD.format(
+    card = CARD.read_text("utf-8").format(
         # Quoted, because YAML reads `no`, Norwegian, as False.
         languages=f"language: {json.dumps(languages)}\n" if languages else "",
         origin=ORIGINS[config.weights.kind == "imported"],
@@ -134,45 +135,6 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
 
 
-def _with_their_positions(model: Model) -> tuple[TransformerWeights, tuple[Array, Array] | None]:
-    """Returns weights and the position tables of source and target; None where Marian's class computes the table."""
-    spec, tables = model.config.model, position_tables(model)
-    assert isinstance(spec, Transformer)
-    if spec.positions == Sinusoidal(layout="paper-halves"):
-        weights = transformer_weights(model)
-    elif spec.positions == Sinusoidal(layout="interleaved"):
-        order = np.r_[0 : spec.d_model : 2, 1 : spec.d_model : 2]  # sin | cos
-        weights = transformer_weights(model, order)
-        tables = tables[0][:, order].copy(), tables[1][:, order].copy()
-    else:
-        return transformer_weights(model), tables
-    return weights, None if spec.norm == "post" else tables
-
-
-def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Iterator[tuple[str, Array]]:
-    """Yields the weights under the names of `transformers`."""
-    spec = weights.spec
-    matrices = [weights.tensors[f"{name}.weight"] for name in ("source_embedding", "target_embedding", "readout")]
-    size = max(map(len, matrices))
-    # Copies with as many rows as the larger vocabulary, the missing ones zeros.
-    source, target, readout = (np.pad(matrix, ((0, size - len(matrix)), (0, 0))) for matrix in matrices)
-    if has_one_matrix(spec) or spec.norm == "pre":
-        yield "model.shared.weight", source
-    if not has_one_matrix(spec):
-        if spec.first_input == "zeros":
-            target[spec.symbols.begin] = 0
-        yield "model.encoder.embed_tokens.weight", source.copy()
-        yield "model.decoder.embed_tokens.weight", target
-        yield "lm_head.weight", readout
-    bias = np.full((1, size), IMPOSSIBLE, np.float32)
-    bias[0, : len(matrices[2])] = weights.bias_or_zeros("readout")
-    yield "final_logits_bias", bias
-    if tables is not None:
-        yield "model.encoder.embed_positions.weight", tables[0]
-        yield "model.decoder.embed_positions.weight", tables[1]
-    yield from named_layers(weights, foreign_format("hugging_face").layers)
-
-
 def has_one_matrix(spec: Transformer) -> bool:
     """Whether one matrix is the embedding of both sides and the projection before the softmax."""
     return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
@@ -185,29 +147,19 @@ def hugging_face_config(model: Model) -> dict[str, Any]:
     assert isinstance(spec.feed_forward, FeedForward)
     size = max(vocabulary.source, vocabulary.target)
     kind, architecture = CLASSES[spec.norm]
-    layers = {"encoder_layers": spec.encoder_layers, "decoder_layers": spec.decoder_layers}
-    of_both = {"attention_heads": spec.cross.heads, "ffn_dim": spec.feed_forward.d_ff, "layerdrop": 0.0}
-    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in of_both.items()}
-    return {
+    return foreign_format("hugging_face").settings_of(spec) | {
         "architectures": [architecture],
         "model_type": kind,
         "vocab_size": size,
         "decoder_vocab_size": size,
-        "d_model": spec.d_model,
-        **layers,
-        **sides,
         "activation_function": spec.feed_forward.activation,
         "dropout": spec.dropout,
         "attention_dropout": spec.cross.dropout,
         "activation_dropout": spec.feed_forward.dropout,
         "max_position_embeddings": len(position_tables(model)[0]),
-        "scale_embedding": True,
         "share_encoder_decoder_embeddings": has_one_matrix(spec),
         "tie_word_embeddings": has_one_matrix(spec),
-        "is_encoder_decoder": True,
         **_symbol_ids(spec.symbols),
-        "forced_eos_token_id": None,
-        "dtype": "float32",
     }
 
 
@@ -314,16 +266,11 @@ class HuggingFaceEngine:
 
     def __init__(self, folder: Path) -> None:
         """Loads both; raises ValueError where `transformers` is not installed."""
-        try:
-            from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-        except ImportError:
-            raise ValueError(
-                "Hugging Face's transformers is not installed: `pip install 'transduce[hugging-face]'`"
-            ) from None
-        self._model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-        self._source = self._target = AutoTokenizer.from_pretrained(folder)
+        transformers = import_engine("transformers", "Hugging Face's transformers", "hugging-face")
+        self._model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+        self._source = self._target = transformers.AutoTokenizer.from_pretrained(folder)
         if (folder / TARGET_FOLDER).is_dir():
-            self._target = AutoTokenizer.from_pretrained(folder / TARGET_FOLDER)
+            self._target = transformers.AutoTokenizer.from_pretrained(folder / TARGET_FOLDER)
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
@@ -348,18 +295,18 @@ class HuggingFaceEngine:
         translations: list[EngineTranslation] = []
         end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):
-            places = slice(first, first + LINES_AT_ONCE)
-            inputs = self._source(list(lines[places]), return_tensors="pt", padding=True)
+            batch = slice(first, first + LINES_AT_ONCE)
+            inputs = self._source(list(lines[batch]), return_tensors="pt", padding=True)
             output = self._model.generate(
                 input_ids=inputs.input_ids,
                 attention_mask=inputs.attention_mask,
                 num_beams=1,
                 do_sample=False,
                 max_length=None,
-                max_new_tokens=max(bounds[places]),
+                max_new_tokens=max(bounds[batch]),
             )
             # The first token is the begin symbol.
-            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[places], strict=True)]
+            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[batch], strict=True)]
             rows = [row[: row.index(end)] if end in row else row for row in rows]
             texts = map(one_line, self._target.batch_decode(rows, skip_special_tokens=True))
             translations += map(EngineTranslation, texts, rows)

@@ -40,7 +40,13 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
     if chosen is None and len(names) > 1:
         raise ValueError(f"{directory} has several checkpoints, {', '.join(names)}: leave one, or name it model.pt")
     path = directory / (chosen or names[0])
-    value, loaded = read_checkpoint(path, _weights)
+
+    def weights_of(value: Any) -> Any:
+        if not isinstance(value, dict) or "model" not in value:
+            raise ValueError("it holds no `model`, as checkpoints of fairseq do")
+        return value["model"]
+
+    value, loaded = read_checkpoint(path, weights_of)
     settings, place = plain_values(value.get("args")), str(path)
     for section in ("task", "model"):  # of `cfg`, which later versions have in the place of `args`
         settings |= plain_values(part_of(value.get("cfg"), section))
@@ -55,7 +61,17 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
                 f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
                 "model of transduce has one value for both"
             )
-    source_language, target_language = _languages(directory, settings, languages)
+    # The languages are those that the options name, or else the settings; both need a dictionary.
+    with_dictionary = [path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt")]
+    source_language, target_language = (
+        option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
+    )
+    for language, option in ((source_language, "--from"), (target_language, "--to")):
+        if language not in with_dictionary:
+            raise ValueError(
+                f"{directory} has dictionaries for {', '.join(sorted(with_dictionary))}, and the language is "
+                f"{language!r}: name it with `{option}`"
+            )
     dictionaries = [f"dict.{language}.txt" for language in (source_language, target_language)]
     source, target = (_vocabulary(directory / name) for name in dictionaries)
     if settings.get("share_all_embeddings") and source.names != target.names:
@@ -71,7 +87,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         sides = source.sentence_pieces(pieces), target.sentence_pieces(pieces)
     elif subword_file := _first_file(directory, CODES):
         merges = _read_merges(directory / subword_file)
-        sides = source.moses_bpe(merges, source_language), target.moses_bpe(merges, target_language)
+        sides = source.moses_bpe(merges, str(source_language)), target.moses_bpe(merges, str(target_language))
     else:
         raise ValueError(
             f"{directory} has no subwords: put the merges there as `{CODES[0]}`, or the SentencePiece model as "
@@ -87,30 +103,6 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
         "a `transformer` checkpoint of fairseq",
         tuple(dict.fromkeys([path.name, *dictionaries, subword_file])),
     )
-
-
-def _weights(value: Any) -> Any:
-    """Returns the weights in the value of a checkpoint."""
-    if not isinstance(value, dict) or "model" not in value:
-        raise ValueError("it holds no `model`, as checkpoints of fairseq do")
-    return value["model"]
-
-
-def _languages(
-    directory: Path, settings: Mapping[str, Any], languages: tuple[str | None, str | None]
-) -> tuple[str, str]:
-    """Returns the languages that the options name, or else the settings; both need a dictionary."""
-    source, target = (
-        option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
-    )
-    dictionaries = sorted(path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt"))
-    for language, option in ((source, "--from"), (target, "--to")):
-        if language not in dictionaries:
-            raise ValueError(
-                f"{directory} has dictionaries for {', '.join(dictionaries)}, and the language is {language!r}: "
-                f"name it with `{option}`"
-            )
-    return str(source), str(target)
 
 
 def _vocabulary(path: Path) -> ForeignVocabulary:

@@ -13,7 +13,7 @@ from transduce.exchange.imported_model import ForeignTensors, ForeignVocabulary,
 from transduce.exchange.weight_files import read_npz
 from transduce.recipe.recipe_values import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.sentence_pieces import pieces_of_model
+from transduce.text.imported_subwords import pieces_of_model
 
 SETTINGS = "special:model.yml"
 BEAM, EXPONENT = 12, 0.0  # Marian's defaults, where there is no decoder.yml
@@ -107,10 +107,7 @@ def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
     """Returns the mapping in YAML; raises ValueError with `place` for any other content."""
     if len(content) > LARGEST:
         raise ValueError(f"{place} has more than {LARGEST:,} bytes")
-    values = parse_yaml(content, place=place)
-    if not isinstance(values, dict):
-        raise ValueError(f"{place} holds no settings")
-    return values
+    return foreign.settings_in(parse_yaml(content, place=place), place)
 
 
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:

@@ -1,6 +1,7 @@
 """Imports a model of another program as a model directory."""
 
 import logging
+from importlib.resources import files
 from pathlib import Path
 
 from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
@@ -14,6 +15,8 @@ from transduce.model_directory.writing import check_new_or_empty, write_new_mode
 from transduce.storage.checksums import checksums_of_files
 
 _log = logging.getLogger("transduce")
+
+TEMPLATE = files(__package__) / "templates" / "imported_model_card.md"
 
 
 def import_model(
@@ -63,25 +66,17 @@ def import_model(
     is_shared = imported.source.as_json() == imported.target.as_json()  # which is one file then
     sides = imported.source, imported.source if is_shared else imported.target
     # The card states the files that the model was read from.
-    source, target = config.source_language or "source", config.target_language or "target"
     checksums = checksums_of_files(directory / name for name in imported.files)
     rows = "\n".join(f"| `{name}` | {entry['bytes']:,} | `{entry['sha256']}` |" for name, entry in checksums.items())
-    card = f"""# {source} → {target}
-
-A Transformer, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
-{config.vocabulary.target:,} target subwords, imported by `transduce import` from {imported.origin}.
-It was not trained and not measured here.
-
-| file of `{directory.resolve().name}` | bytes | SHA-256 |
-|---|---|---|
-{rows}
-
-**No licence was checked.** The licence, the training data and the limits of the model are those of its origin; find
-them there before you use or pass on this model, and say them here.
-
-    transduce translate DIRECTORY input.txt
-    transduce evaluate DIRECTORY --source input.txt --reference translated.txt
-"""
+    card = TEMPLATE.read_text("utf-8").format(
+        source=config.source_language or "source",
+        target=config.target_language or "target",
+        d_model=config.model.d_model,
+        vocabulary=config.vocabulary,
+        origin=imported.origin,
+        folder=directory.resolve().name,
+        rows=rows,
+    )
     write_new_model(out, config, imported.weights, sides, {CARD: card})
     Model.read(out)  # raises where the model is not as it was written
     return config

@@ -147,7 +147,4 @@ def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None
 
 def _read_json(path: Path) -> dict[str, Any]:
     """Reads a mapping."""
-    values = parse_json(read_regular_file(path, MAX_CONFIG_BYTES), place=str(path))
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no settings")
-    return values
+    return foreign.settings_in(parse_json(read_regular_file(path, MAX_CONFIG_BYTES), place=str(path)), str(path))

@@ -14,9 +14,13 @@ from transduce.model.transformer import Transformer
 from transduce.search.beam import Decoding
 from transduce.settings import validated
 from transduce.text.byte_level import BEGIN, END, PAD
-from transduce.text.imported_subwords import SubwordsContent
-from transduce.text.moses_bpe import MosesBpe, MosesBpeContent
-from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
+from transduce.text.imported_subwords import (
+    MosesBpe,
+    MosesBpeContent,
+    SentencePieceContent,
+    SentencePieces,
+    SubwordsContent,
+)
 from transduce.text.token_vocabulary import TokenVocabulary
 
 LARGEST_POWER = 100  # of a length; a larger number may be too large for a float
@@ -60,6 +64,13 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
                 "value for both"
             )
     return int(values[0] or 0)
+
+
+def settings_in(values: Any, place: str) -> dict[str, Any]:
+    """Returns the mapping that a file of settings holds; raises ValueError for any other content."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{place} holds no settings")
+    return values
 
 
 def check_settings(

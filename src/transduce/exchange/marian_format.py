@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
-from transduce.exchange.parity import EngineTranslation
-from transduce.exchange.transformer_weights import (
-    TransformerWeights,
-    attentions_of,
-    transformer_weights,
-)
+from transduce.exchange.parity import EngineTranslation, import_engine
+from transduce.exchange.transformer_weights import attentions_of, transformer_weights
 from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Tied
@@ -26,7 +22,6 @@ from transduce.translation.results import one_line
 MODEL = "model.npz"
 NORM_EPSILON = 1e-6  # fixed in Marian
 SETTINGS = "special:model.yml"
-VERSION = "v1.12.0"  # of Marian, whose settings these are
 WORKSPACE = 256  # MiB
 
 
@@ -58,13 +53,21 @@ def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords."""
     weights = transformer_weights(model)
     source, target = (weights.tensors[f"{side}_embedding.weight"] for side in ("source", "target"))
-    is_shared = weights.spec.embeddings == "shared"
+    spec, form = weights.spec, foreign_format("marian")
+    assert isinstance(spec.feed_forward, FeedForward)
+    is_shared, is_tied = spec.embeddings == "shared", isinstance(spec.readout, Tied)
     arrays: dict[str, Any] = {"Wemb": source} if is_shared else {"encoder_Wemb": source, "decoder_Wemb": target}
-    if not isinstance(weights.spec.readout, Tied):  # Marian multiplies rows by matrices
+    if not is_tied:  # Marian multiplies rows by matrices
         arrays["decoder_ff_logit_out_W"] = np.ascontiguousarray(weights.tensors["readout.weight"].T)
     arrays["decoder_ff_logit_out_b"] = weights.bias_or_zeros("readout")[None]
-    arrays |= named_layers(weights, foreign_format("marian").layers)
-    settings = _settings(weights, [len(source), len(target)])
+    arrays |= named_layers(weights, form.layers)
+    settings = form.settings_of(spec) | {
+        "dim-vocabs": [len(source), len(target)],
+        "transformer-ffn-activation": spec.feed_forward.activation,
+        "tied-embeddings-all": is_shared and is_tied,
+        "tied-embeddings-src": is_shared,
+        "tied-embeddings": is_tied,
+    }
     arrays[SETTINGS] = np.frombuffer(json.dumps(settings).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
     sides, files = (model.source, model.target), vocabulary_files(model)
@@ -109,50 +112,12 @@ def _vocabulary(strings: list[str]) -> str:
     return "".join(f'"{string}": {token}\n' for token, string in enumerate(quoted))
 
 
-def _settings(weights: TransformerWeights, vocabularies: list[int]) -> dict[str, Any]:
-    """Returns the settings that Marian reads from the model file."""
-    spec = weights.spec
-    assert isinstance(spec.feed_forward, FeedForward)
-    is_shared, is_tied = spec.embeddings == "shared", isinstance(spec.readout, Tied)
-    return {
-        "type": "transformer",
-        "version": VERSION,
-        "dim-emb": spec.d_model,
-        "dim-vocabs": vocabularies,
-        "enc-depth": spec.encoder_layers,
-        "dec-depth": spec.decoder_layers,
-        "transformer-heads": weights.heads,
-        "transformer-dim-ffn": spec.feed_forward.d_ff,
-        "transformer-ffn-depth": 2,
-        "transformer-ffn-activation": spec.feed_forward.activation,
-        "transformer-preprocess": "",
-        "transformer-postprocess": "dan",
-        "transformer-postprocess-emb": "d",
-        "transformer-decoder-autoreg": "self-attention",
-        "transformer-no-projection": False,
-        "transformer-train-position-embeddings": False,
-        "transformer-tied-layers": [],
-        "transformer-guided-alignment-layer": "last",
-        "tied-embeddings-all": is_shared and is_tied,
-        "tied-embeddings-src": is_shared,
-        "tied-embeddings": is_tied,
-        "skip": False,
-        "layer-normalization": False,
-        "right-left": False,
-        "input-types": [],
-        "ulr": False,
-    }
-
-
 class MarianEngine:
     """Marian's decoder with one thread. Lines are tokens between spaces; its log-probabilities have six digits."""
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
         """Loads the model; raises ValueError where `pymarian` is not installed. Each source begins with the tags."""
-        try:
-            import pymarian
-        except ImportError:
-            raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
+        pymarian = import_engine("pymarian", "Marian", "marian")
         self._source, self._target = model.source, model.target
         self._source_tags = source_tags
         self._ids = {string: token for token, string in enumerate(marian_tokens(model, model.target))}
@@ -195,11 +160,11 @@ class MarianEngine:
         factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
         rows: list[list[int]] = [[] for _ in lines]
         for factor in sorted(set(factors)):
-            places = [place for place, one in enumerate(factors) if one == factor]
+            indices = [index for index, other in enumerate(factors) if other == factor]
             translator = self._translator(**self._settings, max_length_factor=factor)
-            results = translator.translate(_lines(self._source, [tokens[place] for place in places]))
-            for place, result in zip(places, results, strict=True):
-                rows[place] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[place]]
+            results = translator.translate(_lines(self._source, [tokens[index] for index in indices]))
+            for index, result in zip(indices, results, strict=True):
+                rows[index] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[index]]
         return list(map(EngineTranslation, map(one_line, self._target.decode(rows)), rows))
 
     def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:

@@ -13,15 +13,10 @@ import tokenizers
 import torch
 from numpy.typing import NDArray
 
+from transduce.exchange import hugging_face_format
 from transduce.exchange.engine_limits import check_is_transformer, check_is_untagged, refusal
-from transduce.exchange.hugging_face_format import (
-    TARGET_FOLDER,
-    generation_config,
-    hugging_face_config,
-    write_json,
-    write_tokenizers,
-)
-from transduce.exchange.parity import EngineTranslation
+from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
+from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.model.attention import AttentionSpec
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model_directory.model import Model
@@ -63,10 +58,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
     Raises ValueError where `onnx` is not installed.
     """
-    try:
-        import onnx  # noqa: F401 - the module below imports it
-    except ImportError:
-        raise ValueError("ONNX is not installed: `pip install 'transduce[onnx]'`") from None
+    import_engine("onnx", "ONNX", "onnx")  # the next module imports it
     from transduce.exchange.onnx_graphs import decoder_graph, encoder_graph
 
     assert isinstance(model.module, TransformerModel)
@@ -74,14 +66,14 @@ def write(model: Model, folder: Path, precision: str) -> None:
     for name, graph in zip(graph_files(precision), (encoder_graph, decoder_graph), strict=True):
         (folder / GRAPHS / name).write_bytes(graph(model.module, precision))
     # transformers.js knows banned tokens by another name.
-    generation = generation_config(model)
+    generation = hugging_face_format.generation_config(model)
     generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
     max_positions = model.module.max_positions or UNBOUNDED
     # Other engines ask this before they run the graphs. They need a name of a model that has such graphs: Marian.
-    config = hugging_face_config(model) | {
+    config = hugging_face_format.hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
@@ -92,7 +84,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     }
     write_json(folder / CONFIG, config)
     write_json(folder / GENERATION_CONFIG, generation)
-    write_tokenizers(model, folder, max_positions)
+    hugging_face_format.write_tokenizers(model, folder, max_positions)
 
 
 class OnnxEngine:
@@ -100,10 +92,7 @@ class OnnxEngine:
 
     def __init__(self, folder: Path) -> None:
         """Loads both; raises ValueError where onnxruntime is not installed."""
-        try:
-            import onnxruntime
-        except ImportError:
-            raise ValueError("onnxruntime is not installed: `pip install 'transduce[onnx]'`") from None
+        onnxruntime = import_engine("onnxruntime", "onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         self._encoder, self._decoder = (
@@ -124,26 +113,26 @@ class OnnxEngine:
         """Returns the log-probability of each token of each target, end symbol included."""
         rows = _encode(self._source, sources), _encode(self._target, targets)
         scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
-        for places in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
-            source, target = (self._padded([side[place] for place in places]) for side in rows)
+        for indices in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
+            source, target = (self._padded([side[index] for index in indices]) for side in rows)
             shifted = np.concatenate([np.full_like(target[:, :1], self._begin), target[:, :-1]], axis=1)
             logits, _ = self._decode(shifted, self._start(source))
             scaled = logits.astype(np.float64) - logits.max(-1, keepdims=True)
             log_softmax = scaled - np.log(np.exp(scaled).sum(-1, keepdims=True))
             chosen = np.take_along_axis(log_softmax, target[:, :, None], 2)[:, :, 0]
-            for place, row in zip(places, chosen, strict=True):
-                scores[place] = row[: len(rows[1][place])]
+            for index, row in zip(indices, chosen, strict=True):
+                scores[index] = row[: len(rows[1][index])]
         return scores
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, of at most as many tokens as its bound."""
         rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
-        for places in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
-            source = self._padded([rows[place] for place in places])
-            translated = self._search(source, np.array([bounds[place] for place in places]))
+        for indices in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
+            source = self._padded([rows[index] for index in indices])
+            translated = self._search(source, np.array([bounds[index] for index in indices]))
             decoded = self._target.decode_batch(translated, skip_special_tokens=True)
-            for place, tokens, text in zip(places, translated, decoded, strict=True):
-                translations[place] = EngineTranslation(one_line(text), tokens)
+            for index, tokens, text in zip(indices, translated, decoded, strict=True):
+                translations[index] = EngineTranslation(one_line(text), tokens)
         return translations
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
@@ -183,19 +172,19 @@ class OnnxEngine:
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yields the places of sentences of similar length, as many as fit into a batch."""
         batch: list[int] = []
-        for place in np.argsort(lengths, kind="stable").tolist():
-            if batch and (len(batch) + 1) * lengths[place] * self._vocabulary > NUMBERS_AT_ONCE:
+        for index in np.argsort(lengths, kind="stable").tolist():
+            if batch and (len(batch) + 1) * lengths[index] * self._vocabulary > NUMBERS_AT_ONCE:
                 yield batch
                 batch = []
-            batch.append(place)
+            batch.append(index)
         if batch:
             yield batch
 
     def _padded(self, rows: Sequence[list[int]]) -> Tokens:
         """Returns rows of tokens padded to the longest."""
         padded = np.full((len(rows), max(map(len, rows))), self._pad)
-        for place, row in enumerate(rows):
-            padded[place, : len(row)] = row
+        for index, row in enumerate(rows):
+            padded[index, : len(row)] = row
         return padded
 
 

@@ -71,7 +71,13 @@ def decoder_graph(module: TransformerModel, precision: str) -> bytes:
         "encoder_hidden_states", "float32", ["batch_size", "encoder_sequence_length", module.spec.d_model]
     )
     layers = list(enumerate(cast(list[DecoderLayer], module.decoder)))
-    caches = [writer.cache(number, layer) for number, layer in layers]
+    caches = [
+        (
+            writer.past(number, "decoder", cast(MultiHeadAttention, layer.mixer)),
+            writer.past(number, "encoder", layer.cross),
+        )
+        for number, layer in layers
+    ]
     past, new = graph.size(caches[0][0].keys, 2), graph.size(tokens, 1)
     total = graph.apply("Add", past, new)
     positions, keys = graph.range(past, total), graph.range(graph.constant([0]), total)
@@ -121,22 +127,26 @@ class TransformerGraphWriter:
             is_blank = graph.unsqueeze(graph.apply("Equal", tokens, graph.constant(embedding.blank)), -1)
             vectors = graph.apply("Where", is_blank, graph.constant(0, "float32"), vectors)
         scaled = graph.apply("Mul", vectors, graph.constant(embedding.scale, "float32"))
-        return graph.apply("Add", scaled, self._position_vectors(embedding.positions, positions))
-
-    def _position_vectors(self, module: nn.Module, positions: str) -> str:
-        """Returns the vectors of positions [length d_model]."""
-        graph = self.graph
+        module = embedding.positions
         if isinstance(module, LearnedPositions):
             table = self._dense(module.weight)
             # With an axis more than needed: onnxruntime 1.32 turns the Gather of a Range into a Slice of wrong shape.
-            return graph.apply("Gather", table, graph.unsqueeze(positions, 0))
+            return graph.apply("Add", scaled, graph.apply("Gather", table, graph.unsqueeze(positions, 0)))
         assert isinstance(module, SinusoidalPositions)
-        rates, phases = _waves(module)
-        # In float64, as `sinusoids` computes them: in float32 the angle of position 4,000 is off by 1e-4.
-        angles = graph.apply(
-            "Mul", graph.unsqueeze(graph.cast(positions, "float64"), 1), graph.constant(rates, "float64")
-        )
-        return graph.cast(graph.apply("Sin", graph.apply("Add", angles, graph.constant(phases, "float64"))), "float32")
+        # The feature of token t, counted from 0, is sin(t · rate + phase). In float64, as `sinusoids` computes it: in
+        # float32 the angle of position 4,000 is off by 1e-4.
+        half = module.d_model // 2
+        spacing = max(half - 1, 1) if module.layout == "halves" else half
+        rates = torch.exp(-math.log(10000.0) * torch.arange(half, dtype=torch.float64) / spacing)
+        phases = torch.stack([module.first * rates, module.first * rates + math.pi / 2])  # of sine and cosine
+        if module.layout == "interleaved":
+            rates, phases = rates.repeat_interleave(2), phases.T
+        else:
+            rates = rates.repeat(2)
+        numbers = graph.unsqueeze(graph.cast(positions, "float64"), 1)
+        angles = graph.apply("Mul", numbers, graph.constant(rates.tolist(), "float64"))
+        angles = graph.apply("Add", angles, graph.constant(phases.flatten().tolist(), "float64"))
+        return graph.apply("Add", scaled, graph.cast(graph.apply("Sin", angles), "float32"))
 
     def source_bias(self, mask: str) -> str:
         """Returns what hides the padding of the source from every head and query, added to scores."""
@@ -166,24 +176,24 @@ class TransformerGraphWriter:
         """Returns Concat(head_1 … head_h) W^O of `states`."""
         graph, spec = self.graph, attention.spec
         query = self._heads(self.linear(attention.query, states), spec.heads, spec.d_k)
-        scores = self._scores(attention.compatibility, query, memory.keys)
+        compatibility = attention.compatibility
+        if isinstance(compatibility, AdditiveNetwork):
+            sums = graph.apply("Add", graph.unsqueeze(query, 3), graph.unsqueeze(memory.keys, 2))
+            hidden = graph.apply("Tanh", sums)
+            weighted = graph.apply(
+                "Mul", hidden, self._dense(compatibility.weight, compatibility.weight[:, None, None, :])
+            )
+            scores = graph.apply("ReduceSum", weighted, graph.constant([-1]), keepdims=0)
+        else:
+            if isinstance(compatibility, BilinearProduct):
+                query = graph.apply("MatMul", query, self._dense(compatibility.weight))
+            products = graph.apply("MatMul", query, graph.apply("Transpose", memory.keys, perm=[0, 1, 3, 2]))
+            scores = graph.apply("Mul", products, graph.constant(compatibility.scale, "float32"))
         shares = graph.apply("Softmax", graph.apply("Add", scores, bias), axis=-1)
         attended = graph.apply("Transpose", graph.apply("MatMul", shares, memory.values), perm=[0, 2, 1, 3])
         return self.linear(
-            attention.join, graph.apply("Reshape", attended, graph.constant([0, 0, spec.heads * spec.d_v]))
+            attention.output, graph.apply("Reshape", attended, graph.constant([0, 0, spec.heads * spec.d_v]))
         )
-
-    def _scores(self, compatibility: nn.Module, query: str, keys: str) -> str:
-        """Returns the compatibility of each query with each key, for all heads."""
-        graph = self.graph
-        if isinstance(compatibility, AdditiveNetwork):
-            hidden = graph.apply("Tanh", graph.apply("Add", graph.unsqueeze(query, 3), graph.unsqueeze(keys, 2)))
-            weight = self._dense(compatibility.weight, compatibility.weight[:, None, None, :])
-            return graph.apply("ReduceSum", graph.apply("Mul", hidden, weight), graph.constant([-1]), keepdims=0)
-        if isinstance(compatibility, BilinearProduct):
-            query = graph.apply("MatMul", query, self._dense(compatibility.weight))
-        products = graph.apply("MatMul", query, graph.apply("Transpose", keys, perm=[0, 1, 3, 2]))
-        return graph.apply("Mul", products, graph.constant(cast(float, compatibility.scale), "float32"))
 
     def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:
         """Returns the keys and values of `states`."""
@@ -198,12 +208,7 @@ class TransformerGraphWriter:
         split = self.graph.apply("Reshape", states, self.graph.constant([0, 0, heads, width]))
         return self.graph.apply("Transpose", split, perm=[0, 2, 1, 3])
 
-    def cache(self, number: int, layer: DecoderLayer) -> tuple[KeyValueNames, KeyValueNames]:
-        """Adds the inputs for the cache of a layer: keys and values of the target and of the source."""
-        mixer = cast(MultiHeadAttention, layer.mixer)
-        return self._past(number, "decoder", mixer), self._past(number, "encoder", layer.cross)
-
-    def _past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
+    def past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
         """Adds the two inputs for one attention.
 
         Other engines give the first step a cache without positions in the shape d_model / heads. Where that is not the
@@ -237,22 +242,19 @@ class TransformerGraphWriter:
 
     def feed_forward(self, layer: EncoderLayer | DecoderLayer, states: str) -> str:
         """Returns the output of a layer: applies its last sub-layer to `states`."""
-        network = cast(FeedForwardNetwork, layer.feed_forward)
+        graph, network = self.graph, cast(FeedForwardNetwork, layer.feed_forward)
         kind = cast(str, self.module.spec.feed_forward.activation)
         hidden = self.linear(network.inner, self.sublayer_input(layer.around_feed_forward, states))
-        outputs = self.linear(network.outer, self._activated(kind, hidden))
-        return self.sublayer_output(layer.around_feed_forward, states, outputs)
-
-    def _activated(self, kind: str, hidden: str) -> str:
-        """Returns the activation of the hidden layer."""
-        graph = self.graph
         if kind == "relu":
-            return graph.apply("Relu", hidden)
-        if kind == "swish":
-            return graph.apply("Mul", hidden, graph.apply("Sigmoid", hidden))
-        erf = graph.apply("Erf", graph.apply("Div", hidden, graph.constant(math.sqrt(2), "float32")))
-        doubled = graph.apply("Mul", hidden, graph.apply("Add", erf, graph.constant(1, "float32")))
-        return graph.apply("Mul", doubled, graph.constant(0.5, "float32"))
+            hidden = graph.apply("Relu", hidden)
+        elif kind == "swish":
+            hidden = graph.apply("Mul", hidden, graph.apply("Sigmoid", hidden))
+        else:  # gelu
+            erf = graph.apply("Erf", graph.apply("Div", hidden, graph.constant(math.sqrt(2), "float32")))
+            doubled = graph.apply("Mul", hidden, graph.apply("Add", erf, graph.constant(1, "float32")))
+            hidden = graph.apply("Mul", doubled, graph.constant(0.5, "float32"))
+        outputs = self.linear(network.outer, hidden)
+        return self.sublayer_output(layer.around_feed_forward, states, outputs)
 
     def sublayer_input(self, around: PostNorm | PreNorm, states: str) -> str:
         """Returns the input of a sub-layer."""
@@ -307,7 +309,19 @@ class TransformerGraphWriter:
             return graph.apply("MatMul", states, graph.apply("Transpose", factor, perm=[1, 0]) if is_table else factor)
         numbers, scales = self._int8_matrix(matrix, transposed=not is_table)
         factor = graph.apply("Transpose", numbers, perm=[1, 0]) if is_table else numbers
-        quantised, of_states = self._quantise(states)
+        # The states become eight bits without a sign. The scale of each token is that of its largest magnitude, so that
+        # a translation does not depend on the other sentences of a batch, as it does with the scale for the whole batch
+        # that DynamicQuantizeLinear computes.
+        if states not in self._quantised:
+            largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
+            # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
+            largest = graph.apply("Reshape", largest, graph.constant([0, 0, 1]))
+            tiny = graph.constant(np.finfo(np.float32).tiny * LARGEST_STATE, "float32")
+            scale = graph.apply("Div", graph.apply("Max", largest, tiny), graph.constant(LARGEST_STATE, "float32"))
+            rounded = graph.apply("Round", graph.apply("Div", states, scale))
+            shifted = graph.apply("Add", rounded, graph.constant(ZERO, "float32"))
+            self._quantised[states] = graph.cast(shifted, "uint8"), scale
+        quantised, of_states = self._quantised[states]
         zero = graph.constant(ZERO, "uint8")
         sums = graph.cast(graph.apply("MatMulInteger", quantised, factor, zero), "float32")
         return graph.apply("Mul", graph.apply("Mul", sums, of_states), scales)
@@ -331,36 +345,6 @@ class TransformerGraphWriter:
         name = self._names[id(matrix)]
         stored = self.graph.weight(name, numbers.T if transposed else numbers)
         return stored, self.graph.weight(f"{name}.scale", scales)
-
-    def _quantise(self, states: str) -> tuple[str, str]:
-        """Returns states as eight bits without a sign, and the scale of each token.
-
-        The scale is that of the largest magnitude of the token, so that a translation does not depend on the other
-        sentences of a batch, as it does with the scale for the whole batch that DynamicQuantizeLinear computes.
-        """
-        graph = self.graph
-        if states not in self._quantised:
-            largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
-            # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
-            largest = graph.apply("Reshape", largest, graph.constant([0, 0, 1]))
-            tiny = graph.constant(np.finfo(np.float32).tiny * LARGEST_STATE, "float32")
-            scale = graph.apply("Div", graph.apply("Max", largest, tiny), graph.constant(LARGEST_STATE, "float32"))
-            rounded = graph.apply("Round", graph.apply("Div", states, scale))
-            shifted = graph.apply("Add", rounded, graph.constant(ZERO, "float32"))
-            self._quantised[states] = graph.cast(shifted, "uint8"), scale
-        return self._quantised[states]
-
-
-def _waves(positions: SinusoidalPositions) -> tuple[list[float], list[float]]:
-    """Returns rates and phases of the features: the feature of token t, counted from 0, is sin(t · rate + phase)."""
-    d_model = positions.d_model
-    pairs = torch.arange(d_model // 2, dtype=torch.float64)
-    spacing = max(d_model / 2 - 1, 1) if positions.layout == "halves" else d_model / 2
-    rates = torch.exp(-math.log(10000.0) * pairs / spacing)
-    phases = torch.stack([positions.first * rates, positions.first * rates + math.pi / 2])  # of sine and cosine
-    if positions.layout == "interleaved":
-        return rates.repeat_interleave(2).tolist(), phases.T.flatten().tolist()
-    return rates.repeat(2).tolist(), phases.flatten().tolist()
 
 
 class GraphBuilder:

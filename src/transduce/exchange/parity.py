@@ -1,7 +1,9 @@
 """Parity of an exported model: the same sentences scored and translated by its engine and here, and compared."""
 
+import importlib
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +32,14 @@ TOLERANCES = {
     "int8": Tolerance(None, 5e-2, 2e-1),
 }
 """By the precision of the exported weights."""
+
+
+def import_engine(name: str, title: str, extra: str) -> ModuleType:
+    """Returns the package `name` of an engine; raises ValueError where the engine `title` is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ValueError(f"{title} is not installed: `pip install 'transduce[{extra}]'`") from None
 
 
 class ForeignEngine(Protocol):
@@ -92,10 +102,10 @@ class Parity(NamedTuple):
                 return f"{name} is {value:.2e}, and at most {bound:.0e} is allowed in {precision}"
         unexplained = [difference for difference in self.differences if difference.reason is None]
         if precision == "float32" and len(unexplained) > MAX_UNEXPLAINED * self.sentences:
-            shown = unexplained[0]
+            first = unexplained[0]
             return (
-                f"{len(unexplained)} of {self.sentences} greedy translations differ, such as that of {shown.source!r}: "
-                f"transduce writes {shown.transduce!r}, the engine {shown.engine!r}"
+                f"{len(unexplained)} of {self.sentences} greedy translations differ, such as that of {first.source!r}: "
+                f"transduce writes {first.transduce!r}, the engine {first.engine!r}"
             )
         return None
 
@@ -133,7 +143,7 @@ def odd_sentences(translator: Translator) -> list[str]:
         " ".join(["again"] * -(-LONG_LINE_TOKENS // len(word))),
     ]
     faults = translator.line_faults(lines)
-    return [line for place, line in enumerate(lines) if place not in faults]
+    return [line for index, line in enumerate(lines) if index not in faults]
 
 
 def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str], max_positions: int | None) -> Parity:
@@ -145,22 +155,22 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
     sources = translator.encode_checked(lines, translator.source, "")
-    kept = [
-        place for place, tokens in enumerate(sources) if translator.is_translated(lines[place]) and len(tokens) < limit
+    indices = [
+        index for index, tokens in enumerate(sources) if translator.is_translated(lines[index]) and len(tokens) < limit
     ]
-    ours = [best[0] for best in translator.translate_lines([lines[place] for place in kept], method)]
+    ours = [best[0] for best in translator.translate_lines([lines[index] for index in indices], method)]
     fits = [len(tokens) < limit for tokens in translator.target.encode([each.text for each in ours])]
-    kept = [place for place, fit in zip(kept, fits, strict=True) if fit]
+    indices = [index for index, fit in zip(indices, fits, strict=True) if fit]
     ours = [each for each, fit in zip(ours, fits, strict=True) if fit]
-    if not kept:
+    if not indices:
         raise ParityError("no sentence fits into the model and the engine, so that they cannot be compared")
-    compared, texts = [lines[place] for place in kept], [each.text for each in ours]
+    compared, texts = [lines[index] for index in indices], [each.text for each in ours]
     scores = list(zip(translator.token_scores(compared, texts), engine.score(compared, texts), strict=True))
     for text, (left, right) in zip(texts, scores, strict=True):
         if len(left) - len(right) not in (0, 1):  # the engine may leave out the end symbol
             raise ParityError(f"the engine splits {text!r} into {len(right)} tokens, transduce into {len(left) - 1}")
     gaps = np.concatenate([abs(left[: len(right)] - right) for left, right in scores])
-    bounds = [min(len(sources[place]) + 1 + method.decoding.extra_length, limit) for place in kept]
+    bounds = [min(len(sources[index]) + 1 + method.decoding.extra_length, limit) for index in indices]
     translated = engine.translate(compared, bounds)
     banned = SearchRules.of(translator.torch_engine.symbols, translator.target).banned
     differences = []
@@ -176,8 +186,8 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
                 f"{theirs.text!r}"
             )
         differences.append(_difference(translator, line, each, theirs))
-    left_out = len(lines) - len(kept)
-    return Parity(len(kept), left_out, len(gaps), float(gaps.max()), float(gaps.mean()), differences)
+    left_out = len(lines) - len(indices)
+    return Parity(len(indices), left_out, len(gaps), float(gaps.max()), float(gaps.mean()), differences)
 
 
 def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
@@ -190,7 +200,7 @@ def _difference(translator: Translator, line: str, ours: Translation, theirs: En
     # The first token that differs, or the end of the shorter translation.
     pairs = zip(ours.tokens, theirs.tokens, strict=False)
     shorter = min(len(ours.tokens), len(theirs.tokens))
-    first = next((place for place, (left, right) in enumerate(pairs) if left != right), shorter)
+    first = next((index for index, (left, right) in enumerate(pairs) if left != right), shorter)
     gap = abs(float(scores[0][first] - scores[1][first]))
     greatest = TOLERANCES["float32"].greatest
     assert greatest is not None

@@ -94,6 +94,9 @@ class _Machine:
             if opcode.name in _LITERALS:
                 stack.append(argument)
                 continue
+            if opcode.name in _CONSTANTS:
+                stack.append(_CONSTANTS[opcode.name])
+                continue
             match opcode.name:
                 case "STOP":
                     (value,) = stack
@@ -104,16 +107,10 @@ class _Machine:
                     memo[len(memo)] = stack[-1]
                 case "GET" | "BINGET" | "LONG_BINGET":
                     stack.append(memo[argument])
-                case "NONE" | "NEWTRUE" | "NEWFALSE":
-                    stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[opcode.name])
-                case "MARK":
-                    stack.append(MARK)
                 case "EMPTY_LIST" | "EMPTY_SET":
                     stack.append([])
                 case "EMPTY_DICT":
                     stack.append({})
-                case "EMPTY_TUPLE":
-                    stack.append(())
                 case "LIST" | "FROZENSET":
                     stack.append(self._pop_to_mark())
                 case "TUPLE":
@@ -135,7 +132,13 @@ class _Machine:
                 case "REDUCE" | "NEWOBJ":
                     self._call(*self._pop(2))
                 case "BUILD":
-                    self._build(*self._pop(2))
+                    target, state = self._pop(2)
+                    if isinstance(target, Call) and isinstance(state, dict):
+                        self._count_copies(len(state))
+                        target.state.update(state)
+                    elif not isinstance(target, Call | dict):  # the state of a container is dropped
+                        raise ValueError("its pickle sets the state of something that is no object")
+                    stack.append(target)
                 case "BINPERSID":
                     stack.append(Persistent(*self._pop(1)))
                 case "POP":
@@ -199,15 +202,6 @@ class _Machine:
         else:
             self._stack.append(Call(function, arguments, {}))
 
-    def _build(self, target: Any, state: Any) -> None:
-        """Gives the record of a call its state; the state of a container is dropped."""
-        if isinstance(target, Call) and isinstance(state, dict):
-            self._count_copies(len(state))
-            target.state.update(state)
-        elif not isinstance(target, Call | dict):
-            raise ValueError("its pickle sets the state of something that is no object")
-        self._stack.append(target)
-
     def _count_copies(self, count: int) -> None:
         """Raises ValueError where too much was copied, as one large state into many objects."""
         self._copied += count
@@ -227,3 +221,4 @@ _LITERALS = {
     *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
     *("STRING", "BINSTRING", "SHORT_BINSTRING"),
 }
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": MARK}

@@ -104,8 +104,8 @@ def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dic
         key, value = getattr(attention.key_value, kind).split((spec.heads * spec.d_k, spec.heads * spec.d_v))
         projections[f"query.{kind}"] = padded(scaled(getattr(attention.query, kind)), spec.d_k)
         projections[f"key_value.{kind}"] = torch.cat([padded(key, spec.d_k), padded(value, spec.d_v)])
-    output = torch.zeros(len(attention.join.weight), heads, width)
-    output[:, : spec.heads, : spec.d_v] = attention.join.weight.detach().unflatten(1, (spec.heads, spec.d_v))
+    output = torch.zeros(len(attention.output.weight), heads, width)
+    output[:, : spec.heads, : spec.d_v] = attention.output.weight.detach().unflatten(1, (spec.heads, spec.d_v))
     return {**projections, "join.weight": output.flatten(1)}
 
 

@@ -92,8 +92,23 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
         value, storages = (_read_zip if is_zip else _read_legacy)(file, path, find)
     tensors: dict[str, Tensor] = {}
     remaining = MAX_SHARING * path.stat().st_size
-    for name, stored in find(value).items():
-        tensors[name] = _load(stored, storages, f"{path}: {name}")
+    for name, (storage, dtype, offset, shape, strides) in find(value).items():
+        content = storages.get(storage, bytearray())
+        available = len(content) // dtype.itemsize
+        sizes = [offset, *shape, *strides]
+        is_valid = len(shape) == len(strides) <= 8 and all(type(size) is int and 0 <= size < 2**48 for size in sizes)
+        count = math.prod(shape) if is_valid else 0
+        if count:
+            last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+            # At least one stored number for each element: a stride of 0 would make a large tensor of one number.
+            is_valid = max(count, last + 1) <= available
+        if not is_valid:
+            raise ValueError(f"{path}: {name} is damaged: the tensor reaches beyond its {available:,} stored numbers")
+        if count:
+            numbers = torch.frombuffer(content, dtype=dtype, count=available)
+            tensors[name] = numbers.as_strided(shape, strides, offset).clone()
+        else:
+            tensors[name] = torch.empty(shape, dtype=dtype)
         remaining -= tensors[name].nbytes
         if remaining < 0:
             raise ValueError(f"{path} has tensors of more than {MAX_SHARING} times its size")
@@ -105,33 +120,31 @@ def part_of(value: Any, name: str) -> Any:
     return _content(value).get(name)
 
 
-def plain_values(value: Any) -> dict[str, Any]:
+def plain_values(settings: Any) -> dict[str, Any]:
     """Returns the settings of an `argparse.Namespace`, a container of OmegaConf or a dictionary.
 
     A setting is a string, a number, a list of these, or the name of its type where it is anything else.
     """
-    return {str(key): _plain_value(inner) for key, inner in _content(value).items()}
+    values: dict[str, Any] = {}
+    for key, value in _content(settings).items():
+        # Nothing is followed further: a hostile file may nest values so that to print or to compare them takes forever.
+        if isinstance(value, Call) and "_val" in value.state:  # a node of OmegaConf
+            value = value.state["_val"]
+        if isinstance(value, Call) and len(value.arguments) == 1:  # an enumeration
+            value = value.arguments[0]
+        if isinstance(value, Scalar):
+            values[str(key)] = value
+        elif isinstance(value, list | tuple) and all(isinstance(item, Scalar) for item in value):
+            values[str(key)] = list(value)
+        else:
+            values[str(key)] = f"a {type(value).__name__}"
+    return values
 
 
 def _content(value: Any) -> dict[Any, Any]:
     """Returns the attributes of a record, those that a container of OmegaConf wraps, or the items of a dictionary."""
     content = value.state.get("_content", value.state) if isinstance(value, Call) else value
     return content if isinstance(content, dict) else {}
-
-
-def _plain_value(value: Any) -> Any:
-    """Returns a setting: the value that OmegaConf wraps, the argument of an enumeration, or the value itself.
-
-    Nothing is followed further: a hostile file may nest values so that to print or to compare them takes forever.
-    """
-    if isinstance(value, Call) and "_val" in value.state:  # a node of OmegaConf
-        value = value.state["_val"]
-    if isinstance(value, Call) and len(value.arguments) == 1:
-        value = value.arguments[0]
-    if isinstance(value, Scalar):
-        return value
-    is_flat = isinstance(value, list | tuple) and all(isinstance(item, Scalar) for item in value)
-    return list(value) if is_flat else f"a {type(value).__name__}"
 
 
 def _is_known(name: Global) -> bool:
@@ -174,14 +187,14 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
         if not isinstance(system, dict) or system.get("little_endian") is not (sys.byteorder == "little"):
             raise ValueError(f"{path} has another byte order than this machine; save it anew here")
-        wanted = {tensor.storage for tensor in find(value).values()}
+        needed = {tensor.storage for tensor in find(value).values()}
         item_sizes, storages = _item_sizes(value), dict[str, bytearray]()
         for key in keys if isinstance(keys, list) else ():
             count = int.from_bytes(content.read(8), "little", signed=True)
             length = count * item_sizes.get(key, 1) if isinstance(key, str) else -1
             if not 0 <= length <= size - content.tell():
                 raise ValueError(f"{path} is damaged: a storage claims {count:,} numbers")
-            if key in wanted:
+            if key in needed:
                 storages[key] = bytearray(content.read(length))
             else:
                 content.seek(length, 1)
@@ -238,38 +251,19 @@ def _storage(value: Persistent) -> tuple[str, torch.dtype]:
     raise ValueError("a storage of a tensor is described in a way that torch does not")
 
 
-def _load(stored: StoredTensor, storages: Storages, place: str) -> Tensor:
-    """Returns a copy of a tensor; raises ValueError where it reaches beyond its storage."""
-    _, dtype, offset, shape, strides = stored
-    content = storages.get(stored.storage, bytearray())
-    available = len(content) // dtype.itemsize
-    sizes = [offset, *shape, *strides]
-    is_valid = len(shape) == len(strides) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in sizes)
-    count = math.prod(shape) if is_valid else 0
-    if count:
-        last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-        # At least one stored number for each element: a stride of 0 would make a large tensor of one number.
-        is_valid = max(count, last + 1) <= available
-    if not is_valid:
-        raise ValueError(f"{place} is damaged: the tensor reaches beyond its {available:,} stored numbers")
-    if not count:
-        return torch.empty(shape, dtype=dtype)
-    numbers = torch.frombuffer(content, dtype=dtype, count=available)
-    return numbers.as_strided(shape, strides, offset).clone()
-
-
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """Returns the arrays by name; raises ValueError for compressed, damaged or other files."""
     _require_file(path)
+    arrays: dict[str, NDArray[np.generic]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             _check_entries(archive, path)
-            return {
-                entry.filename.removesuffix(".npy"): _array(archive.read(entry), f"{path}: {entry.filename!a}")
-                for entry in archive.infolist()
-            }
+            for entry in archive.infolist():
+                place = f"{path}: {entry.filename!a}"
+                arrays[entry.filename.removesuffix(".npy")] = _array(archive.read(entry), place)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"{path} is no npz file, or is damaged: {error}") from None
+    return arrays
 
 
 def _array(content: bytes, place: str) -> NDArray[np.generic]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.fetch.catalogue import Catalogue, Part, read_catalogue
-from transduce.fetch.clean import CleaningCounts, clean
-from transduce.fetch.corpus_folder import CorpusFolder
+from transduce.fetch.corpus_folder import CleaningCounts, CorpusFolder, clean
 from transduce.fetch.download import Unavailable, format_bytes
 from transduce.fetch.sources import HubSource, LocalFolder, Mirrors, TextSource
 from transduce.storage.locks import exclusive_lock

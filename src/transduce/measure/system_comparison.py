@@ -161,11 +161,11 @@ def _score_by_length(
     """Returns the buckets that have sentences; `lengths` are the words of the reference."""
     buckets = []
     for low, high in _ranges(LENGTHS):
-        chosen = [place for place, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
+        chosen = [index for index, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
         if not chosen:
             continue
-        expected = [[reference[place] for place in chosen]]
-        parts = [[system[place] for place in chosen] for system in systems]
+        expected = [[reference[index] for index in chosen]]
+        parts = [[system[index] for index in chosen] for system in systems]
         scorers = (metric_named(name, language=language).scorer for name in METRICS)
         bleu, chrf = (tuple(scorer.corpus_score(part, expected).score for part in parts) for scorer in scorers)
         buckets.append(LengthBucket(low, high, len(chosen), bleu, chrf))

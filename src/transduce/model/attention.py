@@ -132,7 +132,7 @@ class MultiHeadAttention(Mixer):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
     `query` has the W^Q of all heads side by side. `key_value` has all W^K and then all W^V, so that one product
-    projects the attended states. `join` is W^O, the output projection; model files use this name.
+    projects the attended states. `output` is W^O, the output projection. Model files use these names.
     """
 
     def __init__(self, spec: AttentionSpec, d_model: int) -> None:
@@ -140,7 +140,7 @@ class MultiHeadAttention(Mixer):
         self.spec = spec
         self.query = nn.Linear(d_model, spec.heads * spec.d_k, bias=spec.bias)
         self.key_value = nn.Linear(d_model, spec.heads * (spec.d_k + spec.d_v), bias=spec.bias)
-        self.join = nn.Linear(spec.heads * spec.d_v, d_model, bias=spec.bias)
+        self.output = nn.Linear(spec.heads * spec.d_v, d_model, bias=spec.bias)
         self.compatibility = spec.compatibility.build(spec.heads, spec.d_k)
         self.core: nn.Module = FusedCore()
 
@@ -157,7 +157,7 @@ class MultiHeadAttention(Mixer):
         In a search `rows` are the hypotheses of the states, and `visible` is a mask of their rectangle.
         """
         attended = self.attend(self.project_query(states, rows), keys_values, visible, causal)
-        return self.join(attended if rows is None else rows.from_rectangle(attended))
+        return self.output(attended if rows is None else rows.from_rectangle(attended))
 
     def attend(
         self,

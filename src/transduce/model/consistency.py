@@ -61,17 +61,20 @@ def consistency(
     counted = states * present.to(states.dtype).unsqueeze(1)
     states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
     losses = torch.zeros(2, dtype=sum_dtype, device=target.device)
-    row_losses = _compiled_row_losses() if _can_compile(states, summed_weight) else _row_losses
-    for part in chunks(states[0], 2 * len(weight)):
-        part_states = counted[:, part].flatten(0, 1)
-        logits = functional.linear(part_states, weight).unflatten(0, (2, -1))
-        *terms, gradient = row_losses(logits, target[part], extra, strength)
-        target_logits, surprisal, divergence = (values * present[part] for values in terms)
+    row_losses: Any = _row_losses
+    is_compilable = states.is_cpu and states.dtype in (torch.float32, torch.bfloat16) and has_numba()
+    if is_compilable and (states.sum() + summed_weight.sum()).isfinite():  # compiled code needs finite numbers
+        from transduce.model.compiled.losses import row_losses  # a third of the time; numba takes a second to import
+    for chunk in chunks(states[0], 2 * len(weight)):
+        chunk_states = counted[:, chunk].flatten(0, 1)
+        logits = functional.linear(chunk_states, weight).unflatten(0, (2, -1))
+        *terms, gradient = row_losses(logits, target[chunk], extra, strength)
+        target_logits, surprisal, divergence = (values * present[chunk] for values in terms)
         smoothed = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * divergence
         losses += torch.stack([smoothed.sum(), surprisal.sum() / 2])
         gradient = gradient.to(weight.dtype).flatten(0, 1)
-        states_gradient[:, part] = (gradient @ weight).unflatten(0, (2, -1))
-        add_product(weight_gradient, gradient.T, part_states)
+        states_gradient[:, chunk] = (gradient @ weight).unflatten(0, (2, -1))
+        add_product(weight_gradient, gradient.T, chunk_states)
         del logits, gradient  # before the next chunk needs their memory
     smoothed = losses[0] - share / 2 * (counted.to(sum_dtype) @ summed_weight).sum()
     for pass_states, gradient in zip(counted, states_gradient, strict=True):
@@ -91,32 +94,18 @@ def _row_losses(
     target_logits, surprisal, cross_entropy_gradient = chunk_loss(logits.flatten(0, 1), tokens.repeat(2), extra)
     first, second = cross_entropy_gradient.chunk(2)
     difference = torch.sub(*logits).to(first.dtype)
-    places = torch.arange(len(tokens), device=tokens.device), tokens
+    targets = torch.arange(len(tokens), device=tokens.device), tokens
     sum_dtype = torch.promote_types(first.dtype, torch.float32)
-    at_target = difference[places].to(sum_dtype)
+    at_target = difference[targets].to(sum_dtype)
     # torch sums in float32 and rounds the result; with another type of the result it is ten times as slow on a CPU.
     sums = [(each * difference).sum(1).to(sum_dtype) for each in (first, second)]
     gradient = torch.empty_like(cross_entropy_gradient).unflatten(0, (2, -1))
-    for place, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):
-        weight = (1 - 2 * place) * strength / 4
+    for index, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):
+        weight = (1 - 2 * index) * strength / 4
         mean = own_sum + extra * at_target  # Σ p·d, or Σ q·d
         offset = (0.5 + strength / 4 - weight * mean).to(own.dtype).unsqueeze(1)
-        part = gradient[place]
-        torch.add(offset, difference, alpha=weight, out=part).mul_(own).sub_(other, alpha=strength / 4)
-        part[places] += (weight * extra * (at_target - mean)).to(part.dtype)
+        own_gradient = gradient[index]
+        torch.add(offset, difference, alpha=weight, out=own_gradient).mul_(own).sub_(other, alpha=strength / 4)
+        own_gradient[targets] += (weight * extra * (at_target - mean)).to(own_gradient.dtype)
     both = (values.view(2, -1).sum(0, dtype=sum_dtype) for values in (target_logits, surprisal))
     return *both, sums[0] - sums[1], gradient
-
-
-def _can_compile(states: Float[Tensor, "2 rows d_model"], summed_weight: Float[Tensor, " d_model"]) -> bool:
-    """Returns whether the compiled pass computes the same: on a CPU, where all numbers are finite."""
-    if not states.is_cpu or states.dtype not in (torch.float32, torch.bfloat16) or not has_numba():
-        return False
-    return bool((states.sum() + summed_weight.sum()).isfinite())
-
-
-def _compiled_row_losses() -> Any:
-    """Returns a function that returns what `_row_losses` returns, in a third of the time."""
-    from transduce.model.compiled.losses import row_losses  # numba takes a second to import
-
-    return row_losses

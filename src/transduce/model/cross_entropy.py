@@ -106,15 +106,15 @@ def chunked_cross_entropy(
     if with_gradients:
         counted = states * present.to(states.dtype).unsqueeze(1)
         states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
-    for part in chunks(states, len(weight)):
-        logits = functional.linear(states[part], weight)
-        target_logits[part], surprisal[part], gradient = chunk_loss(logits, target[part], extra)
+    for chunk in chunks(states, len(weight)):
+        logits = functional.linear(states[chunk], weight)
+        target_logits[chunk], surprisal[chunk], gradient = chunk_loss(logits, target[chunk], extra)
         if with_gradients:
             gradient = gradient.to(product_dtype)
-            torch.mm(gradient, weight, out=states_gradient[part])
-            add_product(weight_gradient, gradient.T, counted[part])
+            torch.mm(gradient, weight, out=states_gradient[chunk])
+            add_product(weight_gradient, gradient.T, counted[chunk])
         else:
-            correct += ((logits.argmax(1) == target[part]) & (target[part] != pad)).sum()
+            correct += ((logits.argmax(1) == target[chunk]) & (target[chunk] != pad)).sum()
         del logits, gradient  # before the next chunk needs their memory
     summed_logits = states.to(sum_dtype) @ summed_weight
     smoothed = ((surprisal + (1 - extra) * target_logits - share * summed_logits) * present).sum()

@@ -204,13 +204,13 @@ class RecurrentState(NamedTuple):
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "RecurrentState":
         """Returns the state of the chosen rows, whose sentences are in order, without sentences that have no row."""
-        sentences, carried = self.rows.sentences[rows], tuple(part[rows] for part in self.carried)
+        sentences, carried = self.rows.sentences[rows], tuple(tensor[rows] for tensor in self.carried)
         if sentences.device.type in ASYNCHRONOUS and len(sentences) == len(self.rows.sentences):
             return self._replace(carried=carried)  # as in `DecoderState.pick`
         remaining = sentences.unique_consecutive()
         memory, batch = self.memory, self.rows.batch
         if len(remaining) < batch:
-            memory, batch = tuple(part[remaining] for part in memory), len(remaining)
+            memory, batch = tuple(tensor[remaining] for tensor in memory), len(remaining)
             sentences = torch.searchsorted(remaining, sentences)
         return self._replace(memory=memory, rows=HypothesisRows.of(sentences, batch), carried=carried)
 

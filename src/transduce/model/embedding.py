@@ -44,7 +44,7 @@ class Learned(Spec):
     """A trained vector for each of `max_positions` positions; a longer sentence is refused."""
 
     kind: Literal["learned"] = "learned"
-    max_positions: int = Field(default=512, ge=1, description="Number of positions; keep it above `data.longest`.")
+    max_positions: int = Field(default=512, ge=1, description="Number of positions; keep it above `data.max_length`.")
 
     def build(self, d_model: int) -> "LearnedPositions":
         """Builds the module."""

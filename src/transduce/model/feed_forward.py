@@ -120,9 +120,9 @@ class MixtureOfExperts(nn.Module):
             load = _load(clean, noisy, deviation, best)
             penalty = self.spec.balance * (_squared_variation(gates.sum(0)) + _squared_variation(load.sum(0)))
         output = torch.zeros_like(tokens)
-        for number, expert in enumerate(self.experts):
-            rows, place = (experts[:, :-1] == number).nonzero(as_tuple=True)
-            transformed = expert(tokens[rows]) * weights[rows, place].unsqueeze(1).to(tokens.dtype)
+        for index, expert in enumerate(self.experts):
+            rows, choice = (experts[:, :-1] == index).nonzero(as_tuple=True)
+            transformed = expert(tokens[rows]) * weights[rows, choice].unsqueeze(1).to(tokens.dtype)
             output = output.index_add(0, rows, transformed.to(output.dtype))
         return output.view_as(states), penalty
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.embedding import Embedding, LearnedPositions
@@ -29,21 +29,6 @@ def initialise(
     Parameters of a compatibility keep the initial values of its module. Convolutions keep torch's initialisation,
     except with `normal`. The gates of experts are zero, so that every expert gets tokens.
     """
-    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    _draw_glorot(model, d_model)
-    if initialisation == "normal":
-        _draw_normal(model, attentions)
-    else:
-        for attention in attentions:
-            _draw_projections(attention, initialisation, d_model, attention in cross_attentions)
-    for module in model.modules():
-        if isinstance(module, MixtureOfExperts):
-            nn.init.zeros_(module.gate.weight)
-            nn.init.zeros_(module.noise.weight)
-
-
-def _draw_glorot(model: nn.Module, d_model: int) -> None:
-    """Draws Glorot-uniform matrices and normal embeddings; sets biases to zero."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -51,14 +36,19 @@ def _draw_glorot(model: nn.Module, d_model: int) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, LearnedPositions | Embedding):
             nn.init.normal_(module.weight, std=d_model**-0.5)
-
-
-def _draw_normal(model: nn.Module, attentions: Collection[MultiHeadAttention]) -> None:
-    """Draws every matrix and table except those of compatibilities."""
-    excluded = {parameter for attention in attentions for parameter in attention.compatibility.parameters()}
-    for parameter in model.parameters():
-        if parameter.dim() > 1 and parameter not in excluded:
-            nn.init.normal_(parameter, std=NORMAL_DEVIATION)
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    if initialisation == "normal":
+        excluded = {parameter for attention in attentions for parameter in attention.compatibility.parameters()}
+        for parameter in model.parameters():
+            if parameter.dim() > 1 and parameter not in excluded:
+                nn.init.normal_(parameter, std=NORMAL_DEVIATION)
+    else:
+        for attention in attentions:
+            _draw_projections(attention, initialisation, d_model, attention in cross_attentions)
+    for module in model.modules():
+        if isinstance(module, MixtureOfExperts):
+            nn.init.zeros_(module.gate.weight)
+            nn.init.zeros_(module.noise.weight)
 
 
 def _draw_projections(
@@ -72,11 +62,7 @@ def _draw_projections(
     else:
         matrices = [[query], [key, value]] if is_cross else [[query, key, value]]
     for matrix in matrices:
-        _draw_as_one(matrix, d_model)
-
-
-def _draw_as_one(parts: Collection[Tensor], d_model: int) -> None:
-    """Draws each part with Glorot's bound for the concatenated matrix."""
-    bound = (6 / (d_model + sum(map(len, parts)))) ** 0.5
-    for part in parts:
-        part.uniform_(-bound, bound)
+        # Each projection has Glorot's bound for the concatenated matrix.
+        bound = (6 / (d_model + sum(map(len, matrix)))) ** 0.5
+        for projection in matrix:
+            projection.uniform_(-bound, bound)

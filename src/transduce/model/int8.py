@@ -90,11 +90,11 @@ def quantise(model: TranslationModel) -> TranslationModel:
     """Returns a copy of `model` with linear maps and readout in int8; it shares the other parameters."""
     quantised = _share_parameters(model)
     for module in list(quantised.modules()):
-        for name, part in list(module.named_children()):
-            if isinstance(part, nn.Linear):
-                setattr(module, name, Int8Linear(part.weight, part.bias))
-            elif isinstance(part, Readout):
-                setattr(module, name, Int8Readout(part.weight, part.bias))
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, Int8Linear(child.weight, child.bias))
+            elif isinstance(child, Readout):
+                setattr(module, name, Int8Readout(child.weight, child.bias))
     return quantised
 
 

@@ -54,12 +54,16 @@ class NeighbourAttention(MultiHeadAttention):
         keys, values = (functional.pad(part, (0, 0, *around)) for part in self.project_key_value(states))
         present = states.new_ones(len(states), 1, length, dtype=torch.bool) if visible is None else visible
         present = functional.pad(present, around).unfold(2, width, reach).transpose(1, 2).flatten(0, 1)
+        # Masks [neighbours width] of the window positions that each position of a block may attend to, and of each
+        # position itself, which is visible even in padding: every query has a key.
+        positions = torch.arange(width, device=states.device)
+        distance = positions - reach - positions[:reach].unsqueeze(1)
         attended = self.attend(
             query.unflatten(2, (blocks, reach)).transpose(1, 2).flatten(0, 1),
             (_windows(keys, width, reach), _windows(values, width, reach)),
-            present & self._band(width, after, states.device) | self._diagonal(width, states.device),
+            present & (distance >= -reach) & (distance <= after) | (distance == 0),
         )
-        return self.join(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
+        return self.output(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
@@ -68,17 +72,6 @@ class NeighbourAttention(MultiHeadAttention):
         place_from_end = context.visible.flip(-1).cumsum(-1).flip(-1)
         visible = context.visible & (place_from_end <= self.spec.neighbours + 1)
         return super().step(states, context._replace(visible=visible))
-
-    def _band(self, width: int, after: int, device: torch.device) -> Tensor:
-        """Returns a mask [neighbours width] of the window positions that each position of a block may attend to."""
-        reach = self.spec.neighbours
-        distance = torch.arange(width, device=device) - reach - torch.arange(reach, device=device).unsqueeze(1)
-        return (distance >= -reach) & (distance <= after)
-
-    def _diagonal(self, width: int, device: torch.device) -> Tensor:
-        """Returns a mask [neighbours width] of each position itself, visible even in padding: every query has a key."""
-        reach = self.spec.neighbours
-        return functional.pad(torch.eye(reach, width - reach, dtype=torch.bool, device=device), (reach, 0))
 
 
 def _windows(

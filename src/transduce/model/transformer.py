@@ -227,7 +227,7 @@ class TransformerModel(TranslationModel):
         On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time, padded to the longest of them only.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
-        parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
+        layers: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
         words: list[SourceWords] = []
         length = source.shape[1]
         for tokens, mask in zip(source.split(at_once), visible.split(at_once), strict=True):
@@ -235,13 +235,13 @@ class TransformerModel(TranslationModel):
                 width = int(mask.any(0).nonzero().amax()) + 1
                 tokens, mask = tokens[:, :width], mask[:, :width]
             encoded = self.encode(tokens, mask)
-            for part, layer in zip(parts, self.decoder, strict=True):
-                part.append(layer.cross.project_key_value(encoded))
+            for key_values, layer in zip(layers, self.decoder, strict=True):
+                key_values.append(layer.cross.project_key_value(encoded))
             if self.next_word is not None:
                 words.append(self.next_word.source_words(tokens, encoded).padded(length))
         memory = tuple(
             (_to_column_major(_concatenate(keys, length)), _concatenate(values, length))
-            for keys, values in (zip(*part, strict=True) for part in parts)
+            for keys, values in (zip(*key_values, strict=True) for key_values in layers)
         )
         return memory, SourceWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
@@ -253,10 +253,10 @@ class TransformerModel(TranslationModel):
 
 
 def _concatenate(
-    parts: Sequence[Float[Tensor, "_ heads _ width"]], length: int
+    batches: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
     """Returns the keys or values of all sentences, padded to `length`."""
-    return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
+    return torch.cat([functional.pad(batch, (0, 0, 0, length - batch.shape[2])) for batch in batches])
 
 
 def _to_column_major(keys: Keys) -> Keys:

@@ -149,3 +149,16 @@ def embeddings(spec: BaseModelSpec, vocabulary: Vocabulary) -> tuple[nn.Paramete
     source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))
     shared = spec.embeddings == "shared"
     return source, source if shared else nn.Parameter(torch.empty(vocabulary.target, spec.d_model))
+
+
+FLOPS_LENGTH = 25  # tokens of a sentence, about the mean of WMT; the cost of attention depends on it
+
+
+def flops(spec: BaseModelSpec, vocabulary: Vocabulary, length: int = FLOPS_LENGTH) -> tuple[int, int]:
+    """Returns floating-point operations of the forward pass: of one source token and of one target token.
+
+    Counts matrix products, with a multiplication and an addition each, in sentences of `length` tokens. Training takes
+    three times as many.
+    """
+    source, target = spec.multiplications(length)
+    return round(2 * source), round(2 * (target + spec.d_model * vocabulary.target))

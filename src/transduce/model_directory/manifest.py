@@ -1,10 +1,8 @@
 """The manifest of a model directory: names, sizes and checksums of its files, which are read only where these hold."""
 
-import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -130,12 +128,10 @@ def _faults(directory: Path) -> list[str]:
 def fingerprint(directory: Path) -> str:
     """Returns a checksum of settings, weights and subwords, from the checksums in the manifest."""
     require_model(directory)
-    with contextlib.suppress(FileNotFoundError):  # a writer has just renamed it to the manifest
-        return _fingerprint(read_manifest(directory / NEXT)["files"])
-    return _fingerprint(read_manifest(directory / MANIFEST)["files"])
-
-
-def _fingerprint(files: Checksums) -> str:
+    try:
+        files = read_manifest(directory / NEXT)["files"]
+    except FileNotFoundError:  # there is none, or a writer has just renamed it to the manifest
+        files = read_manifest(directory / MANIFEST)["files"]
     names = [name for name in files if name.endswith((".json", ".safetensors"))]
     sums = {name: files[name]["sha256"] for name in names}
     return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()
@@ -166,14 +162,11 @@ def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, b
     except FileNotFoundError:  # a writer has just renamed it to the manifest
         return {}, [manifest]
     names = [only] if only else [*files]
-    contents = {name: _content(paths[name], files[name]) for name in names}
+    contents = {}
+    for name in names:
+        try:
+            contents[name] = read_regular_file(paths[name], files[name]["bytes"])
+        except (FileNotFoundError, ValueError):  # a writer is replacing the file, or it is damaged
+            contents[name] = b""
     damaged = [name for name in names if checksum_of(contents[name]) != files[name]]
     return contents, damaged
-
-
-def _content(path: Path, checksum: Mapping[str, Any]) -> bytes:
-    """Returns the content of a regular file that is not longer than its checksum says, else nothing."""
-    try:
-        return read_regular_file(path, checksum["bytes"])
-    except (FileNotFoundError, ValueError):  # a writer is replacing the file, or it is damaged
-        return b""

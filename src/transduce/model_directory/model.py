@@ -88,9 +88,9 @@ def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
     }:
         raise ValueError(f"{WEIGHTS} does not hold the weights that {CONFIG} describes")
     filled = {name: torch.nn.Parameter(tensor) for name, tensor in weights.items()}
-    for part in module.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            setattr(part, name, filled[names[id(parameter)]])
+    for submodule in module.modules():
+        for name, parameter in list(submodule.named_parameters(recurse=False)):
+            setattr(submodule, name, filled[names[id(parameter)]])
 
 
 def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:

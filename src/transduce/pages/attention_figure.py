@@ -6,7 +6,7 @@ All panels are on one pair of axes whose unit is the typographic point, with y p
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -54,9 +54,9 @@ def write_attention_figure(
         figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
         axes.set_axis_off()
-        for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
+        for index, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
             size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
-            heading = MARGIN + 10 + 22 * place
+            heading = MARGIN + 10 + 22 * index
             _write(axes, MARGIN, heading, name, size=11, color=MUTED, va="center_baseline")
             _write(axes, MARGIN + 56, heading, text, size=size, va="center_baseline")
         top = MARGIN + HEADING_HEIGHT
@@ -64,8 +64,8 @@ def write_attention_figure(
             panel.draw(axes, top, width)
             top += panel.height + PANEL_GAP
         _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
-        for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
-            left = MARGIN + 130 + 40 * place
+        for index, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
+            left = MARGIN + 130 + 40 * index
             colour = (*to_rgb(MUTED), np.sqrt(weight))
             axes.add_patch(Rectangle((left, top), 40, 22, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
             ink = "white" if weight > 0.4 else INK
@@ -76,22 +76,15 @@ def write_attention_figure(
     save_figure(build, "".join((*texts, *subwords)), path, kind, DPI)
 
 
-class LinePanel(NamedTuple):
+class LinePanel:
     """One layer as lines between two rows of subwords, one colour a head (the paper's figures 3 to 5)."""
 
-    attention: AttentionMap
-    layer: int
-
-    @property
-    def width(self) -> float:
-        """The least width at which subwords do not touch."""
-        return 1.5 * FONT_SIZE * max(len(self.attention.queries), len(self.attention.keys))
-
-    @property
-    def height(self) -> float:
-        """The height of title, subwords and lines."""
-        queries, keys = (_text_length(side, FONT_SIZE) for side in (self.attention.queries, self.attention.keys))
-        return TITLE_HEIGHT + queries + LINE_LENGTH + keys
+    def __init__(self, attention: AttentionMap, layer: int) -> None:
+        """Computes the least width at which subwords do not touch, and the height of title, subwords and lines."""
+        self.attention, self.layer = attention, layer
+        self.width = 1.5 * FONT_SIZE * max(len(attention.queries), len(attention.keys))
+        queries, keys = (_text_length(subwords, FONT_SIZE) for subwords in (attention.queries, attention.keys))
+        self.height = TITLE_HEIGHT + queries + LINE_LENGTH + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
         """Draws the panel from `top` down."""
@@ -122,42 +115,20 @@ class LinePanel(NamedTuple):
             _write_upright(axes, subwords, _centres(subwords, span), edge, size=FONT_SIZE, va=side)
 
 
-class HeatMapPanel(NamedTuple):
+class HeatMapPanel:
     """Every layer and head of an attention as a heat map: a row a layer, a column a head."""
 
-    attention: AttentionMap
-    cell: float
-
-    @property
-    def heads(self) -> int:
-        """The number of columns: the most heads of a layer."""
-        return max(len(weights) for weights in self.attention.layers)
-
-    @property
-    def margin(self) -> float:
-        """The width of a layer's number and its subwords, on the left."""
-        return 24 + _text_length(self.attention.queries, self.font_size)
-
-    @property
-    def font_size(self) -> float:
-        """The font size of the subwords."""
-        return 0.86 * self.cell
-
-    @property
-    def step(self) -> tuple[float, float]:
-        """The distance from one map to the next, across and down."""
-        return self.cell * (len(self.attention.keys) + MAP_GAP), self.cell * (len(self.attention.queries) + MAP_GAP)
-
-    @property
-    def width(self) -> float:
-        """The width of the subwords on the left and of the maps."""
-        return self.margin + self.heads * self.step[0]
-
-    @property
-    def height(self) -> float:
-        """The height of title, maps, and subwords below."""
-        keys = _text_length(self.attention.keys, self.font_size)
-        return TITLE_HEIGHT + len(self.attention.layers) * self.step[1] + keys
+    def __init__(self, attention: AttentionMap, cell: float) -> None:
+        """Computes the sizes; the margin on the left has the number and the subwords of each layer."""
+        self.attention, self.cell = attention, cell
+        self.heads = max(len(weights) for weights in attention.layers)  # of the layer that has the most
+        self.font_size = 0.86 * cell
+        self.margin = 24 + _text_length(attention.queries, self.font_size)
+        # From one map to the next, across and down.
+        self.step = cell * (len(attention.keys) + MAP_GAP), cell * (len(attention.queries) + MAP_GAP)
+        self.width = self.margin + self.heads * self.step[0]
+        keys = _text_length(attention.keys, self.font_size)
+        self.height = TITLE_HEIGHT + len(attention.layers) * self.step[1] + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
         """Draws the panel from `top` down; the size of the maps does not depend on `width`."""

@@ -81,13 +81,13 @@ def draw_comparison(
     `texts` are those of each sentence, each after its name: source if there is one, reference, A and B. Equal
     comparisons give equal bytes. A file is replaced atomically. Raises OSError where it cannot be written.
     """
-    sides = []
+    tables = []
     for differences in comparison.sentences:
-        side = []
+        rows = []
         for line, chrf in differences:
             named = dict(texts[line - 1])
             outputs = named["A"], named["B"]
-            side.append(SentenceOutputs(line, named.get("source"), named["reference"], outputs, chrf))
-        sides.append(side)
-    page = render("comparison.html.jinja", comparison=comparison, names=names, sides=sides)
+            rows.append(SentenceOutputs(line, named.get("source"), named["reference"], outputs, chrf))
+        tables.append(rows)
+    page = render("comparison.html.jinja", comparison=comparison, names=names, sides=tables)
     replace_file(path, lambda target: target.write_text(page, encoding="utf-8", newline="\n"))

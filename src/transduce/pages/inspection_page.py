@@ -16,7 +16,7 @@ SHOWN_CHARACTERS = 600
 
 def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[str]) -> str:
     """Returns the HTML of inspected corpora; `notes` are sentences about checks that are off."""
-    shown = []
+    sections = []
     for result in results:
         faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
         clean = [check for check in result.inspection.faults if check not in faults]
@@ -35,10 +35,12 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
         logarithms = np.clip(np.log2(target[has_both] / source[has_both]), -2, 2)
         ratios = np.histogram(logarithms, np.linspace(-2, 2, BINS + 1))[0].tolist()
         title = "Characters of the target for one of the source"
-        shown.append((result, faults, clean, (lengths, Histogram(title, "pairs", {"source": ratios}, ("¼", "1", "4")))))
+        sections.append(
+            (result, faults, clean, (lengths, Histogram(title, "pairs", {"source": ratios}, ("¼", "1", "4"))))
+        )
     return render(
         "inspection.html.jinja",
-        results=shown,
+        results=sections,
         notes=notes,
         first_numbers=first_numbers,
         shown_line=_shown_line,

@@ -13,22 +13,7 @@ import numpy as np
 
 from transduce.pages import tree_layout
 from transduce.pages.rendering import INK, MUTED, render, write_picture
-from transduce.pages.tree_layout import (
-    BASELINE,
-    BOX_PADDING,
-    LABEL_SIZE,
-    LINE,
-    MARK,
-    NOTE_HEIGHT,
-    NOTE_LEFT,
-    ROW_HEIGHT,
-    SWATCH,
-    WORD_SIZE,
-    TreeLayout,
-    lay_out,
-    shorten,
-    text_width,
-)
+from transduce.pages.tree_layout import TreeLayout, lay_out, shorten, text_width
 from transduce.parsing.trees import Tree, format_tree
 
 if TYPE_CHECKING:
@@ -51,9 +36,9 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
     notes = compare(layout, lay_out(other)) if other is not None else None
     size = layout.width, layout.height
     if notes is not None:
-        longest = max(text_width(line, LABEL_SIZE) for line in notes.lines)
-        width = max(layout.width, longest + SWATCH + 2 * NOTE_LEFT)
-        size = width, layout.height + NOTE_HEIGHT * (len(notes.lines) + 1)
+        longest = max(text_width(line, tree_layout.LABEL_SIZE) for line in notes.lines)
+        width = max(layout.width, longest + tree_layout.SWATCH + 2 * tree_layout.NOTE_LEFT)
+        size = width, layout.height + tree_layout.NOTE_HEIGHT * (len(notes.lines) + 1)
     values = {"layout": layout, "notes": notes, "size": size, "places": tree_layout}
 
     def write_figure(target: Path, kind: str) -> None:
@@ -137,27 +122,34 @@ def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float
 
     def write(text: str, x: float, y: float, size: float, **style: Any) -> None:
         """Writes a text whose middle is at the height `y`; `$` is a dollar sign, and does not begin mathematics."""
-        axes.text(x, y + BASELINE * size, text, size=size, parse_math=False, va="baseline", **style)
+        axes.text(x, y + tree_layout.BASELINE * size, text, size=size, parse_math=False, va="baseline", **style)
 
     def draw_box(x: float, y: float, width: float, height: float) -> None:
         """Draws a box with round corners around a middle."""
         corner, style = (x - width / 2, y - height / 2), "round,pad=0,rounding_size=4"
-        box = FancyBboxPatch(corner, width, height, boxstyle=style, facecolor="none", edgecolor=MARK, linewidth=1)
+        box = FancyBboxPatch(
+            corner, width, height, boxstyle=style, facecolor="none", edgecolor=tree_layout.MARK, linewidth=1
+        )
         axes.add_patch(box)
 
     extra = notes.extra if notes else frozenset()
     lines = [np.array(node.line) for node in layout.nodes if node.line]
-    axes.add_collection(LineCollection(lines, colors=LINE, linewidths=0.9, capstyle="round"), autolim=False)
+    axes.add_collection(LineCollection(lines, colors=tree_layout.LINE, linewidths=0.9, capstyle="round"), autolim=False)
     for number, node in enumerate(layout.nodes):
-        colour = MARK if number in extra else INK if node.is_phrase else MUTED
-        write(node.label, node.x, node.y, LABEL_SIZE, color=colour, ha="center")
+        colour = tree_layout.MARK if number in extra else INK if node.is_phrase else MUTED
+        write(node.label, node.x, node.y, tree_layout.LABEL_SIZE, color=colour, ha="center")
         if number in extra:
-            draw_box(node.x, node.y, node.width + 2 * BOX_PADDING, ROW_HEIGHT - 2)
+            draw_box(node.x, node.y, node.width + 2 * tree_layout.BOX_PADDING, tree_layout.ROW_HEIGHT - 2)
     for word in layout.words:
-        write(word.drawn, word.x, word.y, WORD_SIZE, color=INK, ha="center")
+        write(word.drawn, word.x, word.y, tree_layout.WORD_SIZE, color=INK, ha="center")
     if extra:  # the legend has a box as the marked labels have
-        draw_box(NOTE_LEFT + SWATCH / 2, layout.height + NOTE_HEIGHT / 2, SWATCH, 14)
+        draw_box(
+            tree_layout.NOTE_LEFT + tree_layout.SWATCH / 2,
+            layout.height + tree_layout.NOTE_HEIGHT / 2,
+            tree_layout.SWATCH,
+            14,
+        )
     for number, line in enumerate(notes.lines if notes else ()):
-        left = NOTE_LEFT + (SWATCH + 8 if extra and number == 0 else 0)
-        write(line, left, layout.height + NOTE_HEIGHT * (number + 0.5), LABEL_SIZE, color=INK)
+        left = tree_layout.NOTE_LEFT + (tree_layout.SWATCH + 8 if extra and number == 0 else 0)
+        write(line, left, layout.height + tree_layout.NOTE_HEIGHT * (number + 0.5), tree_layout.LABEL_SIZE, color=INK)
     return figure

@@ -105,16 +105,6 @@ def lay_out(tree: Tree) -> TreeLayout:
     return TreeLayout(tuple(nodes), placed, root.width + 2 * MARGIN, words_y + ROW_HEIGHT / 2 + MARGIN)
 
 
-def text_width(text: str, size: float) -> float:
-    """Returns the length of `text` at font size `size`: an estimate, too long rather than too short."""
-    return size * sum(_character_width(character) for character in text)
-
-
-def shorten(text: str, characters: int) -> str:
-    """Returns `text` with at most `characters`, the last of which is "…" where some are left out."""
-    return text if len(text) <= characters else f"{text[: characters - 1]}…"
-
-
 def _character_width(character: str) -> float:
     """Returns the width of a character as a share of the font's size; fitted to DejaVu Sans, a broad font."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
@@ -126,6 +116,16 @@ def _character_width(character: str) -> float:
     if character >= "\u0370":  # Greek, Cyrillic and all scripts after them, dashes, arrows
         return 0.95
     return 0.82 if character.isupper() or character in "#+<=>^~&" else 0.66
+
+
+def text_width(text: str, size: float) -> float:
+    """Returns the length of `text` at font size `size`: an estimate, too long rather than too short."""
+    return size * sum(map(_character_width, text))
+
+
+def shorten(text: str, characters: int) -> str:
+    """Returns `text` with at most `characters`, the last of which is "…" where some are left out."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def _block(tree: Tree) -> _Block:

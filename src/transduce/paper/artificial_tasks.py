@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -17,12 +17,13 @@ from transduce.corpus.corpus_kinds import Files
 from transduce.corpus.store.token_store import SIDES
 from transduce.model_directory.model import Model
 from transduce.paper import system_presets
-from transduce.paper.system_presets import System
+from transduce.paper.system_presets import System, read_data
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.run.train import TrainOptions
 from transduce.search.stepper import pad_rows
+from transduce.settings import merged
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
 from transduce.translation.batching import sentence_batches
@@ -38,31 +39,20 @@ PAIRS, TESTED = 20_000, 100  # pairs for training; sentences of each length for 
 STEPS = 800
 
 
-def _with_released_initialisation(system: System) -> System:
-    """Returns a Transformer with the initial weights of the released code: from smaller ones it learns no copying."""
-    if system.small["kind"] != "transformer":
-        return system
-    return system._replace(small={**system.small, "initialisation": "fused-glorot"})
+SETTINGS: dict[str, Any] = read_data("artificial_tasks.yaml")
 
-
-_TABLE_2 = {
-    system.name: _with_released_initialisation(system)
-    for system in system_presets.SYSTEMS
-    if system.name not in ("big", "pre-norm")
-}
-
-
-def _varied(name: str, base: str, **changes: Values) -> System:
-    """Returns a system of Table 2 with changes to its model."""
-    return _TABLE_2[base]._replace(name=name, changes=changes)
-
-
+SYSTEMS = [system for system in system_presets.SYSTEMS if system.name not in ("big", "pre-norm")]
+# Transformers have the initial weights of the released code: from smaller ones they learn no copying.
 SYSTEMS = [
-    *_TABLE_2.values(),
-    _varied("tanh", "rnnsearch", cell={"kind": "plain"}),
-    _varied("neighbours", "base", mixer={"kind": "local_attention", "heads": 4, "d_k": 32, "d_v": 32, "neighbours": 4}),
-    _varied("convolutions", "base", mixer={"kind": "convolution", "kernel": 5}),
-    _varied("separable", "base", mixer={"kind": "separable_convolution", "kernel": 5}),
+    system._replace(small={**system.small, "initialisation": "fused-glorot"})
+    if system.small["kind"] == "transformer"
+    else system
+    for system in SYSTEMS
+]
+_BY_NAME = {system.name: system for system in SYSTEMS}
+SYSTEMS += [
+    _BY_NAME[variation["of"]]._replace(name=name, changes=variation["changes"])
+    for name, variation in SETTINGS["variations"].items()
 ]
 
 
@@ -127,21 +117,12 @@ def _train_name() -> str:
 def _recipe(system: System, work: Path) -> Recipe:
     """Returns the recipe of a system on both tasks."""
     corpus = {side: str((work / f"{_train_name()}.{side}").resolve()) for side in SIDES}
-    values: Values = {
+    own: Values = {
         "data": {"train": corpus},
-        "subwords": {"kind": "bpe", "size": 400},  # every word is one subword
         "model": {**system.model(small=True), "dropout": 0.0},
-        "training": {
-            "steps": None,
-            "batch_tokens": 2048,
-            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": system.peak},
-            "clip": 1.0,
-            "validate_every": None,
-            "save_every": 1000,
-            "average": None,
-        },
+        "training": {"schedule": {"peak": system.peak}},
     }
-    return from_values(values, place=system.name)
+    return from_values(merged(SETTINGS["recipe"], own), place=system.name)
 
 
 @torch.inference_mode()
@@ -154,11 +135,11 @@ def _accuracy(task: Task, bounds: tuple[int, int], model: Model, _outputs: Seque
     module, symbols = model.module, model.config.model.symbols
     device = next(module.parameters()).device
     correct = total = 0
-    for places in sentence_batches(torch.tensor([len(tokens) + 1 for tokens in target]).numpy(), 4096):
+    for indices in sentence_batches(torch.tensor([len(tokens) + 1 for tokens in target]).numpy(), 4096):
         rows = (
-            [[*source[place], symbols.end] for place in places],
-            [[symbols.begin, *target[place]] for place in places],
-            [target[place] for place in places],
+            [[*source[index], symbols.end] for index in indices],
+            [[symbols.begin, *target[index]] for index in indices],
+            [target[index] for index in indices],
         )
         source_ids, target_in, target_out = (pad_rows(side, symbols.pad, device) for side in rows)
         states = module(source_ids, source_ids != symbols.pad, target_in).states

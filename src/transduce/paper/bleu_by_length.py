@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.measure.scores import scores
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import Scale
@@ -68,15 +68,15 @@ def _score_bin(
 
     Returns None for fewer than two sentences, which have no bootstrap.
     """
-    places = [place for place, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
-    if len(places) < 2:
+    indices = [index for index, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
+    if len(indices) < 2:
         return None
-    bin_outputs, bin_references = ([lines[place] for place in places] for lines in (outputs, references))
+    bin_outputs, bin_references = ([lines[index] for index in indices] for lines in (outputs, references))
     score = scores(bin_outputs, [bin_references], bootstrap=RESAMPLES)["bleu"]
-    return [len(places), score.score, score.low, score.high, score.signature]
+    return [len(indices), score.score, score.low, score.high, score.signature]
 
 
 def _recipe(scale: Scale, row: str) -> Recipe:
     """Returns the recipe of a row of Table 3, trained on short sentences only."""
     recipe = recipe_of(scale, row, seed=1)
-    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"longest": LONGEST}}), place=row)
+    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"max_length": LONGEST}}), place=row)

@@ -1,6 +1,6 @@
 """What distance costs (sections 4 and 3.5): recall by mixers, artificial sequences, and BLEU by sentence length."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from transduce.paper import bleu_by_length
 from transduce.paper.artificial_tasks import BINS, LONGEST, SYSTEMS, TASKS, Task, accuracy_of, run_sequences
 from transduce.paper.experiment_scales import ExperimentOptions, scale_named
-from transduce.paper.printing import STYLES, describe_trainings, format_optional, markdown_table, panels
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.paper.recall_by_distance import DISTANCES, SYMBOLS, RecallResult, run_recall
 from transduce.paper.trials import TrialResult
 from transduce.runtime.device import choose_device
@@ -49,43 +49,27 @@ CAPTIONS: dict[Task, str] = {
 
 def as_text(results: DistanceResults) -> str:
     """Returns the tables of mixers, of systems and of positions."""
-    mixers, systems, positions = results
-    parts = [
-        "The first of D + 1 symbols, to be named at the last: share recalled by four layers of one mixer, all trained "
-        f"alike (guessing gives {1 / SYMBOLS:.0%}).",
-        _table_by_distance(mixers, lambda result: f"{result.accuracy:.0%}"),
-        "The gradient of the last state by the first symbol, as a share of that by the last, before training.",
-        _table_by_distance(mixers, lambda result: f"{result.fresh_gradient:.1e}"),
-    ]
-    if mixers:
-        parts.append(f"Both by {'; '.join(sorted({result.made_by for result in mixers}))}.")
-    for task in TASKS:
-        rows = [
-            [result.trial, *(format_optional(accuracy_of(result, task, bounds), "{:.1%}") for bounds in BINS)]
-            for result in systems
-        ]
-        parts.append(f"{CAPTIONS[task]}, by the words of the sentence (at most {LONGEST} in training):")
-        parts.append(markdown_table(["system", *(f"{shortest}–{longest}" for shortest, longest in BINS)], rows))
-    scores = _scores_by_length(positions)
-    if scores:
-        signatures = "`, `".join(sorted({score.signature for _, _, score in scores}))
-        parts.append(
-            f"BLEU by the subwords of the source, trained on at most {bleu_by_length.LONGEST} a side (`{signatures}`):"
-        )
-        rows = []
-        for name, (shortest, longest), score in scores:
-            interval = f"{score.bleu:.2f} [{score.low:.2f}, {score.high:.2f}]"
-            rows.append([name, f"{shortest}–{longest}", str(score.sentences), interval])
-        parts.append(markdown_table(["positions", "subwords", "sentences", "BLEU"], rows))
-    return "\n\n".join([*parts, *describe_trainings([*systems, *positions])])
-
-
-def _table_by_distance(mixers: Sequence[RecallResult], cell: Callable[[RecallResult], str]) -> str:
-    """Returns a table with a row for each mixer and a column for each distance."""
-    cells = {(result.mixer, result.distance): cell(result) for result in mixers}
-    names = dict.fromkeys(result.mixer for result in mixers)
-    rows = [[name, *(cells.get((name, distance), "") for distance in DISTANCES)] for name in names]
-    return markdown_table(["mixer", *(f"D {distance}" for distance in DISTANCES)], rows)
+    mixers: dict[str, dict[int, RecallResult]] = {}
+    for result in results.mixers:
+        mixers.setdefault(result.mixer, {})[result.distance] = result
+    return render_page(
+        "distance.md.jinja",
+        mixers=mixers,
+        distances=DISTANCES,
+        accuracy=lambda result: f"{result.accuracy:.0%}",
+        gradient=lambda result: f"{result.fresh_gradient:.1e}",
+        makers=sorted({result.made_by for result in results.mixers}),
+        symbols=SYMBOLS,
+        tasks=TASKS,
+        captions=CAPTIONS,
+        longest=LONGEST,
+        bins=BINS,
+        systems=results.systems,
+        accuracy_of=accuracy_of,
+        scores=_scores_by_length(results.positions),
+        longest_subwords=bleu_by_length.LONGEST,
+        trainings=[*results.systems, *results.positions],
+    )
 
 
 def _scores_by_length(

@@ -1,18 +1,28 @@
-"""Options and scales of the experiments: the paper's corpus and sizes, or a small corpus with all sizes divided."""
+"""Options and scales of the experiments: the paper's corpora and sizes, or small corpora with all sizes divided."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec
+from transduce.embedded import split
+from transduce.paper.system_presets import read_data
+from transduce.parsing.parser import split_treebank_words
+from transduce.parsing.trees import parse_tree, words_of
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe, from_values
 from transduce.run.train import TrainOptions
 from transduce.settings import merged
+from transduce.text.lines import read_lines
 
 ScaleName = Literal["small", "paper", "paper-en-fr"]
 LanguagePair = Literal["en-de", "en-fr"]
+
+SELF_TRAINED = 20_000  # raw sentences that a parser parses for another parser, at the small scale
+LONGEST_RAW = 60  # words of such a sentence
 
 
 class ExperimentOptions(NamedTuple):
@@ -35,7 +45,7 @@ class ExperimentOptions(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A corpus, its subwords, the settings of a training, and the sizes of the models."""
+    """A corpus, its subwords, the settings of a training, and the sizes of the models, as in `scales.yaml`."""
 
     name: ScaleName
     corpus: str  # description
@@ -59,80 +69,92 @@ class Scale(NamedTuple):
         return data.validations[0] if name == "validation" else data.test["test"]
 
 
+class Treebank(NamedTuple):
+    """Trees for training and test, raw sentences for self-training, and the models, as in `scales.yaml`."""
+
+    corpus: str  # description
+    train: list[Values]
+    test: Values
+    raw: Callable[[], Iterator[list[str]]] | None  # None: there is no raw text
+    raw_text: str  # description
+    raw_weight: float  # uses of a parsed sentence for each use of a gold tree
+    model: Values  # of the Transformers
+    subwords: Values
+    training: Values
+    decoding: Values
+    steps: int | None
+    minutes: float | None  # None: the models are the paper's, and trained for steps
+
+
 def scale_named(name: ScaleName) -> Scale:
-    """Returns a scale; the small one has Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus."""
-    match name:
-        case "small":
-            return _small()
-        case "paper":
-            corpus, subwords = "WMT 2014 en–de, 4.5 million pairs, 37,000 subwords", {"kind": "bpe", "size": 37_000}
-            return _paper(name, "en-de", corpus, subwords)
-        case "paper-en-fr":
-            corpus = "WMT 2014 en–fr, 40.8 million pairs, 32,000 subwords"
-            french = _paper(name, "en-fr", corpus, {"kind": "wordpiece", "size": 32_000})
-            return french._replace(dropout={"big": 0.1})  # section 6.1
+    """Returns a scale; the small one has Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus.
+
+    Raises ValueError where a corpus of the paper's scale is missing.
+    """
+    folder = _data_folder()
+    if name == "small":
+        has_multi30k = folder is not None and (folder / "multi30k").is_dir()
+        return Scale(**_read_scale("translation", "multi30k" if has_multi30k else "embedded"))
+    values = _read_scale("translation", name)
+    corpus = f"wmt14-{values['pair']}"
+    if folder is None:
+        raise ValueError(f"--scale {name}: set TRANSDUCE_DATA to the folder that has {corpus}/")
+    if not (folder / corpus).is_dir():
+        raise ValueError(f"--scale {name}: there is no {folder / corpus}; recipes/{corpus}-base.yaml lists its files")
+    return Scale(**values)
 
 
-def _files(folder: Path, stem: str, language: str = "de") -> Values:
-    """Returns the entry of a parallel corpus with English source."""
-    return {"source": str(folder / f"{stem}.en"), "target": str(folder / f"{stem}.{language}")}
+def treebank_of_scale(scale: ScaleName) -> Treebank:
+    """Returns the treebank of a scale; the small one is CRAFT where `TRANSDUCE_DATA` has it, else the embedded trees.
 
-
-def _small() -> Scale:
-    """Returns the scale for a laptop."""
-    folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
-    has_multi30k = "TRANSDUCE_DATA" in os.environ and folder.is_dir()
-    data: Values = {"source_language": "en", "target_language": "de"}
-    if has_multi30k:
-        corpus = "Multi30k en–de, 29,000 pairs"
-        data |= {"train": _files(folder, "train"), "validation": _files(folder, "val")}
-        data |= {"test": {"test": _files(folder, "test_2016_flickr")}}
-    else:
-        corpus = "the embedded corpus, 40,000 pairs"
-        data |= {"train": {"embedded": "train"}, "validation": {"embedded": "validation"}}
-        data |= {"test": {"test": {"embedded": "test"}}}
-    training = {
-        "batch_tokens": 2048,
-        "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.003},
-        "clip": 1.0,
-        "validate_every": None,
-    }
-    return Scale(
-        name="small",
-        pair="en-de",
-        corpus=f"{corpus}, 4,000 subwords",
-        values={"data": data, "subwords": {"kind": "bpe", "size": 4000}, "training": training},
-        width_divisor=4,
-        layers_divisor=2,
-        steps=1200,
-        operations=1.5e13,
-        minutes=15.0,
+    Raises ValueError where a treebank of the paper's scale is missing.
+    """
+    folder = _data_folder()
+    if scale == "paper":
+        if folder is None:
+            raise ValueError("--scale paper: set TRANSDUCE_DATA to the folder that has penn-treebank/wsj/02 to 23")
+        values, raw = _read_scale("parsing", "wall-street-journal"), folder / "penn-treebank" / "raw.txt"
+        for section in (*values["train"], values["test"]):
+            if not Path(section["trees"]).is_dir():
+                raise ValueError(
+                    f"--scale paper: there is no {section['trees']}; Table 4 needs sections 02 to 21 and 23 of the WSJ"
+                )
+        return Treebank(raw=partial(_sentences, raw, limit=None) if raw.exists() else None, **values)
+    if scale != "small":
+        raise ValueError(f"--scale {scale}: only Table 2 has that pair; use --scale paper")
+    if folder is not None and (folder / "craft-treebank").is_dir():
+        raw = folder / "europarl-en-de" / "europarl.20k.en"
+        values = _read_scale("parsing", "craft")
+        return Treebank(raw=partial(_sentences, raw, limit=SELF_TRAINED) if raw.exists() else None, **values)
+    return Treebank(
+        raw=lambda: (words_of(parse_tree(example.tree)) for example in split("train", seed=2, count=SELF_TRAINED)),
+        **_read_scale("parsing", "embedded"),
     )
 
 
-def _paper(name: ScaleName, pair: LanguagePair, corpus: str, subwords: Values) -> Scale:
-    """Returns the paper's sizes on a corpus of WMT 2014, in the folder that `TRANSDUCE_DATA` names."""
-    place, language = f"wmt14-{pair}", pair[-2:]
-    if "TRANSDUCE_DATA" not in os.environ:
-        raise ValueError(f"--scale {name}: set TRANSDUCE_DATA to the folder that has {place}/")
-    folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / place
-    if not folder.is_dir():
-        raise ValueError(f"--scale {name}: there is no {folder}; recipes/{place}-base.yaml lists its files")
-    data = {
-        "train": _files(folder, "train", language),
-        "validation": _files(folder, "newstest2013", language),
-        "test": {"test": _files(folder, "newstest2014", language)},
-        "source_language": "en",
-        "target_language": language,
-    }
-    return Scale(
-        name=name,
-        pair=pair,
-        corpus=corpus,
-        values={"data": data, "subwords": subwords, "training": {"validate_every": None}},
-        width_divisor=1,
-        layers_divisor=1,
-        steps=100_000,
-        operations=None,
-        minutes=None,
-    )
+def _data_folder() -> Path | None:
+    return Path(os.environ["TRANSDUCE_DATA"]).resolve() if "TRANSDUCE_DATA" in os.environ else None
+
+
+def _read_scale(task: str, name: str) -> dict[str, Any]:
+    """Returns the values of a scale in `scales.yaml`, with the paths of its corpora."""
+
+    def with_paths(value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: with_paths(each) for key, each in value.items()}
+            case list():
+                return [with_paths(each) for each in value]
+            case str() if value.startswith("DATA/"):
+                return str(_data_folder()) + value.removeprefix("DATA")
+        return value
+
+    values: dict[str, Any] = with_paths(read_data("scales.yaml")[task][name])
+    return values
+
+
+def _sentences(path: Path, limit: int | None) -> Iterator[list[str]]:
+    """Yields the words of the first sentences of a text, as the Penn Treebank splits them; long ones are left out."""
+    split_words = split_treebank_words()
+    words = (split_words(line) for line in read_lines(str(path)))
+    return islice((sentence for sentence in words if 1 <= len(sentence) <= LONGEST_RAW), limit)

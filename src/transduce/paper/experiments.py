@@ -56,10 +56,24 @@ def print_experiment(name: str, out: Path) -> str:
     Trains and measures nothing. Raises ValueError if the results are missing or cannot be read.
     """
     experiment = EXPERIMENTS[name]
-    corpus, provenance, results = _read_results(_results_path(name, out), experiment)
-    title = experiment.title.format(corpus=corpus)
+    path = _results_path(name, out)
+    try:
+        file: ExperimentResults = TypeAdapter(ExperimentResults).validate_json(path.read_bytes())
+        results = TypeAdapter(experiment.results_type).validate_python(file.results)
+    except FileNotFoundError:
+        raise ValueError(
+            f"there are no results in {path}: add --run to train and measure, or name the folder of results with --out"
+        ) from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        key = ".".join(map(str, fault["loc"]))
+        raise ValueError(
+            f"{path} is damaged or of another version ({key or 'the file'}: {fault['msg']}): add --run, which writes "
+            "the file again and trains only rows that have no record"
+        ) from None
+    title = experiment.title.format(corpus=file.corpus)
     picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
-    page = f"# {title}\n\n{picture}{experiment.as_text(results)}\n\n{provenance}\n"
+    page = f"# {title}\n\n{picture}{experiment.as_text(results)}\n\n{file.provenance}\n"
     with wait_for_lock(out):  # several processes may print one table
         if experiment.draw is not None:
             atomic_write(out / f"{name}.svg", partial(experiment.draw, results))
@@ -74,24 +88,6 @@ def has_results(name: str, out: Path) -> bool:
 
 def _results_path(name: str, out: Path) -> Path:
     return out / f"{name}.json"
-
-
-def _read_results(path: Path, experiment: ExperimentDefinition) -> ExperimentResults:
-    """Returns the content of a results file."""
-    try:
-        file: ExperimentResults = TypeAdapter(ExperimentResults).validate_json(path.read_bytes())
-        return file._replace(results=TypeAdapter(experiment.results_type).validate_python(file.results))
-    except FileNotFoundError:
-        raise ValueError(
-            f"there are no results in {path}: add --run to train and measure, or name the folder of results with --out"
-        ) from None
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        key = ".".join(map(str, fault["loc"]))
-        raise ValueError(
-            f"{path} is damaged or of another version ({key or 'the file'}: {fault['msg']}): add --run, which writes "
-            "the file again and trains only rows that have no record"
-        ) from None
 
 
 def _as_json(value: object) -> object:

@@ -40,11 +40,11 @@ class Record(NamedTuple):
 
 def one_of(names: Iterable[str]) -> AfterValidator:
     """Returns the check of a field of stored results that names a row of the code."""
-    known = list(names)
+    allowed = list(names)
 
     def check(name: str) -> str:
-        if name not in known:
-            raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+        if name not in allowed:
+            raise ValueError(f"{name!r} is not one of {', '.join(allowed)}")
         return name
 
     return AfterValidator(check)
@@ -56,15 +56,10 @@ def read_records(folder: Path, trial: str) -> list[Record]:
     return [Record(*(values[key] for key in KEYS)) for values in lines if values["trial"] == trial]
 
 
-def trial_names(folder: Path) -> set[str]:
-    """Returns the names of the trials that a folder of trainings has records of."""
-    return {values["trial"] for values in _read_lines(folder / RECORDS, KEYS)}
-
-
 def recorded_seeds(folder: Path, row: str) -> list[int]:
     """Returns the seeds under which a row of a table was trained, ascending: its trials have the names ROW-SEED."""
-    parts = (trial.rpartition("-") for trial in trial_names(folder))
-    return sorted(int(seed) for name, _, seed in parts if name == row and seed.isdecimal())
+    trials = {values["trial"].rpartition("-") for values in _read_lines(folder / RECORDS, KEYS)}
+    return sorted(int(seed) for name, _, seed in trials if name == row and seed.isdecimal())
 
 
 def add_record(folder: Path, record: Record) -> None:
@@ -114,17 +109,17 @@ def _read_lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yields the values of each line of a file; raises ValueError with the number of a damaged line."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for line_number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
-            place = f"{path}, line {number}"
+            source = f"{path}, line {line_number}"
             remedy = "correct it, or delete the line"
             try:
                 values = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"{place} is damaged ({error}): {remedy}") from None
-            check_plain(values, place=place)
+                raise ValueError(f"{source} is damaged ({error}): {remedy}") from None
+            check_plain(values, place=source)
             if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
-                raise ValueError(f"{place} does not have the keys {', '.join(keys)}: {remedy}")
+                raise ValueError(f"{source} does not have the keys {', '.join(keys)}: {remedy}")
             if not all(isinstance(values[key], str) for key in ("folder", "trial") if key in keys):
-                raise ValueError(f"{place}: folder and trial must be strings: {remedy}")
+                raise ValueError(f"{source}: folder and trial must be strings: {remedy}")
             yield values

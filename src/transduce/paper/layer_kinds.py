@@ -1,6 +1,6 @@
 """The kinds of layers of Table 1, each as its mixing operation alone: no projections, no feed-forward network."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -29,12 +29,17 @@ class LayerKind(NamedTuple):
     """A kind of layer: the paper's statements of its costs, and its operation."""
 
     name: str
-    complexity: str
-    powers: Mapping[str, float]  # exponents of the complexity, by variable
+    complexity: str  # such as O(k·n·d²)
     sequential: str
     path: str
     build: Callable[[Shape], nn.Module]
     both_ways: bool = True  # False where a position sees earlier positions only
+
+    @property
+    def powers(self) -> dict[str, float]:
+        """The exponents of the complexity, by variable."""
+        factors = self.complexity.removeprefix("O(").removesuffix(")").split("·")
+        return {factor[0]: 2 if factor.endswith("²") else 1 for factor in factors}
 
 
 class SelfAttention(nn.Module):
@@ -56,7 +61,7 @@ class NeighbourMixing(NeighbourAttention):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
-        self.query = self.join = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
+        self.query = self.output = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
         self.key_value = KeysAndValues()  # type: ignore[assignment]
 
     def forward(self, states: States) -> States:  # type: ignore[override]
@@ -136,44 +141,21 @@ def _convolution(part: str, separable: bool) -> Callable[[Shape], nn.Module]:
     return lambda shape: UnmaskedConvolution(spec(kernel=shape.k), shape.d, part)
 
 
-SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention)
-RECURRENT = LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, False)
+SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", "O(1)", "O(1)", SelfAttention)
+RECURRENT = LayerKind("recurrent", "O(n·d²)", "O(n)", "O(n)", Recurrence, both_ways=False)
 CONVOLUTION = LayerKind(
-    "convolution, contiguous",
-    "O(k·n·d²)",
-    {"k": 1, "n": 1, "d": 2},
-    "O(1)",
-    "O(n/k)",
-    _convolution("whole", separable=False),
+    "convolution, contiguous", "O(k·n·d²)", "O(1)", "O(n/k)", _convolution("whole", separable=False)
 )
 DILATED_CONVOLUTION = LayerKind(
-    "convolution, dilated",
-    "O(k·n·d²)",
-    {"k": 1, "n": 1, "d": 2},
-    "O(1)",
-    "O(log_k n)",
-    DilatedConvolution,
-    False,
+    "convolution, dilated", "O(k·n·d²)", "O(1)", "O(log_k n)", DilatedConvolution, both_ways=False
 )
 SEPARABLE_BY_FEATURE = LayerKind(
-    "separable convolution: by feature",
-    "O(k·n·d)",
-    {"k": 1, "n": 1, "d": 1},
-    "O(1)",
-    "O(n/k)",
-    _convolution("depthwise", separable=True),
+    "separable convolution: by feature", "O(k·n·d)", "O(1)", "O(n/k)", _convolution("depthwise", separable=True)
 )
 SEPARABLE_BY_POSITION = LayerKind(
-    "separable convolution: by position",
-    "O(n·d²)",
-    {"n": 1, "d": 2},
-    "O(1)",
-    "",
-    _convolution("pointwise", separable=True),
+    "separable convolution: by position", "O(n·d²)", "O(1)", "", _convolution("pointwise", separable=True)
 )
-NEIGHBOURS = LayerKind(
-    "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing
-)
+NEIGHBOURS = LayerKind("self-attention, r neighbours", "O(r·n·d)", "O(1)", "O(n/r)", NeighbourMixing)
 
 KINDS = [
     SELF_ATTENTION,

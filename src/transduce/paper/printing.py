@@ -1,12 +1,15 @@
 """Text and pictures of the results: Markdown tables, formats of cells, the paragraph on trainings, panels of a plot."""
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from transduce.paper.provenance import describe_machine
 from transduce.paper.trials import TrialResult
@@ -25,6 +28,16 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
         return values[0], None
     half = student_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return statistics.fmean(values), half
+
+
+def render_page(template: str, **values: object) -> str:
+    """Returns the text of a page from its template of `templates`; paragraphs have one blank line between them."""
+    return re.sub(r"\n{3,}", "\n\n", render(template, **values)).strip()
+
+
+def render(template: str, **values: object) -> str:
+    """Returns a template of `templates` with its values filled in, none of them escaped."""
+    return _environment.get_template(template).render(values)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -60,20 +73,20 @@ def format_unfinished(results: Sequence[TrialResult]) -> str:
     return f" ({steps})" if unfinished else ""
 
 
-def describe_trainings(results: Iterable[TrialResult]) -> Iterator[str]:
-    """Yields a paragraph with number, time, programs and machines of the trainings; nothing without results."""
+def describe_trainings(results: Iterable[TrialResult]) -> str:
+    """Returns a paragraph with number, time, programs and machines of the trainings; nothing without results."""
     longest: dict[tuple[str, str], TrialResult] = {}  # a training measured at several budgets counts once
     for result in results:
         key = (result.trial, describe_device(result.environment))
         if key not in longest or longest[key].seconds < result.seconds:
             longest[key] = result
     if not longest:
-        return
+        return ""
     makers = Counter(f"{result.program or 'an earlier version'}, {device}" for (_, device), result in longest.items())
     hours = sum(result.seconds for result in longest.values()) / 3600
     warning = "" if len(makers) == 1 else ", of several programs or machines"
     parts = sorted(f"{count} by {maker}" for maker, count in makers.items())
-    yield f"Trainings: {len(longest)}, {hours:.1f} hours together{warning}. {'; '.join(parts)}."
+    return f"Trainings: {len(longest)}, {hours:.1f} hours together{warning}. {'; '.join(parts)}."
 
 
 def describe_device(environment: Mapping[str, Any]) -> str:
@@ -114,3 +127,21 @@ def panels(
         yield axes[: len(titles)]
         figure.savefig(path, format="svg", metadata={"Date": None})
         pyplot.close(figure)
+
+
+_environment = Environment(
+    loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_environment.globals.update(
+    table=markdown_table,
+    describe_trainings=describe_trainings,
+    format_score=format_score,
+    format_mean=format_mean,
+    format_interval=format_interval,
+    format_unfinished=format_unfinished,
+)
+_environment.filters.update(
+    count=lambda number: f"{number:,}",
+    fixed=lambda number, digits=2: f"{number:.{digits}f}",
+    signatures=lambda results: sorted({result.signature for result in results}),
+)

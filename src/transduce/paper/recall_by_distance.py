@@ -129,28 +129,23 @@ def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResu
     if train:
         try:
             with exclusive_lock(work / "mixers", "experiment"):
-                _train_missing(work, device)
+                for name, mixer in MIXERS.items():
+                    began = time.monotonic()
+                    missing = [distance for distance in DISTANCES if _read_result(work, name, distance) is None]
+                    for distance in missing:
+                        torch.manual_seed(1)
+                        model = Recaller(mixer).to(device)
+                        gradient = _fresh_gradient(model, distance)
+                        when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+                        made_by = f"{program_version()}, {describe_machine(describe_environment(device))}"
+                        result = RecallRecord(_train_and_test(model, distance), gradient, made_by, when)
+                        add_record(work, Record(name, _settings(name, distance), result._asdict()))
+                    if missing:
+                        _log.info(f"{name}: {time.monotonic() - began:.0f} s")
         except LockHeldError:
             _log.info("another process trains the mixers; run this command again when that process has ended")
     results = (_read_result(work, name, distance) for name in MIXERS for distance in DISTANCES)
     return [result for result in results if result is not None]
-
-
-def _train_missing(work: Path, device: torch.device) -> None:
-    """Trains every mixer at every distance without a record, and adds the record of each as soon as it is trained."""
-    for name, mixer in MIXERS.items():
-        began = time.monotonic()
-        missing = [distance for distance in DISTANCES if _read_result(work, name, distance) is None]
-        for distance in missing:
-            torch.manual_seed(1)
-            model = Recaller(mixer).to(device)
-            gradient = _fresh_gradient(model, distance)
-            when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            made_by = f"{program_version()}, {describe_machine(describe_environment(device))}"
-            result = RecallRecord(_train_and_test(model, distance), gradient, made_by, when)
-            add_record(work, Record(name, _settings(name, distance), result._asdict()))
-        if missing:
-            _log.info(f"{name}: {time.monotonic() - began:.0f} s")
 
 
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:

@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,18 +14,9 @@ from transduce.corpus.store.token_store import SIDES
 from transduce.model.attention import Attention
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel, Vocabulary
-from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import one_of
-from transduce.paper.printing import (
-    STYLES,
-    describe_trainings,
-    format_optional,
-    format_score,
-    format_unfinished,
-    markdown_table,
-    panels,
-)
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
@@ -68,7 +58,10 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
     prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
     batch, device = _batch(prepared), choose_device(options.training.device)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-    measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
+    measures, test = (
+        {GRADIENT: lambda model, outputs: gradient_size(model.module, batch)},
+        scale.corpus_named("validation"),
+    )
     budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, options.minutes)
     trials = {
         (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
@@ -134,10 +127,6 @@ def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequence[str]) -> float:
-    return gradient_size(model.module, batch)
-
-
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
     """Returns the mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
     source, target = (side.to(next(model.parameters()).device) for side in batch)
@@ -200,56 +189,18 @@ def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], d
     }
 
 
-HEAD = [
-    "compatibility",
-    "d_k",
-    "perplexity",
-    "BLEU",
-    "softmax's gradient, of unit q and k",
-    "fresh",
-    "trained",
-    "ms",
-    "MiB saved for backward",
-]
-
-
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
     """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
     widths, perplexities = mean_perplexities(rows)
-    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in perplexities.items())
-    trainings = [row.training for row in rows if row.training]
-    signatures = sorted({training.signature for training in trainings})
-    return "\n\n".join(
-        [
-            markdown_table(HEAD, [_cells(row) for row in rows]),
-            f"BLEU is `{', '.join(signatures)}`." if signatures else "",
-            *describe_trainings(trainings),
-            f"Mean perplexity over d_k {', '.join(map(str, widths))}, where all were trained: {means}."
-            if widths
-            else "",
-            "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
-            f"on one token. It is taken over {TOKENS} keys: of queries and keys whose components have variance 1, "
-            "as the paper supposes; of the fresh model, whose initial weights (Glorot) are smaller the wider it is; "
-            f"and of the trained model. Time and memory are of one attention, d_model {rows[0].d_model}, over "
-            f"{SENTENCES} sentences of {TOKENS} tokens, forward and backward.",
-        ]
+    return render_page(
+        "scaling.md.jinja",
+        rows=rows,
+        kinds=KINDS,
+        widths=widths,
+        perplexities=perplexities,
+        tokens=TOKENS,
+        sentences=SENTENCES,
     )
-
-
-def _cells(row: CompatibilityResult) -> list[str]:
-    """Returns the cells of a row, in the order of `HEAD`."""
-    training = row.training
-    return [
-        KINDS[row.kind],
-        str(row.d_k),
-        f"{training.perplexity:.2f}{format_unfinished([training])}" if training else "",
-        format_score(training) if training else "",
-        f"{row.unit_gradient:.3f}",
-        f"{row.fresh_gradient:.3f}",
-        format_optional(row.trained_gradient, "{:.3f}"),
-        f"{row.milliseconds:.1f}",
-        f"{row.saved_bytes / 2**20:.1f}",
-    ]
 
 
 def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:

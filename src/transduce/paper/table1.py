@@ -28,7 +28,7 @@ from transduce.paper.layer_kinds import (
     Shape,
     longest_path,
 )
-from transduce.paper.printing import STYLES, markdown_table, panels
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.runtime.device import choose_device
 
 _log = logging.getLogger("transduce")
@@ -76,6 +76,22 @@ class LayerCosts(NamedTuple):
     def kind(self) -> LayerKind:
         """The kind of layer."""
         return next(kind for kind in KINDS if kind.name == self.layer)
+
+    @property
+    def counted(self) -> str:
+        """The exponents that were counted."""
+        return ", ".join(f"{fit.variable}^{fit.counted:.2f}" for fit in self.exponents)
+
+    @property
+    def timed(self) -> str:
+        """The exponents that were timed."""
+        return ", ".join(f"{fit.variable}^{fit.timed:.2f}" for fit in self.exponents)
+
+    @property
+    def measured_sequential(self) -> str:
+        """The sequential products, and the lengths at which they were measured."""
+        lengths, products = zip(*self.sequential, strict=True)
+        return f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
 
 
 class Crossover(NamedTuple):
@@ -175,12 +191,6 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
-def exponent_below(fit: ExponentFit, limit: int) -> float:
-    """Returns the exponent of time over the `OCTAVES` largest octaves of values up to `limit`."""
-    points = [(value, took) for value, _, took in fit.points if value <= limit][-OCTAVES - 1 :]
-    return exponent(*zip(*points, strict=True))
-
-
 def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats: int) -> ExponentFit:
     """Counts and times the values of one variable, the others being fixed."""
     points = []
@@ -219,53 +229,27 @@ def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None
     return None
 
 
-HEAD = ["layer", "operations, stated", "exponents counted", "exponents of time", "sequential, stated", "measured"]
-
-
 def as_text(measurements: LayerMeasurements) -> str:
     """Returns the tables of exponents and paths, and those of the claims of section 4."""
-    rows, claims = measurements
-    cells = []
-    paths = []
     ranges = {}
-    over_usual_widths = []
-    for row in rows:
-        counted = ", ".join(f"{fit.variable}^{fit.counted:.2f}" for fit in row.exponents)
-        timed = ", ".join(f"{fit.variable}^{fit.timed:.2f}" for fit in row.exponents)
-        lengths, products = zip(*row.sequential, strict=True)
-        sequential = f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
-        cells.append([row.kind.name, row.kind.complexity, counted, timed, row.kind.sequential, sequential])
-        for shape, length in row.paths:  # k and r only where the layer depends on them
-            sizes = [str(getattr(shape, name)) if name in row.kind.powers else "" for name in ("k", "r")]
-            path = "none" if length is None else str(length)
-            paths.append([row.kind.name, row.kind.path, str(shape.n), *sizes, path])
+    usual_exponents = []
+    for row in measurements.layers:
         for fit in row.exponents:
             values = [value for value, _, _ in fit.points][-OCTAVES - 1 :]
             ranges[fit.variable] = f"{fit.variable} {values[0]:,} to {values[-1]:,}"
             if fit.variable == "d":
-                over_usual_widths.append(f"{row.kind.name} {exponent_below(fit, WIDTHS[-1]):.2f}")
-    crossovers = [
-        [str(d), f"{at.counted:,.0f}", f"not before {GRID['n'][-1]:,}" if at.timed is None else f"{at.timed:,.0f}"]
-        for d, at in claims.crossover.items()
-    ]
-    recurrences = [[str(k), f"{ratio:.2f}"] for k, ratio in claims.recurrences.items()]
-    separable = [[str(n), str(d), f"{ratio:.2f}"] for n, d, ratio in claims.separable]
-    return "\n\n".join(
-        [
-            markdown_table(HEAD, cells),
-            f"Time's exponents are fitted over the largest octaves: {', '.join(ranges.values())}; of one sentence, for "
-            f"d of {SENTENCES['d']} sentences of {MIDDLE['d'].n} tokens. Over the last octaves up to d "
-            f"{WIDTHS[-1]:,}: {', '.join(over_usual_widths)}.",
-            "Longest path between two positions, in mixing operations:",
-            markdown_table(["layer", "stated", "n", "k", "r", "measured"], paths),
-            "Length n from which self-attention costs more than recurrence, one sentence:",
-            markdown_table(["d", "by operations", "by time"], crossovers),
-            "Operations of one convolution, in recurrences:",
-            markdown_table(["k", "recurrences"], recurrences),
-            "Operations of a separable convolution of k = n, divided by those of self-attention with a position-wise "
-            "network of d_ff = d (the ratio does not depend on n and d):",
-            markdown_table(["n", "d", "ratio"], separable),
-        ]
+                points = [(value, took) for value, _, took in fit.points if value <= WIDTHS[-1]][-OCTAVES - 1 :]
+                usual_exponents.append(f"{row.kind.name} {exponent(*zip(*points, strict=True)):.2f}")
+    return render_page(
+        "table1.md.jinja",
+        rows=measurements.layers,
+        claims=measurements.claims,
+        ranges=ranges,
+        usual_exponents=usual_exponents,
+        sentences=SENTENCES["d"],
+        tokens=MIDDLE["d"].n,
+        widest=WIDTHS[-1],
+        longest=GRID["n"][-1],
     )
 
 

@@ -2,20 +2,20 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import torch
 
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.measure.scores import Score, scores
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain
 from transduce.paper.experiment_scales import ExperimentOptions, LanguagePair, Scale, ScaleName, scale_named
 from transduce.paper.finished_runs import Record, add_record, one_of, read_records
-from transduce.paper.printing import describe_device, describe_trainings, format_optional, format_score, markdown_table
+from transduce.paper.printing import describe_device, format_optional, format_score, render_page
 from transduce.paper.system_presets import PRESETS, SYSTEMS, System, read_data
 from transduce.paper.trials import (
     RESAMPLES,
@@ -181,59 +181,53 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
 def as_text(comparison: SystemComparison) -> str:
     """Returns the table of our systems, its explanations, and the paper's rows."""
     has_time = comparison.operations is not None  # at the paper's scale there are the steps of the presets alone
-    head = [
-        "system",
-        "parameters",
-        f"BLEU at {_first_budget(comparison)}",
-        *(["BLEU at equal time"] if has_time else []),
-        f"operations{' at equal time' if has_time else ''}, ours and by the paper's rule",
-        f"minutes{', at equal arithmetic and at equal time' if has_time else ''}",
-        "sequential products",
-        "beside it in the paper",
-    ]
+    first_budget = "equal arithmetic" if has_time else "the steps of its preset"
     results = [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
+    at_arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
+    at_time = [row.time for row in comparison.rows if row.time]
+    best = []
+    for budget, contenders in ((first_budget, at_arithmetic), ("equal time", at_time)):
+        if contenders is at_time and len({describe_device(result.environment) for result in at_time}) > 1:
+            best.append("Equal time was not on equal machines: no best is named.")
+        elif contenders:
+            winner = max(contenders, key=lambda result: result.score)
+            best.append(f"Best at {budget}: {winner.trial}, BLEU {format_score(winner)}.")
+    if comparison.ensemble is not None:
+        names, score = comparison.ensemble
+        joint = "not all of their weights are here"
+        if score is not None:
+            joint = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        best.append(f"Ensemble of {', '.join(names)}, the best of these on the same test set: {joint}.")
     rates_of_machine: dict[str, list[float]] = {}
     for result in results:
         if result.rate:
             rates_of_machine.setdefault(describe_device(result.environment), []).append(result.rate)
     # The median over the trainings of a machine: a single one may have shared the machine.
     rates = {machine: statistics.median(values) for machine, values in rates_of_machine.items()}
+    head = [
+        "system",
+        "parameters",
+        f"BLEU at {first_budget}",
+        *(["BLEU at equal time"] if has_time else []),
+        f"operations{' at equal time' if has_time else ''}, ours and by the paper's rule",
+        f"minutes{', at equal arithmetic and at equal time' if has_time else ''}",
+        "sequential products",
+        "beside it in the paper",
+    ]
     signatures = sorted({comparison.copying.signature, *(result.signature for result in results)})
-    parts = [markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows])]
-    if comparison.operations is not None:
-        parts.append(f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count.")
-    parts += [
-        f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
-        "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
-        "seeds. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is "
-        "sacreBLEU's, of this corpus's own test set. Parameters are those of the vocabulary above, without biases in "
-        "attention's projections. The paper's rule for operations is time times the rate of the device, here that of "
-        "a product of large float32 matrices, the median of these trainings.",
-    ]
-    if comparison.scale == "small":  # at the paper's, presets have the rates
-        peaks = {row.system.name: row.system.peak for row in comparison.rows}
-        usual, _ = Counter(peaks.values()).most_common(1)[0]
-        exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)
-        parts.append(f"Peaks of the learning rate: {', '.join([*exceptions, f'{usual:g} for all others'])}.")
-    parts += [
-        "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
-        "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
-        *describe_trainings(results),
-        *_describe_best(comparison),
-        "The paper's rows (newstest2014):",
-    ]
-    published_rows = []
-    for published in PUBLISHED:
-        bleu = (format_optional(value, "{}") for value in (published.bleu_de, published.bleu_fr))
-        operations = (format_optional(value, "{:.1e}") for value in (published.operations_de, published.operations_fr))
-        published_rows.append([published.name, *bleu, *operations])
-    head = ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"]
-    return "\n\n".join([*parts, markdown_table(head, published_rows)])
-
-
-def _first_budget(comparison: SystemComparison) -> str:
-    """Returns the name of the budget of the first column of BLEU."""
-    return "the steps of its preset" if comparison.operations is None else "equal arithmetic"
+    peaks = {row.system.name: row.system.peak for row in comparison.rows}
+    return render_page(
+        "table2.md.jinja",
+        comparison=comparison,
+        head=head,
+        cells=[_cells(row, comparison.pair, rates, has_time) for row in comparison.rows],
+        signatures=signatures,
+        peaks=peaks,
+        usual_peak=Counter(peaks.values()).most_common(1)[0][0],
+        results=results,
+        best=best,
+        published=PUBLISHED,
+    )
 
 
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
@@ -262,25 +256,3 @@ def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool
         chain,
         beside,
     ]
-
-
-def _describe_best(comparison: SystemComparison) -> Iterator[str]:
-    """Yields the best system at each budget, and the ensemble."""
-    arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
-    yield from _best(_first_budget(comparison), arithmetic)
-    time = [row.time for row in comparison.rows if row.time]
-    if len({describe_device(result.environment) for result in time}) > 1:
-        yield "Equal time was not on equal machines: no best is named."
-    else:
-        yield from _best("equal time", time)
-    if comparison.ensemble is not None:
-        names, score = comparison.ensemble
-        text = "not all of their weights are here"
-        if score is not None:
-            text = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
-        yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {text}."
-
-
-def _best(budget: str, results: Iterable[TrialResult]) -> Iterator[str]:
-    if best := max(results, key=lambda result: result.score, default=None):
-        yield f"Best at {budget}: {best.trial}, BLEU {format_score(best)}."

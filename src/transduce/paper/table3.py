@@ -6,18 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.model.flops import LENGTH, flops
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import FLOPS_LENGTH, Vocabulary, flops
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import recorded_seeds
-from transduce.paper.printing import (
-    describe_trainings,
-    format_interval,
-    format_mean,
-    format_unfinished,
-    markdown_table,
-    student_quantile,
-)
+from transduce.paper.printing import render_page, student_quantile
 from transduce.paper.system_presets import PRESETS, TABLE_3, read_data
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
@@ -49,6 +41,11 @@ class VariationResult(NamedTuple):
     def published(self) -> tuple[float, float, float | None] | None:
         """The figures that the paper prints for the variation; None for `released-2017`."""
         return PUBLISHED.get(self.name)
+
+    @property
+    def accuracy(self) -> float:
+        """The mean of all seeds."""
+        return statistics.fmean(result.accuracy for result in self.seeds)
 
     def values(self, metric: Metric) -> list[float]:
         """Returns the values of a metric, seed by seed."""
@@ -174,50 +171,6 @@ def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> l
     return [result for result in results if result is not None]
 
 
-HEAD = ["row", "seeds", "perplexity", "accuracy", "BLEU", "parameters", "operations a token", "the paper's"]
-
-
 def as_text(rows: Sequence[VariationResult]) -> str:
     """Returns Table 3 with the paper's columns beside ours, and which of its orderings hold."""
-    differences = []
-    for ordering in compare_with_base(rows):
-        measured = format_interval(ordering.measured, ordering.half_width, signed=True)
-        published = f"{ordering.published:+.2f}"
-        differences.append([ordering.row, ordering.metric, published, measured, ordering.verdict])
-    trainings = [result for row in rows for result in row.seeds]
-    signatures = sorted({result.signature for result in trainings})
-    return "\n\n".join(
-        [
-            markdown_table(HEAD, [_cells(row) for row in rows]),
-            f"BLEU is `{', '.join(signatures)}`; ± is the 95 % confidence interval of a mean." if signatures else "",
-            "The paper's figures are of newstest2013, its BLEU tokenised, compounds split (here `bleu-paper`); ours "
-            "are of this corpus's own validation set, BLEU as sacreBLEU has it. Parameters are those of the vocabulary "
-            "above, without biases in attention's projections but in `released-2017`; operations are of the forward "
-            f"pass, of one source token and one target token, in sentences of {LENGTH}.",
-            *describe_trainings(trainings),
-            "Each row against base, in the paper and here, with the 95 % confidence interval (Student's t; a row with "
-            "one seed is taken to have the variance of base):",
-            markdown_table(["row", "metric", "the paper's difference", "ours", "the order"], differences),
-        ]
-    )
-
-
-def _cells(row: VariationResult) -> list[str]:
-    """Returns the cells of a row, in the order of `HEAD`; a row without a result has no figures but its operations."""
-    paper = ""
-    if row.published is not None:
-        perplexity, bleu, parameters = row.published
-        counted = "" if parameters is None else f", {parameters:g} million"
-        paper = f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"
-    if not row.seeds:
-        return [row.name, "0", "", "", "", "", f"{row.operations:,}", paper]
-    return [
-        row.name + format_unfinished(row.seeds),
-        str(len(row.seeds)),
-        format_mean(row.values("perplexity")),
-        f"{statistics.fmean(result.accuracy for result in row.seeds):.1%}",
-        format_mean(row.values("bleu")),
-        f"{row.seeds[0].parameters:,}",
-        f"{row.operations:,}",
-        paper,
-    ]
+    return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=FLOPS_LENGTH)

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.model_directory.manifest import fingerprint, has_model
 from transduce.model_directory.model import Model
-from transduce.paper.experiment_scales import ExperimentOptions
+from transduce.paper.experiment_scales import ExperimentOptions, Treebank, treebank_of_scale
 from transduce.paper.finished_runs import one_of, recorded_seeds
-from transduce.paper.printing import STYLES, describe_trainings, format_mean, markdown_table, panels
+from transduce.paper.printing import STYLES, panels, render_page
 from transduce.paper.system_presets import read_data
-from transduce.paper.treebanks import Treebank, treebank_of_scale
 from transduce.paper.trials import RESAMPLES, Budget, Trial, TrialResult, read_trial, run_trial
 from transduce.parsing.bracket_scores import bracket_scores
 from transduce.parsing.parser import Parser
@@ -39,38 +38,19 @@ TEACHER = "in-order"
 # The paper's Table 4: parser, training, F1 on section 23 of the Wall Street Journal.
 PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
-# Vinyals et al. 2015 have three layers of 256 cells.
-RECURRENT: Values = {
-    "kind": "recurrent",
-    "d_model": 256,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "cell": {"kind": "lstm"},
-    "directions": "both_first",
-    "compatibility": {"kind": "additive"},
-    "embeddings": "separate",
-    "dropout": 0.2,
-}
-
 
 class ParserRow(NamedTuple):
     """A parser that we train: its model, its linearisation, and the row of the paper that it stands beside."""
 
     name: str
-    published: float | None
     what: str  # it is, printed
     model: Values  # the whole model, or changes to the scale's
+    published: float | None = None
     linearisation: str = "top_down"
     is_self_trained: bool = False
 
 
-ROWS = [
-    ParserRow("recurrent", 88.3, "LSTM with attention", RECURRENT),
-    ParserRow("transformer", 91.3, "the paper's Transformer", {"next_word": False}),
-    ParserRow("next-word", None, "and the next word as an input", {"next_word": True}),
-    ParserRow(TEACHER, None, "and in-order symbols", {"next_word": True}, "in_order"),
-    ParserRow("self-training", 92.7, f"and trees that `{TEACHER}` parsed", {"next_word": True}, "in_order", True),
-]
+ROWS = [ParserRow(name, **values) for name, values in read_data("parsers.yaml").items()]
 NAMES = [row.name for row in ROWS]
 
 
@@ -123,7 +103,7 @@ def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Reci
             "test": {"test": treebank.test},
             "linearisation": {"kind": row.linearisation},
             "source_language": "en",
-            "longest": 512,
+            "max_length": 512,
         },
         "subwords": treebank.subwords,
         "model": model,
@@ -190,6 +170,11 @@ class LengthF1(NamedTuple):
     low: float
     high: float
 
+    @property
+    def range(self) -> str:
+        """The words of the sentences."""
+        return f"{self.shortest}–{self.longest}" if self.longest < 1000 else f"{self.shortest} and more"
+
 
 def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> list[list[float | None]]:
     """Returns the values of a `LengthF1` for each of `BINS` with at least two sentences."""
@@ -199,10 +184,10 @@ def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> 
     sizes = [len(words.split(" ")) for words in corpus.source]
     values = []
     for shortest, longest in BINS:
-        places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
-        if len(places) >= 2:
-            score = bracket_scores([gold[n] for n in places], [output[n] for n in places], bootstrap=RESAMPLES)
-            values.append([shortest, longest, len(places), score.f1, score.low, score.high])
+        indices = [index for index, size in enumerate(sizes) if shortest <= size <= longest]
+        if len(indices) >= 2:
+            score = bracket_scores([gold[n] for n in indices], [output[n] for n in indices], bootstrap=RESAMPLES)
+            values.append([shortest, longest, len(indices), score.f1, score.low, score.high])
     return values
 
 
@@ -255,64 +240,17 @@ def searches_of(result: TrialResult) -> SearchScore | None:
 
 def as_text(comparison: ParserComparison) -> str:
     """Returns Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
-    results = comparison.parsers
-    trainings = [seed for result in results for seed in result.seeds]
-    signatures = sorted({training.signature for training in trainings})
-    # Searches, and F1 by sentence length, are of each parser's first seed.
-    searches, lengths, length_head = [], [], ["parser"]
-    for name, seeds in results:
-        if seeds and (score := searches_of(seeds[0])) is not None:
-            figures = (score.constrained_f1, score.unconstrained_f1, 100 * score.malformed, score.sentences_per_second)
-            searches.append([name, str(score.sentences), *(f"{figure:.1f}" for figure in figures)])
-        if seeds and (bins := lengths_of(seeds[0])):
-            length_head = ["parser", *(f"{_range(one.shortest, one.longest)} ({one.sentences})" for one in bins)]
-            lengths.append([name, *(f"{one.f1:.1f}" for one in bins)])
-    tables = []
-    if searches:
-        head = ["parser", "sentences", "F1", "F1 without", "malformed without, %", "sentences a second"]
-        tables += [
-            "A search that continues only to trees over the words, and one without that constraint, whose outputs are "
-            "repaired:",
-            markdown_table(head, searches),
-        ]
-    if lengths:
-        tables += [
-            "F1 by the words of the sentence, with the number of sentences:",
-            markdown_table(length_head, lengths),
-        ]
-    return "\n\n".join(
-        [
-            markdown_table(
-                ["parser", "what it is", "seeds", "F1", "95 % interval, first seed", "parameters", "the paper's F1"],
-                [_cells(result) for result in results],
-            ),
-            f"F1 is of brackets, `{', '.join(signatures)}`; ± is the 95 % confidence interval of a mean over seeds, "
-            "the interval in brackets that of the test sentences (bootstrap)."
-            if signatures
-            else "",
-            f"The paper's F1 is of section 23 of the Wall Street Journal. `self-training` reads {comparison.raw_text} "
-            f"beside the treebank.",
-            *describe_trainings(trainings),
-            *tables,
-            "The paper's table, section 23 of the Wall Street Journal:",
-            markdown_table(["parser", "training", "F1"], [[name, how, f"{f1:.1f}"] for name, how, f1 in PUBLISHED]),
-        ]
+    first_seeds = {name: seeds[0] for name, seeds in comparison.parsers if seeds}
+    searches = {name: searches_of(result) for name, result in first_seeds.items()}
+    lengths = {name: lengths_of(result) for name, result in first_seeds.items()}
+    return render_page(
+        "table4.md.jinja",
+        parsers=comparison.parsers,
+        raw_text=comparison.raw_text,
+        searches={name: score for name, score in searches.items() if score},
+        lengths={name: bins for name, bins in lengths.items() if bins},
+        published=PUBLISHED,
     )
-
-
-def _cells(result: ParserResult) -> list[str]:
-    """Returns the cells of a parser; those of one that was not trained are empty."""
-    row, seeds = result.row, result.seeds
-    published = "" if row.published is None else f"{row.published:.1f}"
-    if not seeds:
-        return [row.name, row.what, "0", "", "", "", published]
-    interval = f"[{seeds[0].low:.2f}, {seeds[0].high:.2f}]"
-    f1 = format_mean([seed.score for seed in seeds])
-    return [row.name, row.what, str(len(seeds)), f1, interval, f"{seeds[0].parameters:,}", published]
-
-
-def _range(shortest: int, longest: int) -> str:
-    return f"{shortest}–{longest}" if longest < 1000 else f"{shortest} and more"
 
 
 def draw(comparison: ParserComparison, path: Path) -> None:
@@ -327,7 +265,7 @@ def draw(comparison: ParserComparison, path: Path) -> None:
                 errors = [[one.f1 - one.low for one in bins], [one.high - one.f1 for one in bins]]
                 places, f1, colour = range(len(bins)), [one.f1 for one in bins], f"C{number}"
                 lengths.errorbar(places, f1, yerr=errors, fmt=style, capsize=3, label=name, color=colour)
-                lengths.set_xticks(range(len(bins)), [_range(one.shortest, one.longest) for one in bins])
+                lengths.set_xticks(range(len(bins)), [one.range for one in bins])
             mean = statistics.fmean(seed.score for seed in seeds)
             error = [[mean - seeds[0].low], [seeds[0].high - mean]] if len(seeds) == 1 else None
             totals.errorbar([number], [mean], yerr=error, fmt=style[0], capsize=3, color=f"C{number}")

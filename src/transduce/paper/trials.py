@@ -16,12 +16,11 @@ import torch
 
 from transduce.bench.timing import matrix_rate
 from transduce.corpus.corpus_kinds import PATHS, CorpusSpec
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.readers import read_parallel_text
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.evaluation.validation import Validation
 from transduce.model.cross_entropy import Smoothing
-from transduce.model.flops import flops
-from transduce.model.translation_model import Vocabulary, build_without_weights
+from transduce.model.translation_model import Vocabulary, build_without_weights, flops
 from transduce.model_directory.manifest import RECIPE, fingerprint
 from transduce.model_directory.model import Model
 from transduce.paper.finished_runs import Record, add_record, read_records
@@ -106,7 +105,11 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
     results = {}
     for budget in budgets:
         try:
-            result = _read_or_train(trial, work, budget, options)
+            result = read_trial(trial, work, budget)
+            if result is None:
+                with exclusive_lock(work / "at-work" / trial.name, "training"):
+                    # The process that had the lock may have recorded a result.
+                    result = read_trial(trial, work, budget) or _train_and_measure(trial, work, budget, options)
         except DivergedError as error:
             _log.info(f"{trial.name} has no result: {error}")
             break
@@ -118,18 +121,6 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
         _log.info(f"{trial.name}, {budget.name}: {trained}, perplexity {result.perplexity:.2f}, {score}")
         results[budget.name] = result
     return results
-
-
-def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptions) -> TrialResult:
-    """Returns the recorded result if it has all measures; else trains or measures under the lock of the trial."""
-    result = read_trial(trial, work, budget)
-    if result is not None and trial.measures.keys() <= result.measures.keys():
-        return result
-    with exclusive_lock(work / "at-work" / trial.name, "training"):
-        result = read_trial(trial, work, budget)  # the process that had the lock may have recorded it
-        if result is not None:
-            return _add_measures(trial, work, result)
-        return _train_and_measure(trial, work, budget, options)
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
@@ -215,29 +206,8 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
             f"{budget.minutes:g}: {remedy}"
         )
     result = _measure(trial, recipe, out, budget, outcome, choose_device(options.device))
-    _record(trial, work, result)
-    return result
-
-
-def _add_measures(trial: Trial, work: Path, result: TrialResult) -> TrialResult:
-    """Returns a recorded result with the measures that it lacks, taken now if the measured weights are here."""
-    missing = {name: measure for name, measure in trial.measures.items() if name not in result.measures}
-    if not missing:
-        return result
-    if not has_measured_weights(result, work):
-        _log.info(f"{trial.name}: not measured, since the weights are not here: {'; '.join(missing)}")
-        return result
-    out = work / trial.name
-    model, content = Model.read(out), (out / f"outputs-{result.budget}.txt").read_bytes()
-    outputs = content.decode().removesuffix("\n").split("\n")  # not splitlines: a model may write other separators
-    measures = {name: measure(model, outputs) for name, measure in missing.items()}
-    result = result._replace(measures={**result.measures, **measures})
-    _record(trial, work, result)
-    return result
-
-
-def _record(trial: Trial, work: Path, result: TrialResult) -> None:
     add_record(work, Record(trial.name, recipe_identity(trial.recipe), result._asdict()))
+    return result
 
 
 def _measure(

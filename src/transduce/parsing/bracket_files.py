@@ -9,11 +9,11 @@ from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):
-    """The gold trees of a file; `places` are the lines of the sentences, from 0, where a line is a sentence."""
+    """The gold trees of a file; `line_indices` are the lines of the sentences, from 0, where a line is a sentence."""
 
     sentences: list[TreeLine]
     lines: int  # of the file
-    places: list[int]
+    line_indices: list[int]
 
 
 def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
@@ -25,8 +25,8 @@ def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
     numbered = list(read_trees(lines, name))
     if not _is_line_by_line(lines):
         return GoldTrees([tree for _, tree in numbered], len(lines), [])
-    places = sorted({line - 1 for line, _ in numbered})
-    return GoldTrees([lines[place] for place in places], len(lines), places)
+    line_indices = sorted({line - 1 for line, _ in numbered})
+    return GoldTrees([lines[index] for index in line_indices], len(lines), line_indices)
 
 
 def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[TreeLine]:
@@ -42,8 +42,8 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
             trees: list[TreeLine] = [tree for _, tree in read_trees(lines, "")]
             if len(trees) == count:
                 return trees
-    if len(lines) == gold.lines and gold.places:
-        return [lines[place] for place in gold.places]
+    if len(lines) == gold.lines and gold.line_indices:
+        return [lines[index] for index in gold.line_indices]
     if len(lines) == count:
         return list(lines)
     sentences = read_gold_trees(lines, name).sentences

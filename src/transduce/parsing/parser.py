@@ -88,19 +88,19 @@ class Parser:
         for index, words in enumerate(sentences):
             if len(words) > limit:
                 faults[index] = f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
-        parseable = ["" if place in faults else line for place, line in enumerate(lines)]
+        parseable = ["" if index in faults else line for index, line in enumerate(lines)]
         results: list[list[Parse]] = [[] for _ in sentences]
         each = self.translator.translate_each(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before)
         with track("parsing", sum(map(bool, parseable))) as progress:
-            for place, best in each:
+            for index, best in each:
                 if isinstance(best, str):
-                    faults[place] = best
+                    faults[index] = best
                 else:
-                    results[place] = [self._parse(translation, sentences[place]) for translation in best]
+                    results[index] = [self._parse(translation, sentences[index]) for translation in best]
                 progress.advance()
-        for place, fault in sorted(faults.items()):
-            _log.warning("warning: line %s %s; it has a flat tree", lines_before + place + 1, fault)
-            results[place] = [Parse(flat_tree(sentences[place]), -math.inf, -math.inf, fault, 0)]
+        for index, fault in sorted(faults.items()):
+            _log.warning("warning: line %s %s; it has a flat tree", lines_before + index + 1, fault)
+            results[index] = [Parse(flat_tree(sentences[index]), -math.inf, -math.inf, fault, 0)]
         return results
 
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:

@@ -116,19 +116,19 @@ class TreeConstraint:
         """Returns the inner log-probabilities, −∞ where no tree continues so, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         state = state._replace(inner=inner)
-        for place in range(tokens.shape[1]):
-            state = self._write(tokens[:, place], state)
-            log_probabilities[:, place].masked_fill_(~self._allowed(state), -math.inf)
+        for index in range(tokens.shape[1]):
+            state = self._write(tokens[:, index], state)
+            log_probabilities[:, index].masked_fill_(~self._allowed(state), -math.inf)
         return log_probabilities, state
 
     def _write(self, tokens: Int[Tensor, " rows"], state: TreeState) -> TreeState:
         """Returns the state after one token of each row; the begin symbol only uses up a token."""
         tag, opens, closes = (flags[tokens] for flags in self.rules[:3])
-        place = state.depth.clamp(max=state.labels.shape[1] - 1).unsqueeze(1)
-        label = torch.where(opens.unsqueeze(1), self.rules.label[tokens].unsqueeze(1), state.labels.gather(1, place))
+        level = state.depth.clamp(max=state.labels.shape[1] - 1).unsqueeze(1)
+        label = torch.where(opens.unsqueeze(1), self.rules.label[tokens].unsqueeze(1), state.labels.gather(1, level))
         run_ends = tag if self.rules.in_order else tag | closes
         return state._replace(
-            labels=state.labels.scatter(1, place, label),
+            labels=state.labels.scatter(1, level, label),
             # On a GPU a search also steps rows whose hypothesis is dead, with any tokens.
             depth=(state.depth + opens.long() - closes.long()).clamp(0, state.labels.shape[1]),
             remaining_words=state.remaining_words - tag.long(),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec, EmbeddedTrees, Trees
 from transduce.corpus.pair_checks import name_of
-from transduce.corpus.parallel_text import ParallelText
+from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import ValidationScore
 from transduce.parsing.bracket_scores import BracketScore, bracket_scores
 from transduce.parsing.parser import Parser

@@ -31,16 +31,16 @@ def choose_direction(teacher: Recipe, to: str | None, source_language: str | Non
     requested, trained = Direction(source_language, to), teacher.data.directions
     fitting = [direction for direction in trained if direction.is_same(requested)]
     if len(fitting) > 1:  # variants of a language, such as zh-Hans and zh-Hant
-        fitting = [direction for direction in fitting if _has_codes(direction, requested)] or fitting
+        exact = [
+            direction
+            for direction in fitting
+            if all(code in (None, own) for own, code in zip(direction, requested, strict=True))
+        ]
+        fitting = exact or fitting
     if len(fitting) != 1:
-        shown = ", ".join(map(str, trained))
-        raise ValueError(f"the teacher was trained on {shown}: choose one direction with --to and --from")
+        listed = ", ".join(map(str, trained))
+        raise ValueError(f"the teacher was trained on {listed}: choose one direction with --to and --from")
     return fitting[0]
-
-
-def _has_codes(direction: Direction, requested: Direction) -> bool:
-    """Returns whether a direction has exactly the codes that are requested."""
-    return all(code in (None, own) for own, code in zip(direction, requested, strict=True))
 
 
 def student_recipe(
@@ -69,7 +69,7 @@ def student_recipe(
                 "train": [{"tsv": str(pairs)}],
                 "validation": [values(corpus) for corpus in data.validations if is_kept(corpus)] or None,
                 "test": {name: values(corpus) for name, corpus in data.test.items() if is_kept(corpus)},
-                "longest": data.longest,
+                "max_length": data.max_length,
                 "ratio": data.ratio,
             },
             "subwords": teacher.subwords.as_dictionary(),

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from transduce.model.flops import flops
 from transduce.model.model_spec import ModelSpec
-from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model.translation_model import Vocabulary, build_without_weights, flops
 from transduce.model_directory.model import Model
 from transduce.recipe.presets import all_presets, find_preset
 from transduce.recipe.recipe import load, merge_preset
@@ -31,9 +30,13 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
     """
     spec, sizes, decoding = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
+    by_part: dict[str, int] = {}  # a shared matrix counts once, in the first part that has it
+    for parameter_name, parameter in model.named_parameters():
+        part = "positions" if ".positions." in parameter_name else parameter_name.split(".")[0].removesuffix("_norm")
+        by_part[part] = by_part.get(part, 0) + parameter.numel()
     return {
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "parameters_by_part": _count_by_part(model),
+        "parameters": sum(by_part.values()),
+        "parameters_by_part": by_part,
         "flops_per_target_token": sum(flops(spec, sizes)),
         "vocabulary": sizes.as_dictionary(),
         "spec": spec.as_dictionary(),
@@ -63,15 +66,3 @@ def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary
     else:
         raise ValueError(f"{name} is no preset ({', '.join(all_presets())}), no recipe and no model directory")
     return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size), decoding
-
-
-def _count_by_part(model: TranslationModel) -> dict[str, int]:
-    """Returns the parameters of embeddings, positions, encoder, decoder and readout.
-
-    A shared matrix counts once, in the first part that has it.
-    """
-    parts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
-        part = "positions" if ".positions." in name else name.split(".")[0].removesuffix("_norm")
-        parts[part] = parts.get(part, 0) + parameter.numel()
-    return parts

@@ -92,13 +92,14 @@ def fill_variables(value: Any, place: Path | str) -> Any:
         return {key: fill_variables(inner, place) for key, inner in value.items()}
     if isinstance(value, list):
         return [fill_variables(inner, place) for inner in value]
-    return VARIABLE.sub(lambda match: _variable(match[1], place), value) if isinstance(value, str) else value
-
-
-def _variable(name: str, place: Path | str) -> str:
-    if name not in os.environ:
-        raise ValueError(f"{place} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
-    return os.environ[name]
+    if not isinstance(value, str):
+        return value
+    for name in VARIABLE.findall(value):
+        if name not in os.environ:
+            raise ValueError(
+                f"{place} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`"
+            )
+    return VARIABLE.sub(lambda match: os.environ[match[1]], value)
 
 
 def make_absolute(data: Any, folder: Path) -> Any:
@@ -108,14 +109,11 @@ def make_absolute(data: Any, folder: Path) -> Any:
     if not isinstance(data, dict):
         return data
     return {
-        key: os.path.realpath(folder / inner) if _is_path(key, inner, folder) else make_absolute(inner, folder)
+        key: os.path.realpath(folder / inner)
+        if isinstance(inner, str) and (key in PATHS or (key == "hub" and (folder / inner).is_dir()))
+        else make_absolute(inner, folder)
         for key, inner in data.items()
     }
-
-
-def _is_path(key: str, value: Any, folder: Path) -> bool:
-    """Whether a setting of a corpus is a path; `hub` may name a folder."""
-    return isinstance(value, str) and (key in PATHS or (key == "hub" and (folder / value).is_dir()))
 
 
 def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
@@ -144,8 +142,8 @@ def parse_change(change: str) -> dict[str, Any]:
     if not text.strip():
         raise ValueError(f"{place}: there is no value; `null` switches a setting off")
     value = fill_variables(parse_yaml(os.fsencode(text), place=place), place)
-    for part in reversed(key.split(".")):
-        value = {part: value}
+    for name in reversed(key.split(".")):
+        value = {name: value}
     mapping: dict[str, Any] = value
     check_plain(mapping, place=place)
     return {"data": make_absolute(mapping["data"], Path())} if "data" in mapping else mapping

@@ -208,11 +208,12 @@ def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
     if origin is typing.Annotated:
         return _type_of(arguments[0], [bound for field in arguments[1:] for bound in getattr(field, "metadata", [])])
     if origin in (types.UnionType, Union):
-        return " or ".join(dict.fromkeys(_type_of(part, metadata if _is_number(part) else ()) for part in arguments))
+        members = (_type_of(member, metadata if member in (int, float) else ()) for member in arguments)
+        return " or ".join(dict.fromkeys(members))
     if origin is Literal:
         return ", ".join(f"`{choice}`" for choice in arguments)
     if origin is tuple:
-        return f"[{', '.join('…' if part is ... else _type_of(part) for part in arguments)}]"
+        return f"[{', '.join('…' if member is ... else _type_of(member) for member in arguments)}]"
     if origin is dict:
         return f"mapping of names to {_type_of(arguments[1])}"
     if isinstance(annotation, type) and issubclass(annotation, Spec):
@@ -221,10 +222,6 @@ def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
         return "corpus" if annotation in CORPORA else title(annotation).replace("kind: ", "")
     names = {bool: "true or false", int: "integer", float: "number", str: "string", type(None): "null"}
     return f"{names[annotation]} {', '.join(filter(None, map(_bound, metadata)))}".strip()
-
-
-def _is_number(annotation: Any) -> bool:
-    return annotation in (int, float)
 
 
 def _number(value: Any) -> str:

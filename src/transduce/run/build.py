@@ -4,22 +4,19 @@ import math
 
 import torch
 
-from transduce import __version__
-from transduce.corpus.parallel_text import read_parallel_text
+from transduce.corpus.learned_subwords import tag_ids
 from transduce.corpus.planner import Planner
+from transduce.corpus.readers import read_parallel_text
 from transduce.corpus.store.preparation import PreparedCorpus
-from transduce.corpus.subword_sample import tag_ids
 from transduce.evaluation.validation import JointValidation, Validation
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
 from transduce.model_directory.model import set_word_flags
 from transduce.recipe.recipe import Recipe
 from transduce.run.checkpoints import TrainingEnvironment
-from transduce.runtime.device import describe_environment, gpu_memory, has_fast_bfloat16
+from transduce.runtime.device import gpu_memory, has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.torch_compile import compile_on_gpu
-from transduce.storage.checksums import checksums_of_files
-from transduce.text.token_vocabulary import subwords_files
 from transduce.training.memory_check import micro_batches_on_gpu
 from transduce.training.muon import flat_optimiser
 from transduce.training.objective import TrainingObjective
@@ -61,8 +58,8 @@ def build_planner(
     micro_batches = settings.micro_batches
     if micro_batches == "auto" and device.type == "cuda":
         precision, length = Precision(settings.precision, device).name, prepared.train.max_length + 1
-        number = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
-        micro_batches = int(*group.all_reduce_max(number))  # that of the smallest GPU
+        estimate = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
+        micro_batches = int(*group.all_reduce_max(estimate))  # that of the smallest GPU
     return Planner(
         prepared.train,
         batch_tokens=settings.batch_tokens,
@@ -107,32 +104,6 @@ def build_validation(
     validation = next(iter(validations.values())) if len(validations) == 1 else JointValidation(validations)
     validation.check(model, will_translate=settings.validate_every is not None or settings.average is not None)
     return validation
-
-
-def describe_training(
-    prepared: PreparedCorpus,
-    device: torch.device,
-    precision: str,
-    settings: Training,
-    validation: Validation | JointValidation | None,
-    optimiser: Optimiser,
-    group: ProcessGroup,
-) -> TrainingEnvironment:
-    """Returns the environment of a training, which its checkpoints record."""
-    names = subwords_files(shared=prepared.source is prepared.target)
-    environment = {
-        "transduce": __version__,
-        **describe_environment(device),
-        "precision": precision,
-        "processes": group.size,
-        "parallel": "sharded" if optimiser.lockstep else "replicated",
-    }
-    return TrainingEnvironment(
-        environment,
-        prepared.fingerprint,
-        checksums_of_files(prepared.directory / name for name in {*names}),
-        [settings.validate_by, validation.corpus.checksum if validation else None],
-    )
 
 
 def describe_start(

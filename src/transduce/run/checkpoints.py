@@ -42,9 +42,9 @@ SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
 
 def saved_steps(directory: Path) -> list[int]:
     """Returns the steps that have a checkpoint in a folder, oldest first."""
-    numbers = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
+    suffixes = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
     # A copy that somebody made, such as `step-00000040.old`, does not count.
-    return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
+    return sorted(int(suffix) for suffix in suffixes if re.fullmatch(r"[0-9]{8,}", suffix))
 
 
 class DamagedError(ValueError):
@@ -199,15 +199,11 @@ class Checkpoints:
     def delete_old(self) -> None:
         """Deletes unfinished checkpoints and those that do not stay; warns of folders that cannot be deleted."""
         for step in set(self.steps()) - set(self.kept_steps()):
-            self._delete(self._path(step))
-        self._delete_unfinished()
-
-    def _delete(self, path: Path) -> None:
-        """Deletes a checkpoint; renames it first, so that none is left that is half deleted."""
-        try:
-            path.rename(self._unused_path(f"deleting-{path.name.removeprefix('step-')}"))
-        except OSError as error:
-            self._warn_undeletable(path, error)
+            path = self._path(step)
+            try:  # renamed first, so that none is left that is half deleted
+                path.rename(self._unused_path(f"deleting-{step:08d}"))
+            except OSError as error:
+                self._warn_undeletable(path, error)
         self._delete_unfinished()
 
     def _is_of_schedule(self, step: int) -> bool:
@@ -389,7 +385,12 @@ class Checkpointer:
                 return None
             place = str(self._checkpoints.state_path(checkpoint.step))
             saved = SavedState.parse(checkpoint.state, place=place)
-            self._check_data(saved, environment)
+            if saved.fingerprint != environment.fingerprint or saved.subwords != environment.subwords:
+                raise ValueError(
+                    f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, "
+                    "or it was begun with another --from; train into another directory, or begin anew with --restart "
+                    "(what is there is kept)"
+                )
             self._optimiser.layout.check_parameter_shapes(saved.parameters)
             self._optimiser.layout.check_weights(checkpoint.weights)
             self._optimiser.check_state(checkpoint.optimiser)
@@ -420,12 +421,3 @@ class Checkpointer:
                 _log.info("validations have another measure or corpus from here on: the best score is forgotten")
             state = state._replace(best=None, best_step=None, stale=0)
         return state
-
-    def _check_data(self, saved: SavedState, environment: TrainingEnvironment) -> None:
-        """Raises ValueError where the subwords or the training data have changed."""
-        if saved.fingerprint != environment.fingerprint or saved.subwords != environment.subwords:
-            raise ValueError(
-                f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
-                "was begun with another --from; train into another directory, or begin anew with --restart (what is "
-                "there is kept)"
-            )

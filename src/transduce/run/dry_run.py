@@ -6,15 +6,13 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from torch import Tensor
-
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.corpus.learned_subwords import check_tags
 from transduce.corpus.readers import check_files
-from transduce.corpus.subword_sample import check_tags
 from transduce.evaluation.validation import ValidationResult
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
@@ -24,7 +22,7 @@ from transduce.run.train import TrainOptions, prepare
 from transduce.run.trainer import Trainer
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
-from transduce.runtime.quiet import quiet
+from transduce.runtime.progress import quiet
 from transduce.training.loop import StepRecord
 from transduce.training.training_settings import Training
 
@@ -92,19 +90,16 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
         check_tags(recipe.data, base.source)
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(device, options.threads):
-        check_files(recipe.data)
+        check_files(*recipe.data.train, *recipe.data.validations)
         growth = record.grow_vocabulary if record else None
         prepared = prepare(recipe, Path(folder), base, options.threads, growth)
         with quiet():
-            trainer = Trainer(_measured(recipe), Path(folder), prepared, device)
+            # Steps are as large as after a ramp, without validations and checkpoints.
+            settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
+            ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
+            measured = recipe.replaced(training=recipe.training.replaced(**settings, **ends))
+            trainer = Trainer(measured, Path(folder), prepared, device)
             return _measure(trainer, recipe.training, base)
-
-
-def _measured(recipe: Recipe) -> Recipe:
-    """Returns the recipe whose steps are measured: as large as after a ramp, without validations and checkpoints."""
-    settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
-    ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
-    return recipe.replaced(training=recipe.training.replaced(**settings, **ends))
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:
@@ -118,6 +113,8 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
     if training.minutes is not None:
         limits.append(pace.steps_within(training, 60 * training.minutes))
     steps = min((limit for limit in limits if limit is not None), default=None)
+    # The names of weights and of the optimiser's state differ.
+    checkpoint = {**trainer.optimiser.weights(), **trainer.optimiser.state()}
     return DryRun(
         parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         pairs=len(trainer.prepared.train),
@@ -129,7 +126,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
         epochs=None if steps is None else whole_steps(training, steps) / planner.steps_per_epoch,
         seconds=None if steps is None else pace.seconds(training, steps),
         peak_memory=peak_memory(trainer.precision.device),
-        checkpoint_bytes=sum(map(_byte_count, (trainer.optimiser.weights(), trainer.optimiser.state()))),
+        checkpoint_bytes=sum(tensor.numel() * tensor.element_size() for tensor in checkpoint.values()),
         checkpoints=training.checkpoints_to_keep,
     )
 
@@ -165,8 +162,3 @@ def validation_seconds(trainer: Trainer) -> tuple[float, ValidationResult]:
         sum(len(line) + 1 for line in encode(side)) for side in (result.outputs, validation.corpus.target)
     )
     return loss_seconds + search_seconds * min(1.0, expected / written), result
-
-
-def _byte_count(tensors: Mapping[str, Tensor]) -> int:
-    """Returns the bytes of tensors."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())

@@ -5,27 +5,34 @@ training. The report compares both models on the test sets of the recipe, before
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 from transduce.corpus.store.store_description import earlier_description
 from transduce.evaluation.score_test_set import request_for_corpus, score_test
 from transduce.evaluation.validation import ValidationScore
+from transduce.model.model_spec import ModelSpec
+from transduce.model.translation_model import Vocabulary, build_without_weights
 from transduce.model_directory.manifest import fingerprint
-from transduce.model_directory.model import Model
+from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_card_section
 from transduce.recipe.recipe import Recipe, load
 from transduce.recipe.starting_point import StartingPoint
 from transduce.run.metrics_log import MetricsLog
 from transduce.run.run_directory import FINE_TUNING, check_can_go_on, has_checkpoint, has_saved
 from transduce.runtime.distributed import restart_count
-from transduce.settings import Spec, check_version, parse_json, validated
+from transduce.settings import Spec, check_version, from_satellite, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.subwords import Subwords
+from transduce.text.symbol_vocabulary import SymbolVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.vocabulary_growth import spellings
 from transduce.translation.batching import LineTooLargeError
 from transduce.translation.translator import Translator
 
@@ -283,3 +290,55 @@ def _markdown(record: FineTuning) -> str:
     signatures = ", ".join(f"`{signature}`" for signature in _signatures(record))
     lines = [f"Test scores of `{name}`, with which the training began, and of this model, with 95 % intervals.", ""]
     return "\n".join([*lines, head, "|---|---|---|", *rows, "", f"Signature: {signatures or 'none'}", ""])
+
+
+def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
+    """Returns the weights of `base` with rows for the tokens that `source` and `target` have gained.
+
+    A new row of an embedding or a readout is the mean of old rows:
+
+    - of a new subword, those of the old tokens that spell it;
+    - of a new symbol of trees, those of the old symbols of its kind;
+    - of a new tag, all.
+
+    Given the old tokens of a sentence, states are those of `base`. The logit of a new token is the mean of the logits
+    of these old tokens, so that it is never above all of theirs. Probabilities of old tokens are those of `base` times
+    what the new tokens leave; relative to each other they stay.
+    """
+    weights = weights_of(base.module)
+    for names, before, now in zip(
+        _tables(base.config.model, base.config.vocabulary), (base.source, base.target), (source, target), strict=True
+    ):
+        if now.size > before.size:
+            origins = _origins(now, before.size)
+            for name in names:
+                means = torch.stack([weights[name][tokens].mean(0) for tokens in origins])
+                weights[name] = torch.cat([weights[name], means])
+    return weights
+
+
+def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
+    """Returns, for each token from `size` on, the old tokens whose rows begin its own."""
+    if isinstance(vocabulary, SymbolVocabulary):
+        same_kind: Callable[[SymbolVocabulary, int, int], list[int]]
+        same_kind = from_satellite("transduce.parsing.tree_symbols:same_kind")
+        return [same_kind(vocabulary, token, size) for token in range(size, vocabulary.size)]
+    assert isinstance(vocabulary, Subwords), "only BPE and the symbols of trees grow"
+    return spellings(vocabulary, size)
+
+
+def _tables(spec: ModelSpec, vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
+    """Returns the names of the parameters that have a row for each source token, and for each target token.
+
+    A vocabulary that both sides share counts as that of the source.
+    """
+
+    def shapes(more_source: int, more_target: int) -> dict[str, torch.Size]:
+        larger = Vocabulary(source=vocabulary.source + more_source, target=vocabulary.target + more_target)
+        return {name: parameter.shape for name, parameter in build_without_weights(spec, larger).named_parameters()}
+
+    def changed(more_source: int, more_target: int) -> list[str]:
+        other = shapes(more_source, more_target)
+        return [name for name, shape in shapes(0, 0).items() if other[name] != shape]
+
+    return (changed(1, 1), []) if spec.embeddings == "shared" else (changed(1, 0), changed(0, 1))

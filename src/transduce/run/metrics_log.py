@@ -1,9 +1,7 @@
 """The metrics log of a training: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
 
 import contextlib
-import json
 import logging
-import math
 import os
 import socket
 import time
@@ -11,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.corpus.parallel_text import ParallelText
+from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import ValidationResult, perplexity
 from transduce.run.trackers import BackgroundTracker
+from transduce.runtime.json_text import json_text
 from transduce.storage.atomic import flush_to_disk
 from transduce.training.loop import StepRecord
 
@@ -113,11 +112,11 @@ class MetricsLog:
         for name, part in result.parts.items():
             _log.info(f"  {name}: {_summary(part)}")
         # The same three lines every time, spread over the corpus, so that one can watch them change.
-        for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
-            if place < len(result.outputs):
-                _log.info(f"  source     {corpus.source[place]}")
-                _log.info(f"  reference  {corpus.target[place]}")
-                _log.info(f"  output     {result.outputs[place]}")
+        for index in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
+            if index < len(result.outputs):
+                _log.info(f"  source     {corpus.source[index]}")
+                _log.info(f"  reference  {corpus.target[index]}")
+                _log.info(f"  output     {result.outputs[index]}")
 
     def log_test(self, step: int, name: str, scores: Mapping[str, Any]) -> None:
         """Logs scores of a test set."""
@@ -144,7 +143,7 @@ class MetricsLog:
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps({name: _json_value(value) for name, value in values.items()}) + "\n")
+                file.write(json_text(values) + "\n")
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
@@ -182,11 +181,6 @@ def _summary(result: ValidationResult) -> str:
     """Returns the numbers of a validation as text."""
     score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
     return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
-
-
-def _json_value(value: Any) -> Any:
-    """Returns the value, or None for an infinite number or NaN, which JSON does not have."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class EventFile:

@@ -165,7 +165,17 @@ class PublishedModel:
             log.log_event(state.step, comparison(candidates, chosen, self.settings.validate_by))
         # Recorded first: a choice whose weights are not published counts for nothing, and is made again.
         if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
-            self._record_choice(state, chosen)
+            # A run that goes on afterwards replaces these weights by better ones only.
+            score = None if math.isnan(chosen.score) else chosen.score
+            choice = PublishedChoice(
+                step=state.step, weights=chosen.which, score=score, scored_by=tuple(self.scored_by)
+            ).model_dump_json(indent=1)
+
+            def write() -> None:
+                with contextlib.suppress(OSError):  # the next start compares again
+                    atomic_write_text(self.checkpoints.directory / SELECTION, choice)
+
+            self.group.on_rank_zero(write)
         if chosen.weights is not None:
             self.publish(chosen.which, chosen.weights, chosen.result)
         return chosen.which
@@ -249,22 +259,6 @@ class PublishedModel:
         if choice is None or choice.score is None or list(choice.scored_by) != self.scored_by:
             return None
         return choice if self._published() == choice.weights else None
-
-    def _record_choice(self, state: TrainingState, chosen: Candidate) -> None:
-        """Records which weights the comparison has chosen, so that the finished training is not compared again.
-
-        A training that goes on afterwards replaces these weights by better ones only.
-        """
-        score = None if math.isnan(chosen.score) else chosen.score
-        choice = PublishedChoice(
-            step=state.step, weights=chosen.which, score=score, scored_by=tuple(self.scored_by)
-        ).model_dump_json(indent=1)
-
-        def write() -> None:
-            with contextlib.suppress(OSError):  # the next start compares again
-                atomic_write_text(self.checkpoints.directory / SELECTION, choice)
-
-        self.group.on_rank_zero(write)
 
     def _read_choice(self) -> PublishedChoice | None:
         path = self.checkpoints.directory / SELECTION
@@ -375,6 +369,11 @@ def model_card(recipe: Recipe, config: Config, score: ValidationScore | None, re
     if config.linearisation:
         title, commands = f"Parser of {source}", ["parse DIRECTORY", 'DIRECTORY "a sentence" --tree --out tree.html']
     unit = "symbols" if config.linearisation else "target subwords"
+    pairs = "; ".join(report.counts()) if report else ""
+    directions = ", ".join(f"{pair} ({pair.pairs:,} pairs)" for pair in config.directions)
+    tags = ", ".join(tag or "none" for tag in config.tags)
+    named = ("training pairs", pairs), ("directions", directions), ("tags", tags)
+    rows = "".join(f"| {row} | {value} |\n" for row, value in named if value)
     return f"""# {title}
 
 A {name} trained with `transduce`, {config.model.d_model} features wide, with {config.vocabulary.source:,} source
@@ -385,19 +384,10 @@ subwords and {config.vocabulary.target:,} {unit}.
 | weights | {config.weights.kind}, of step {steps} |
 | trained in | steps of at most {recipe.training.max_batch_tokens:,} positions a side |
 | validation | {measured} |
-{_rows_of_card(config, report)}| recipe | `recipe.yaml`, everything resolved |
+{rows}| recipe | `recipe.yaml`, everything resolved |
 
     transduce {commands[0]} input.txt
     transduce draw {commands[1]}
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
 """
-
-
-def _rows_of_card(config: Config, report: Report | None) -> str:
-    """Returns rows of a table: the training pairs, the directions of a model and the tags of its corpora."""
-    counts = "; ".join(report.counts()) if report else ""
-    pairs = ", ".join(f"{pair} ({pair.pairs:,} pairs)" for pair in config.directions)
-    tags = ", ".join(tag or "none" for tag in config.tags)
-    rows = ("training pairs", counts), ("directions", pairs), ("tags", tags)
-    return "".join(f"| {name} | {value} |\n" for name, value in rows if value)

@@ -95,16 +95,12 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
     if not has_saved(out):
         atomic_write_text(out / "training" / SAVED, NOT_YET)
     if accepted:
-        _keep_earlier_recipe(out)
+        # The recipe of a run is kept by the step until which it was trained.
+        kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
+        if not kept.exists():  # else no step was trained with the recipe of now
+            atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
     write_recipe(out, text)
     return accepted
-
-
-def _keep_earlier_recipe(out: Path) -> None:
-    """Copies the recipe of a run into `training`, by the step until which it was trained."""
-    kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
-    if not kept.exists():  # else no step was trained with the recipe of now
-        atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
 
 
 def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
@@ -142,9 +138,10 @@ def check_can_go_on(out: Path) -> None:
     """Raises ValueError where `out` holds a model whose training cannot go on, because its checkpoints are gone."""
     if not has_model(out):
         return
+    saved = out / "training" / SAVED
     if not (out / "training").exists():
         gone = "`training` folder is"
-    elif _lacks_checkpoints(out):
+    elif not has_checkpoint(out) and not (saved.exists() and saved.read_text("utf-8") == NOT_YET):
         gone = "checkpoints are"
     else:
         return
@@ -152,12 +149,6 @@ def check_can_go_on(out: Path) -> None:
         f"{out} holds a model whose {gone} gone, so that it cannot go on. Train into another directory, or begin anew "
         "with --restart (what is there is kept)"
     )
-
-
-def _lacks_checkpoints(out: Path) -> bool:
-    """Returns whether a run has no checkpoint, and its file `SAVED` is gone too or says that it had one."""
-    saved = out / "training" / SAVED
-    return not has_checkpoint(out) and not (saved.exists() and saved.read_text("utf-8") == NOT_YET)
 
 
 def has_saved(out: Path) -> bool:

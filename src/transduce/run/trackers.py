@@ -89,7 +89,9 @@ class BackgroundTracker:
     def add(self, step: int, values: Mapping[str, Any]) -> None:
         """Queues the finite numbers of `values`, without waiting; does nothing where the tracker is off."""
         self._warn_of_error()
-        numbers = {name: value for name, value in values.items() if _is_finite_number(value)}
+        numbers = {
+            name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)
+        }
         if self._is_on and numbers:
             try:
                 self._queue.put_nowait((step, numbers))
@@ -123,7 +125,13 @@ class BackgroundTracker:
         try:
             if (item := self._queue.get()) is None:
                 return  # nothing was trained
-            self._begin()
+            # Goes on with the run of an earlier start, or opens a new one and saves its id.
+            saved = TrackerState()
+            if self._file.exists():
+                content = json.loads(read_regular_file(self._file, MAX_JSON_BYTES))
+                saved = validated(TrackerState, content, place=str(self._file))
+            run = self._tracker.begin(saved.run)
+            self._save(TrackerState(run=run, step=saved.step, names=saved.names))
             while item is not None:
                 self._pass_on(*item)
                 item = self._queue.get()
@@ -131,12 +139,6 @@ class BackgroundTracker:
         except BaseException as error:  # libraries exit too; a thread has nobody else who could report it
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self._error = f"failed ({reason[:300]})"
-
-    def _begin(self) -> None:
-        """Goes on with the run of an earlier start, or opens a new one and saves its id."""
-        saved = self._read_state()
-        run = self._tracker.begin(saved.run)
-        self._save(TrackerState(run=run, step=saved.step, names=saved.names))
 
     def _pass_on(self, step: int, values: dict[str, float]) -> None:
         """Passes on what the tracker does not have yet; a resumed training repeats steps after its checkpoint."""
@@ -147,21 +149,11 @@ class BackgroundTracker:
         self._tracker.add(step, new)
         self._save(TrackerState(run=state.run, step=step, names=(*sorted(sent), *new)))
 
-    def _read_state(self) -> TrackerState:
-        if not self._file.exists():
-            return TrackerState()
-        values = json.loads(read_regular_file(self._file, MAX_JSON_BYTES))
-        return validated(TrackerState, values, place=str(self._file))
-
     def _save(self, state: TrackerState) -> None:
         """Replaces the state file; it is not flushed, because a power cut may cost a tracker a value."""
         self._state = state
         with name_in_errors(self._file):
             atomic_write_text(self._file, state.model_dump_json(), flushed=False)
-
-
-def _is_finite_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]) -> Sequence[BackgroundTracker]:
@@ -203,20 +195,17 @@ class CsvTracker:
         if last.get("step") == str(step) and all(last.get(name) for name in values):
             return
         if new := [name for name in values if name not in self._columns]:
-            self._add_columns(new)
-        row = {"step": step, **values}
+            # The file is written anew, with columns on the right that earlier rows leave empty.
+            rows = self._read()[1:] if self._path.exists() else []
+            self._columns = [*self._columns, *new]
+            padded = ([*row, *[""] * (len(self._columns) - len(row))] for row in rows)
+            atomic_write(self._path, lambda path: _write(path, [self._columns, *padded]))
+        row_values = {"step": step, **values}
         with name_in_errors(self._path), self._path.open("a", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow([row.get(name, "") for name in self._columns])
+            csv.writer(file, lineterminator="\n").writerow([row_values.get(name, "") for name in self._columns])
 
     def close(self) -> None:
         """Does nothing: the file is closed after each row."""
-
-    def _add_columns(self, names: Sequence[str]) -> None:
-        """Writes the file anew, with columns on the right that earlier rows leave empty."""
-        rows = self._read()[1:] if self._path.exists() else []
-        self._columns = [*self._columns, *names]
-        padded = ([*row, *[""] * (len(self._columns) - len(row))] for row in rows)
-        atomic_write(self._path, lambda path: _write(path, [self._columns, *padded]))
 
     def _read(self) -> list[list[str]]:
         """Returns the rows, the heading first; an empty row where the file is empty."""
@@ -279,6 +268,7 @@ class MlflowTracker:
     def begin(self, run: str | None) -> str | None:
         """Opens the run with the id `run`, or a new one with the settings as parameters; returns its id."""
         from mlflow import MlflowClient
+        from mlflow.entities import Param
 
         self._client = MlflowClient()
         if run is not None:
@@ -290,15 +280,10 @@ class MlflowTracker:
             self._client.create_experiment(self._experiment) if experiment is None else experiment.experiment_id
         )
         self._run = self._client.create_run(identifier, run_name=self._name).info.run_id
-        self._log_settings()
-        return self._run
-
-    def _log_settings(self) -> None:
-        from mlflow.entities import Param
-
         parameters = [Param(name, str(value)[:PARAMETER_LENGTH]) for name, value in flat(self._settings)]
         for start in range(0, len(parameters), PARAMETERS_AT_ONCE):
             self._client.log_batch(self._run, params=parameters[start : start + PARAMETERS_AT_ONCE])
+        return self._run
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Logs the values of a step."""
@@ -307,14 +292,13 @@ class MlflowTracker:
         now = round(1000 * time.time())
         metrics = [Metric(name, float(value), now, step) for name, value in values.items()]
         if self._may_have_values:
-            metrics = [metric for metric in metrics if not self._has(metric.key, step)]
+            history = self._client.get_metric_history
+            metrics = [
+                metric for metric in metrics if all(sent.step != step for sent in history(self._run, metric.key))
+            ]
             self._may_have_values = False
         if metrics:
             self._client.log_batch(self._run, metrics=metrics)
-
-    def _has(self, name: str, step: int) -> bool:
-        """Returns whether the run has a value of this name and step."""
-        return any(metric.step == step for metric in self._client.get_metric_history(self._run, name))
 
     def close(self) -> None:
         """Marks the run as finished; a later start goes on with it."""

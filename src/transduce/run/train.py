@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transduce.corpus.learned_subwords import check_tags
 from transduce.corpus.planner import micro_batches_per_step
 from transduce.corpus.readers import check_files
 from transduce.corpus.store.preparation import PreparedCorpus, open_store
 from transduce.corpus.store.preparation import prepare as prepare_corpus
-from transduce.corpus.subword_sample import check_tags
 from transduce.model.model_spec import CustomModel, ModelBuilder
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
@@ -29,7 +29,7 @@ from transduce.run.trackers import NO_TRACKERS, TrackerChoice, start_trackers
 from transduce.run.trainer import Trainer, TrainResult
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
-from transduce.runtime.quiet import quiet
+from transduce.runtime.progress import quiet
 from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.training.loop import StepRecord
@@ -126,10 +126,10 @@ def train(
             is_resumed = has_saved(out) and not restarts
             # Before the preparation, which takes long; a GPU and a checkpoint have a number of their own for "auto".
             if training.micro_batches != "auto" or (own_device.type == "cpu" and not is_resumed):
-                number = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
-                check_micro_batches(number, group.size, is_resumed=is_resumed)
+                micro_batches = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
+                check_micro_batches(micro_batches, group.size, is_resumed=is_resumed)
             stack.enter_context(exclusive_lock(out, "training"))
-            check_files(recipe.data)
+            check_files(*recipe.data.train, *recipe.data.validations)
             if restarts:
                 move_aside(out)
             started = record.model_dump_json(indent=2) if record else None
@@ -165,12 +165,10 @@ def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
 
 def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
     """Starts the trackers on rank 0; they end with `stack`."""
-    if not trainer.group.is_rank_zero:
-        return
-    settings = trainer.recipe.as_dictionary()
-    trainer.metrics_log.trackers = start_trackers(choice, trainer.out, settings)
-    for tracker in trainer.metrics_log.trackers:
-        stack.callback(tracker.close)
+    if trainer.group.is_rank_zero:
+        trainer.metrics_log.trackers = start_trackers(choice, trainer.out, trainer.recipe.as_dictionary())
+        for tracker in trainer.metrics_log.trackers:
+            stack.callback(tracker.close)
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) -> TrainResult:

@@ -8,12 +8,13 @@ Only the trainer makes new `TrainingState`s; checkpointer and published model re
 import contextlib
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import torch
 
+from transduce import __version__
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.evaluation.validation import ValidationResult
@@ -29,21 +30,23 @@ from transduce.run.build import (
     check_micro_batches,
     count_steps,
     describe_start,
-    describe_training,
     gather_model,
 )
-from transduce.run.checkpoints import Checkpointer, Checkpoints
-from transduce.run.grown_weights import grown_weights
+from transduce.run.checkpoints import Checkpointer, Checkpoints, TrainingEnvironment
+from transduce.run.fine_tuning import grown_weights
 from transduce.run.horizon import HorizonPlanner
 from transduce.run.metrics_log import MetricsLog
 from transduce.run.publishing import PublishedModel
 from transduce.run.run_directory import has_saved
 from transduce.run.training_state import TrainingClock, TrainingState
+from transduce.runtime.device import describe_environment
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.memory import is_out_of_memory
 from transduce.runtime.progress import track
 from transduce.runtime.signals import StoppedTogether, collect_signals
-from transduce.training.divergence import DivergenceDetector, SkippedSteps, count_rollback
+from transduce.storage.checksums import checksums_of_files
+from transduce.text.token_vocabulary import share_subwords, subwords_files
+from transduce.training.divergence import DivergenceDetector, count_rollback
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.memory_check import check_memory
 from transduce.training.objective import TrainingObjective
@@ -92,8 +95,19 @@ class Trainer:
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
-        self.environment = describe_training(
-            prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
+        environment = {
+            "transduce": __version__,
+            **describe_environment(device),
+            "precision": self.precision.name,
+            "processes": group.size,
+            "parallel": "sharded" if self.optimiser.lockstep else "replicated",
+        }
+        names = subwords_files(shared=share_subwords((prepared.source, prepared.target)))
+        self.environment = TrainingEnvironment(
+            environment,
+            prepared.fingerprint,
+            checksums_of_files(prepared.directory / name for name in {*names}),
+            [settings.validate_by, self.validation.corpus.checksum if self.validation else None],
         )
         self.published = PublishedModel(recipe, out, prepared, checkpoints, self.environment.scored_by, group)
 
@@ -107,7 +121,10 @@ class Trainer:
         self.metrics_log.truncate(state.log_bytes, state.step)
         if not reason:
             _log.info(describe_start(self.model, self.prepared, self.planner, self.environment))
-            self._check_memory()
+            is_resumed = has_saved(self.out)  # a model without a checkpoint too: `begin_run` compares the recipes
+            check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
+            if self.validation is not None:
+                self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))
             state, reason = yield from self._loop(state)
         if skipped := state.skips.total:
             _log.info(f"steps skipped because their gradient was not finite: {skipped}")
@@ -136,15 +153,15 @@ class Trainer:
         Another number has other micro-batches and other dropout: only a number in the recipe, which `begin_run` has
         accepted, takes the place of the recorded one. Raises ValueError where the processes are more than that.
         """
-        settings, number = self.settings, self.planner.micro_batches
+        settings, micro_batches = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
-            number = state.micro_batches
-        self.group.on_rank_zero(lambda: check_micro_batches(number, self.group.size, is_resumed=True))
-        if number != self.planner.micro_batches:
-            settings = settings.replaced(micro_batches=number)
+            micro_batches = state.micro_batches
+        self.group.on_rank_zero(lambda: check_micro_batches(micro_batches, self.group.size, is_resumed=True))
+        if micro_batches != self.planner.micro_batches:
+            settings = settings.replaced(micro_batches=micro_batches)
             self.planner = build_planner(self.prepared, settings, self.precision.device, self.model, self.group)
             self.horizon = HorizonPlanner(self.settings, self.planner)
-        return state._replace(micro_batches=number)
+        return state._replace(micro_batches=micro_batches)
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
@@ -161,7 +178,9 @@ class Trainer:
                 horizon = state.horizon
                 try:
                     for record in self._steps_after(state):
-                        state = state.after(record, self._count_skips(state, detector, record))
+                        if skipped := detector.find_skipped_step(record):
+                            self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
+                        state = state.after(record, state.skips.after_step(skipped is not None))
                         self.metrics_log.add_step(record)
                         progress.update(record.step, self.metrics_log.summary)
                         yield record
@@ -175,18 +194,14 @@ class Trainer:
                             break  # and go on at the rates of the new plan
                 except EpochWriteError as error:
                     alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
-                    self._wait_to_retry(state.step, error, signals if alone else ())
+                    event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
+                    self.metrics_log.log_event(state.step, event)
+                    end = time.monotonic() + RETRY_SECONDS
+                    while time.monotonic() < end and not (signals and alone):
+                        time.sleep(0.1)
                     if signals and alone:
                         self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
         return state, reason
-
-    def _wait_to_retry(self, step: int, error: EpochWriteError, signals: Sequence[int]) -> None:
-        """Logs after `step` that the next epoch could not be written; returns after a minute, or with a signal."""
-        event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
-        self.metrics_log.log_event(step, event)
-        end = time.monotonic() + RETRY_SECONDS
-        while not signals and time.monotonic() < end:
-            time.sleep(0.1)
 
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
         parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
@@ -205,7 +220,9 @@ class Trainer:
         state = state._replace(elapsed=elapsed)
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
-        state, is_saved = state._replace(validation_pending=self._validation_is_due(state)), False
+        every, is_saved = self.settings.validate_every, False
+        is_validated = self._validates and every is not None and state.step % every == 0
+        state = state._replace(validation_pending=is_validated)
         if is_due := self.checkpointer.is_due(state, since_save, record):
             state, is_saved = self._try_to_save(state, clock)
         if state.validation_pending:
@@ -227,13 +244,6 @@ class Trainer:
         _log.info(f"stopped after step {state.step}; the same command goes on from {place}")
         raise StoppedTogether(signal)
 
-    def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
-        """Returns the counts of skipped steps after one more step; logs a skipped step."""
-        skipped = detector.find_skipped_step(record)
-        if skipped:
-            self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
-        return state.skips.after_step(skipped is not None)
-
     def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
         """Loads the weights of the last checkpoint; the data moves on, because it may have been the cause."""
         saved = self.checkpointer.load_newest(self.environment)
@@ -242,10 +252,6 @@ class Trainer:
         step = saved.training.step
         self.metrics_log.log_event(record.step, f"went back to the weights of step {step}, on other data")
         return state._replace(step=step, skips=skips)
-
-    def _validation_is_due(self, state: TrainingState) -> bool:
-        every = self.settings.validate_every
-        return self._validates and every is not None and state.step % every == 0
 
     @property
     def _validates(self) -> bool:
@@ -312,10 +318,3 @@ class Trainer:
         if not self._validates:
             self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
         return state
-
-    def _check_memory(self) -> None:
-        """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
-        is_resumed = has_saved(self.out)  # a model without a checkpoint too: `begin_run` compares the recipes
-        check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
-        if self.validation is not None:
-            self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))

@@ -125,9 +125,9 @@ class ProcessGroup:
         """Returns the items of all processes in their order, where rank r has items r, r + size, r + 2 · size, …."""
         if self.size == 1:
             return list(items)
-        parts: list[Any] = [None] * self.size
-        distributed.all_gather_object(parts, list(items), group=self._cpu_group)
-        return [parts[place % self.size][place // self.size] for place in range(sum(map(len, parts)))]
+        gathered: list[Any] = [None] * self.size
+        distributed.all_gather_object(gathered, list(items), group=self._cpu_group)
+        return [gathered[index % self.size][index // self.size] for index in range(sum(map(len, gathered)))]
 
     def check_equal(self, tensors: Iterable[Tensor], fault: str) -> None:
         """Raises RuntimeError with `fault` where the processes' tensors, on the CPU, are not bit-identical."""

@@ -3,6 +3,8 @@
 Libraries count, the command line may display.
 """
 
+import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -125,3 +127,15 @@ def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
     writes colours to them; they have an attribute `is_terminal` instead.
     """
     return stream is not None and (getattr(stream, "is_terminal", False) or stream.isatty())
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Logs nothing below a warning within the context."""
+    logger = logging.getLogger("transduce")
+    level = logger.level
+    logger.setLevel(max(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -106,7 +106,10 @@ def beam_search(
     interval = CHECK_INTERVAL[sentences.device.type]
     max_length = problem.max_length  # read once, because reading it synchronises a GPU
     state = stepper.start(problem.source, problem.visible, max_length)
-    live, finished = _start(problem, min(n_best, decoding.beam))
+    tokens = torch.full((len(sentences), 1, 1), problem.begin, device=sentences.device)
+    live = Live(tokens, torch.zeros(len(sentences), 1, device=sentences.device))
+    empty = torch.full((len(sentences), min(n_best, decoding.beam)), -math.inf, device=sentences.device)
+    finished = Finished(tokens.expand(*empty.shape, 1), empty, empty)
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
         count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so that `beam` do not end
@@ -118,33 +121,20 @@ def beam_search(
         if length % interval == 0 or length == max_length:
             done = live.log_probabilities[:, 0].isneginf()
             if done.any():
-                leaving, remaining = Finished(*(part[done].cpu() for part in finished)), (~done).nonzero().flatten()
-                for place, sentence in enumerate(sentences[done].tolist()):
-                    results[sentence] = _finished_hypotheses(leaving, place, problem.end)
+                leaving, remaining = Finished(*(tensor[done].cpu() for tensor in finished)), (~done).nonzero().flatten()
+                for row, sentence in enumerate(sentences[done].tolist()):
+                    results[sentence] = _finished_hypotheses(leaving, row, problem.end)
                 if not len(remaining):
                     break
                 sentences, bounds, rows = sentences[remaining], bounds[remaining], rows[remaining]
-                live = Live(*(part[remaining] for part in live))
-                finished = Finished(*(part[remaining] for part in finished))
-        places = _live_places(live, synchronise=interval == 1)
+                live = Live(*(tensor[remaining] for tensor in live))
+                finished = Finished(*(tensor[remaining] for tensor in finished))
+        if interval == 1:
+            places = (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
+        else:  # to find the live ones would synchronise the GPU
+            places = torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
         state = state.pick(rows.flatten()[places])
     return results
-
-
-def _live_places(live: Live, *, synchronise: bool) -> Int[Tensor, " rows"]:
-    """Returns the places of live hypotheses in [batch · width]; without `synchronise`, all places, as on a GPU."""
-    if synchronise:
-        return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
-    return torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
-
-
-def _start(problem: SearchProblem, n_best: int) -> tuple[Live, Finished]:
-    """Returns one live hypothesis a sentence, the begin symbol, and `n_best` finished places without a hypothesis."""
-    batch, device = len(problem.source), problem.source.device
-    tokens = torch.full((batch, 1, 1), problem.begin, device=device)
-    empty = torch.full((batch, n_best), -math.inf, device=device)
-    finished = Finished(tokens.expand(batch, n_best, 1), empty, empty)
-    return Live(tokens, torch.zeros(batch, 1, device=device)), finished
 
 
 def _expand(

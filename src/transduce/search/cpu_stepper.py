@@ -55,7 +55,7 @@ def is_covered(model: TransformerModel) -> bool:
     """Returns whether there is compiled code for every part of the model, on this device and in this precision."""
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
     dot_products = all(
-        isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions
+        isinstance(spec, Attention) and isinstance(spec.compatibility, ScaledDot | Dot) for spec in attentions
     )
     is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
     weight = model.readout.weight

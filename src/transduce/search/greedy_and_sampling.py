@@ -75,34 +75,34 @@ def _draw(
         mass_before = probabilities.cumsum(-1) - probabilities
         best = best.masked_fill(mass_before >= sampling.top_p, -math.inf)
     running = best.softmax(-1).cumsum(-1)
-    place = (running <= draws.unsqueeze(1) * running[:, -1:]).sum(1)
+    index = (running <= draws.unsqueeze(1) * running[:, -1:]).sum(1)
     last = (~best.isneginf()).sum(1) - 1
-    return tokens.gather(1, torch.minimum(place, last).unsqueeze(1)).squeeze(1)
+    return tokens.gather(1, torch.minimum(index, last).unsqueeze(1)).squeeze(1)
 
 
 def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> list[Hypothesis]:
     """Writes one token after another, chosen by `choose`; a sentence that has ended leaves the batch."""
     sequences: list[list[int]] = [[] for _ in problem.source]
     bounds, device = problem.bounds.tolist(), problem.source.device
-    totals, numbers = [0.0] * len(sequences), list(range(len(sequences)))
+    totals, live_sentences = [0.0] * len(sequences), list(range(len(sequences)))
     sentences = torch.arange(len(sequences), device=device)
     state = stepper.start(problem.source, problem.visible, problem.max_length)
     tokens = torch.full((len(sequences), 1), problem.begin, device=device)
     for step in range(problem.max_length):
         gains, tokens, state = choose(tokens, state, sentences, step)
         live = []
-        for place, (sentence, token, gain) in enumerate(zip(numbers, *_columns(tokens, gains), strict=True)):
+        for row, (sentence, token, gain) in enumerate(zip(live_sentences, *_columns(tokens, gains), strict=True)):
             totals[sentence] += gain
             if token != problem.end:
                 sequences[sentence].append(int(token))
                 if bounds[sentence] > step + 1:
-                    live.append(place)
+                    live.append(row)
         if not live:
             break
-        if len(live) < len(numbers):
-            places = torch.tensor(live, device=device)
-            state, sentences, tokens = state.pick(places), sentences[places], tokens[places]
-            numbers = [numbers[place] for place in live]
+        if len(live) < len(live_sentences):
+            live_rows = torch.tensor(live, device=device)
+            state, sentences, tokens = state.pick(live_rows), sentences[live_rows], tokens[live_rows]
+            live_sentences = [live_sentences[row] for row in live]
     return [Hypothesis(sequence, total, total) for sequence, total in zip(sequences, totals, strict=True)]
 
 

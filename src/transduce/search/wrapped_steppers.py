@@ -137,9 +137,11 @@ class NoRepeatedNgrams:
         """Returns the inner log-probabilities, −∞ where an n-gram would stand twice, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         written = state.written
-        for place in range(tokens.shape[1]):
-            written = torch.cat([written, tokens[:, place : place + 1]], dim=1)
-            log_probabilities[:, place].masked_fill_(self._repeats(written, state.exempt, log_probabilities), -math.inf)
+        for column in range(tokens.shape[1]):
+            written = torch.cat([written, tokens[:, column : column + 1]], dim=1)
+            log_probabilities[:, column].masked_fill_(
+                self._repeats(written, state.exempt, log_probabilities), -math.inf
+            )
         return log_probabilities, WrittenState(inner, written, state.exempt)
 
     def _repeats(

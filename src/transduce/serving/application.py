@@ -98,15 +98,23 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         """Returns the answer to a request that is not as described, and counts it against the client."""
         assert isinstance(error, RequestValidationError)
         try:
-            service.rate.check(address_of(request))
+            service.count_request(address_of(request))
         except HTTPException as refusal:
             return await _http_error(request, refusal)
         return _failure(validation_message(error.errors()), 400)
 
+    async def client_left(_: Request, error: Exception) -> Response:
+        """Returns an answer for the log, with nginx's status of clients that have left."""
+        return _failure("The client left before its request was answered", 499)
+
+    async def server_error(_: Request, error: Exception) -> Response:
+        """Returns the answer to a request that fails for a reason that the client cannot know; the log has it."""
+        return _failure("The server failed; its log says why", 500)
+
     application.add_exception_handler(AnyHTTPException, _http_error)
     application.add_exception_handler(RequestValidationError, validation_error)
-    application.add_exception_handler(ClientDisconnect, _client_left)
-    application.add_exception_handler(Exception, _server_error)
+    application.add_exception_handler(ClientDisconnect, client_left)
+    application.add_exception_handler(Exception, server_error)
     documents = {"/translate_file": service.limits.document_bytes}
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
     application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
@@ -125,13 +133,3 @@ async def _http_error(_: Request, error: Exception) -> Response:
 def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Returns an error; half a surrogate pair that the message repeats is escaped."""
     return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)
-
-
-async def _client_left(_: Request, error: Exception) -> Response:
-    """Returns an answer for the log, with nginx's status of clients that have left."""
-    return _failure("The client left before its request was answered", 499)
-
-
-async def _server_error(_: Request, error: Exception) -> Response:
-    """Returns the answer to a request that fails for a reason that the client cannot know; the log has it."""
-    return JSONResponse({"error": "The server failed; its log says why"}, 500)

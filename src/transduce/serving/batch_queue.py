@@ -220,11 +220,11 @@ class BatchQueue:
         translator = request.translator.with_stop_check(check)
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
-        for place, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):
+        for index, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):
             if isinstance(best, str):  # the message of a sentence that does not fit into memory
-                sentences[place].future.set_exception(LineTooLargeError(1, best))
+                sentences[index].future.set_exception(LineTooLargeError(1, best))
             else:
-                sentences[place].future.set_result(best)
+                sentences[index].future.set_result(best)
 
 
 def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:

@@ -21,8 +21,6 @@ Texts = Annotated[str | list[str], BeforeValidator(_refuse_other_items)]
 class LibreRequest(BaseModel):
     """A request of a client of LibreTranslate. Keys that the server does not know are ignored."""
 
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=False)
-
     api_key: str | None = Field(default=None, description="Needed where the server has keys.")
 
 

@@ -113,7 +113,18 @@ def document_routes(service: Service) -> APIRouter:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
         client = address_of(request)
         with uploads.take(client):
-            body, path, content = await _receive(service, request)
+            with service.counting_faults(request):
+                check_form_encoding(request)
+                await request.form(max_files=1, max_fields=20)
+            async with request.form() as fields:
+                upload = fields.get("file")
+                with service.counting_faults(request):
+                    values = {name: fields[name] for name in fields if name != "file"}
+                    body = parse_values(TranslateFileRequest, values)
+                service.admit(request, body.api_key)
+                if not isinstance(upload, UploadFile) or not upload.filename:
+                    raise HTTPException(400, "Invalid request: missing file parameter")
+                path, content = PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
             with documents.take(client):
@@ -154,21 +165,6 @@ def document_routes(service: Service) -> APIRouter:
         return StreamingResponse(_parts(file.content), media_type="application/octet-stream", headers=headers)
 
     return routes
-
-
-async def _receive(service: Service, request: Request) -> tuple[TranslateFileRequest, PurePosixPath, bytes]:
-    """Returns what is asked, and the name and the content of the document; raises errors of statuses 400 to 429."""
-    with service.counting_faults(request):
-        check_form_encoding(request)
-        await request.form(max_files=1, max_fields=20)
-    async with request.form() as form:
-        upload = form.get("file")
-        with service.counting_faults(request):
-            body = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
-        service.admit(request, body.api_key)
-        if not isinstance(upload, UploadFile) or not upload.filename:
-            raise HTTPException(400, "Invalid request: missing file parameter")
-        return body, PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
 
 
 async def _parts(content: bytes) -> AsyncIterator[bytes]:

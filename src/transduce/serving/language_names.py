@@ -3,9 +3,9 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from transduce.inspection.languages import load_language_identifier
+from transduce.serving.contract import Detection, NamedLanguage
 
 AUTO = "auto"  # in the place of a source language: it is detected
 
@@ -24,9 +24,9 @@ def matching_code(code: str, codes: Iterable[str]) -> str | None:
     Case and "_" do not count. A code of a region, such as de-AT, means the language where only that is served.
     """
     served = {_normal(name): name for name in codes}
-    wanted = _normal(code)
-    candidates = [wanted, ALIASES.get(wanted), *(alias for alias, name in ALIASES.items() if name == wanted)]
-    return next((served[name] for name in [*candidates, wanted.split("-")[0]] if name in served), None)
+    normal = _normal(code)
+    candidates = [normal, ALIASES.get(normal), *(alias for alias, name in ALIASES.items() if name == normal)]
+    return next((served[name] for name in [*candidates, normal.split("-")[0]] if name in served), None)
 
 
 def _normal(code: str) -> str:
@@ -47,11 +47,9 @@ def language_name(code: str) -> str:
     return code if name.startswith("Unknown language") else name
 
 
-class DetectedLanguage(NamedTuple):
-    """A language that a text may be in, and the probability in percent."""
-
-    code: str
-    confidence: float
+def named_language(code: str) -> NamedLanguage:
+    """Returns a language with its name."""
+    return NamedLanguage(code=code, name=language_name(code))
 
 
 class LanguageDetector:
@@ -69,7 +67,7 @@ class LanguageDetector:
             raise ValueError("languages are detected by py3langid: pip install 'transduce[serve]'")
         return cls(identify)
 
-    def detect(self, text: str, codes: Iterable[str]) -> list[DetectedLanguage]:
+    def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:
         """Returns each of the served `codes` with its probability, best first.
 
         The probabilities are over all languages that py3langid knows, so that of a text in none of `codes` all are low.
@@ -83,5 +81,7 @@ class LanguageDetector:
             normal = _normal(code)
             score = scores.get(ALIASES.get(normal, normal).split("-")[0])
             probability = 0.0 if score is None else math.exp(score - largest) / total
-            rows.append((score is not None, score or 0.0, DetectedLanguage(code, round(100 * probability, 1))))
+            rows.append(
+                (score is not None, score or 0.0, Detection(confidence=round(100 * probability, 1), language=code))
+            )
         return [language for _, _, language in sorted(rows, key=lambda row: row[:2], reverse=True)]

@@ -12,37 +12,25 @@ from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
 
 from transduce.documents.document import SUFFIXES
+from transduce.serving import contract
 from transduce.serving.batch_queue import Ticket
-from transduce.serving.contract import (
-    Detection,
-    DetectRequest,
-    Failure,
-    FrontendSettings,
-    Language,
-    LanguageChoice,
-    LibreRequest,
-    NamedLanguage,
-    TranslateAnswer,
-    TranslateRequest,
-)
-from transduce.serving.language_names import is_auto, language_name
+from transduce.serving.language_names import is_auto, language_name, named_language
 from transduce.serving.limits import Limits
-from transduce.serving.request_log import note_texts
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, translate_texts
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Failure, "description": "The request is faulty."},
-    403: {"model": Failure, "description": "The key is missing or wrong."},
-    408: {"model": Failure, "description": "The body did not arrive in time."},
-    413: {"model": Failure, "description": "The body is too large."},
-    415: {"model": Failure, "description": "The body is compressed, or a form is not UTF-8."},
-    429: {"model": Failure, "description": "The client has sent too many requests."},
-    503: {"model": Failure, "description": "Too many requests wait, or the translation took too long."},
+    400: {"model": contract.Failure, "description": "The request is faulty."},
+    403: {"model": contract.Failure, "description": "The key is missing or wrong."},
+    408: {"model": contract.Failure, "description": "The body did not arrive in time."},
+    413: {"model": contract.Failure, "description": "The body is too large."},
+    415: {"model": contract.Failure, "description": "The body is compressed, or a form is not UTF-8."},
+    429: {"model": contract.Failure, "description": "The client has sent too many requests."},
+    503: {"model": contract.Failure, "description": "Too many requests wait, or the translation took too long."},
 }
 
 
-def _body(model: type[LibreRequest]) -> dict[str, Any]:
+def _body(model: type[contract.LibreRequest]) -> dict[str, Any]:
     """Returns the description of a request whose values `read_values` reads."""
     schema = model.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded")
@@ -55,97 +43,89 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.post(
         "/translate",
-        response_model=TranslateAnswer,
+        response_model=contract.TranslateAnswer,
         response_model_exclude_none=True,
-        openapi_extra=_body(TranslateRequest),
+        openapi_extra=_body(contract.TranslateRequest),
     )
     async def translate(request: Request) -> dict[str, Any]:
         """Translates texts of any number of sentences and lines, or HTML."""
         with service.counting_faults(request):
-            body = parse_values(TranslateRequest, await read_values(request, service.limits))
-        service.admit(request, body.api_key)
+            body = parse_values(contract.TranslateRequest, await read_values(request, service.limits))
         texts = [body.q] if isinstance(body.q, str) else body.q
-        service.limits.check_texts(texts)
-        note_texts(request, texts)
-        return await service.answer(request, lambda ticket: _translated(service, body, texts, ticket))
+        service.accept_texts(request, body.api_key, texts)
 
-    @routes.post("/detect", openapi_extra=_body(DetectRequest))
-    async def detect(request: Request) -> list[Detection]:
+        def translated(ticket: Ticket) -> dict[str, Any]:
+            detected = languages_of_texts(service, texts, body.source, body.target)
+            target = service.models.language(body.target)
+            rows = [[text] for text in texts]  # a text in the target language is copied
+            for source in dict.fromkeys(language.language for language in detected if language.language != target):
+                indices = [index for index, language in enumerate(detected) if language.language == source]
+                text_request = TextRequest(service.models.find(source, target), ticket)
+                of_source = [texts[index] for index in indices]
+                translations = translate_texts(text_request, of_source, body.format, body.alternatives)
+                for index, row in zip(indices, translations, strict=True):
+                    rows[index] = row
+            is_list = isinstance(body.q, list)
+            answer: dict[str, Any] = {"translatedText": [row[0] for row in rows] if is_list else rows[0][0]}
+            if is_auto(body.source):
+                answer["detectedLanguage"] = detected if is_list else detected[0]
+            if body.alternatives:
+                answer["alternatives"] = [row[1:] for row in rows] if is_list else rows[0][1:]
+            return answer
+
+        return await service.answer(request, translated)
+
+    @routes.post("/detect", openapi_extra=_body(contract.DetectRequest))
+    async def detect(request: Request) -> list[contract.Detection]:
         """Returns the languages that a text may be in, the most probable first."""
         with service.counting_faults(request):
-            body = parse_values(DetectRequest, await read_values(request, service.limits))
-        service.admit(request, body.api_key)
-        service.limits.check_texts([body.q])
-        note_texts(request, [body.q])
-        detected = service.detector.detect(body.q, service.models.languages)
-        return [Detection(confidence=language.confidence, language=language.code) for language in detected]
+            body = parse_values(contract.DetectRequest, await read_values(request, service.limits))
+        service.accept_texts(request, body.api_key, [body.q])
+        return service.detector.detect(body.q, service.models.languages)
 
     @routes.get("/languages")
-    async def languages() -> list[Language]:
+    async def languages() -> list[contract.Language]:
         """Returns the languages and into which others each is translated."""
         return [
-            Language(code=code, name=language_name(code), targets=service.models.targets(code))
+            contract.Language(code=code, name=language_name(code), targets=service.models.targets(code))
             for code in service.models.languages
         ]
 
     @routes.get("/frontend/settings")
-    async def frontend_settings() -> FrontendSettings:
+    async def frontend_settings() -> contract.FrontendSettings:
         """Returns what a client should know of the server."""
         # The languages that a client chooses at first are those of the first model.
         first = next(iter(service.models.directions.values()))
-        source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (first.source, first.target))
-        return FrontendSettings(
+        return contract.FrontendSettings(
             apiKeys=service.keys.are_required,
             charLimit=service.limits.characters,
             filesTranslation=True,
             frontendTimeout=500,
             keyRequired=service.keys.are_required,
-            language=LanguageChoice(source=source, target=target),
+            language=contract.LanguageChoice(source=named_language(first.source), target=named_language(first.target)),
             suggestions=False,
             supportedFilesFormat=[".txt", *SUFFIXES],
         )
 
-    @routes.post("/suggest", openapi_extra=_body(LibreRequest))
-    async def suggest(request: Request) -> Failure:
+    @routes.post("/suggest", openapi_extra=_body(contract.LibreRequest))
+    async def suggest(request: Request) -> contract.Failure:
         """Refuses suggestions: this server does not learn from its users."""
         raise HTTPException(403, "Suggestions are disabled on this server.")
 
     return routes
 
 
-def _translated(service: Service, body: TranslateRequest, texts: list[str], ticket: Ticket) -> dict[str, Any]:
-    """Returns the answer to a request for translations."""
-    detected = languages_of_texts(service, texts, body.source, body.target)
-    target = service.models.language(body.target)
-    rows = [[text] for text in texts]  # a text in the target language is copied
-    for source in dict.fromkeys(language.language for language in detected if language.language != target):
-        places = [place for place, language in enumerate(detected) if language.language == source]
-        text_request = TextRequest(service.models.find(source, target), ticket)
-        some = [texts[place] for place in places]
-        translated = translate_texts(text_request, some, body.format, body.alternatives)
-        for place, row in zip(places, translated, strict=True):
-            rows[place] = row
-    is_list = isinstance(body.q, list)
-    answer: dict[str, Any] = {"translatedText": [row[0] for row in rows] if is_list else rows[0][0]}
-    if is_auto(body.source):
-        answer["detectedLanguage"] = detected if is_list else detected[0]
-    if body.alternatives:
-        answer["alternatives"] = [row[1:] for row in rows] if is_list else rows[0][1:]
-    return answer
-
-
-def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[Detection]:
+def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[contract.Detection]:
     """Returns the language of each text: `source`, or where it is `auto` the most probable one.
 
     The languages that are detected are `target` and those that are translated into it. Raises ValueError where the
     server does not know a language.
     """
-    models, wanted = service.models, service.models.language(target)
+    models, target = service.models, service.models.language(target)
     if not is_auto(source):
-        return [Detection(confidence=100.0, language=models.language(source)) for _ in texts]
-    sources = sorted({*models.sources(wanted), wanted})
-    best = [service.detector.detect(text, sources)[0] for text in texts]
-    return [Detection(confidence=language.confidence, language=language.code) for language in best]
+        return [contract.Detection(confidence=100.0, language=models.language(source)) for _ in texts]
+    sources = sorted({*models.sources(target), target})
+    return [service.detector.detect(text, sources)[0] for text in texts]
 
 
 OTHER_FIELDS = 20  # of a form, besides the texts

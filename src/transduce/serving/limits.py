@@ -10,9 +10,6 @@ from typing import NamedTuple
 
 from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.storage.regular_files import read_regular_file
@@ -56,20 +53,6 @@ def address_of(request: Request) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         return host
     return str(address.ipv4_mapped or ipaddress.ip_network((address.packed, 64), strict=False))
-
-
-class RequestRate:
-    """Counts the requests of each client within a minute that slides."""
-
-    def __init__(self, requests_per_minute: int | None) -> None:
-        """None: no limit."""
-        self._item = None if requests_per_minute is None else RateLimitItemPerMinute(requests_per_minute)
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-
-    def check(self, client: str) -> None:
-        """Counts a request; raises an error of status 429 where the client has made too many."""
-        if self._item is not None and not self._limiter.hit(self._item, client):
-            raise HTTPException(429, f"Slowdown: {self._item}", {"Retry-After": "60"})
 
 
 class ApiKeys:
@@ -128,10 +111,16 @@ class BodyLimit:
             return
         headers, max_bytes = dict(scope["headers"]), self._exceptions.get(scope["path"], self._max_bytes)
         length = headers.get(b"content-length", b"0")
+        too_large = f"Invalid request: a body has at most {max_bytes:,} bytes"
+
+        async def refuse(status: int, message: str) -> None:
+            """Answers without reading the body, and ends the connection."""
+            await JSONResponse({"error": message}, status, {"Connection": "close"})(scope, receive, send)
+
         if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-            await _refuse(415, "Send the body without Content-Encoding", scope, receive, send)
+            await refuse(415, "Send the body without Content-Encoding")
         elif length.isdigit() and int(length[:20]) > max_bytes:
-            await _refuse(413, _too_large(max_bytes), scope, receive, send)
+            await refuse(413, too_large)
         else:
             received, is_whole, deadline = 0, False, time.monotonic() + BODY_SECONDS
 
@@ -147,16 +136,7 @@ class BodyLimit:
                 received += len(message.get("body", b""))
                 is_whole = not message.get("more_body", False)
                 if received > max_bytes:
-                    raise HTTPException(413, _too_large(max_bytes))
+                    raise HTTPException(413, too_large)
                 return message
 
             await self._application(scope, receive_bounded, send)
-
-
-def _too_large(max_bytes: int) -> str:
-    return f"Invalid request: a body has at most {max_bytes:,} bytes"
-
-
-async def _refuse(status: int, message: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers without reading the body, and ends the connection."""
-    await JSONResponse({"error": message}, status, {"Connection": "close"})(scope, receive, send)

@@ -94,12 +94,12 @@ def serve_forever(
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        open_files = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        if soft != resource.RLIM_INFINITY and soft < open_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
+    printed_host = f"[{host}]" if ":" in host else host
+    _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), printed_host, port)
     with raise_on_signals(), listening:
         SignalledServer(server_config(application, address, limits.seconds)).run([listening])
 

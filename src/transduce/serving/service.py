@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from fastapi import HTTPException, Request
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.requests import ClientDisconnect
 
 from transduce.search.cancellation import SearchStoppedError
 from transduce.serving.batch_queue import Ticket
 from transduce.serving.language_names import LanguageDetector
-from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
+from transduce.serving.limits import ApiKeys, Limits, address_of
+from transduce.serving.request_log import note_texts
 from transduce.serving.served_models import ServedModels
 from transduce.translation.batching import LineTooLargeError
 
@@ -26,7 +30,9 @@ class Service:
 
     def __init__(self, models: ServedModels, detector: LanguageDetector, limits: Limits, keys: ApiKeys) -> None:
         self.models, self.detector, self.limits, self.keys = models, detector, limits, keys
-        self.rate = RequestRate(limits.requests_per_minute)
+        rate = limits.requests_per_minute
+        self._rate = None if rate is None else RateLimitItemPerMinute(rate)
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())  # the minute slides
         self.accepted = 0
         self._threads = ThreadPoolExecutor(limits.accepted, "request")
 
@@ -38,7 +44,18 @@ class Service:
         with self.counting_faults(request):
             self.keys.check(key)
         # Without required keys a client may invent a key for each request.
-        self.rate.check(key if key and self.keys.are_required else address_of(request))
+        self.count_request(key if key and self.keys.are_required else address_of(request))
+
+    def accept_texts(self, request: Request, key: str | None, texts: Sequence[str]) -> None:
+        """Admits a request, checks the sizes of its texts, and notes them for the log; raises the errors of both."""
+        self.admit(request, key)
+        self.limits.check_texts(texts)
+        note_texts(request, texts)
+
+    def count_request(self, client: str) -> None:
+        """Counts a request; raises an error of status 429 where the client has made too many within a minute."""
+        if self._rate is not None and not self._limiter.hit(self._rate, client):
+            raise HTTPException(429, f"Slowdown: {self._rate}", {"Retry-After": "60"})
 
     @contextlib.contextmanager
     def counting_faults(self, request: Request) -> Iterator[None]:
@@ -49,7 +66,7 @@ class Service:
         try:
             yield
         except HTTPException:
-            self.rate.check(address_of(request))
+            self.count_request(address_of(request))
             raise
 
     async def answer(self, request: Request, work: Callable[[Ticket], Result]) -> Result:

@@ -98,14 +98,14 @@ def translate_texts(
     return rows
 
 
-class PlainText:
+class PlainText(Document):
     """A text of lines; line ends stay as they are."""
 
     def __init__(self, text: str) -> None:
+        super().__init__()
         self._lines = text.split("\n")
         bodies = [line.removesuffix("\r") for line in self._lines]
         self.units = [Unit((body,) if body else ()) for body in bodies]
-        self.notes: list[str] = []
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the translated lines."""

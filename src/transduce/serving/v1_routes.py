@@ -12,28 +12,12 @@ from transduce.documents.document import Unit
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
 from transduce.documents.sentence_splitter import is_spaceless
-from transduce.documents.sentence_translator import (
-    add_code,
-    has_alignments,
-    sentence_translator,
-    split_code,
-)
+from transduce.documents.sentence_translator import add_code, has_alignments, sentence_translator, split_code
 from transduce.pages import render_attention_page
 from transduce.runtime.json_text import json_text
+from transduce.serving import contract
 from transduce.serving.batch_queue import Ticket
-from transduce.serving.contract import (
-    AttentionRequest,
-    DirectionAbilities,
-    Failure,
-    LineAnswer,
-    LineRequest,
-    NamedLanguage,
-    SentencesAnswer,
-    SentencesRequest,
-    ServerSettings,
-    TextPart,
-)
-from transduce.serving.language_names import AUTO, is_auto, language_name
+from transduce.serving.language_names import AUTO, is_auto, named_language
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.page_routes import PICTURE_POLICY
 from transduce.serving.request_log import note_texts
@@ -57,7 +41,7 @@ PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "
 PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": error["description"],
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{Failure.__name__}"}}},
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{contract.Failure.__name__}"}}},
     }
     for status, error in ERRORS.items()
 }
@@ -70,11 +54,11 @@ def v1_routes(service: Service) -> APIRouter:
 
     @routes.post(
         "/v1/translate",
-        response_model=LineAnswer,
+        response_model=contract.LineAnswer,
         response_model_exclude_none=True,
         responses={**ERRORS, 200: {"content": EVENTS, "description": STREAMED}},
     )
-    async def translate_lines(request: Request, body: LineRequest) -> Any:
+    async def translate_lines(request: Request, body: contract.LineRequest) -> Any:
         """Translates lines; each record is what `transduce translate --json` prints for the line.
 
         With keys, send the header `Authorization: Bearer KEY`.
@@ -104,39 +88,71 @@ def v1_routes(service: Service) -> APIRouter:
         return {"source": served.source, "target": served.target, "lines": answers}
 
     @routes.get("/v1/settings")
-    async def settings() -> ServerSettings:
+    async def settings() -> contract.ServerSettings:
         """Returns the directions of the server, and its limits."""
-        return ServerSettings(
+        return contract.ServerSettings(
             key_required=service.keys.are_required,
             max_characters=service.limits.characters,
             max_texts=service.limits.texts,
-            directions=[_abilities(served) for served in service.models.directions.values()],
+            directions=[
+                contract.DirectionAbilities(
+                    source=named_language(served.source),
+                    target=named_language(served.target),
+                    alignments=has_alignments(served.translator),
+                    confidence=served.calibration is not None,
+                )
+                for served in service.models.directions.values()
+            ],
         )
 
     @routes.post("/v1/sentences", responses=ERRORS, response_model_exclude_none=True)
-    async def split_text(request: Request, body: SentencesRequest) -> SentencesAnswer:
+    async def split_text(request: Request, body: contract.SentencesRequest) -> contract.SentencesAnswer:
         """Splits a text as /translate does, and detects its language.
 
         A client that translates sentence by sentence need not translate again those that it has. With keys, send the
         header `Authorization: Bearer KEY`.
         """
-        service.admit(request, bearer_key(request))
-        service.limits.check_texts([body.text])
-        note_texts(request, [body.text])
-        return await service.answer(request, lambda _: _split(service, body))
+        service.accept_texts(request, bearer_key(request), [body.text])
+
+        def split(_: Ticket) -> contract.SentencesAnswer:
+            if body.source is None or not is_auto(body.source):
+                served = find_direction(service.models, body.source, body.target)
+                parts = text_parts(body.text, served)
+                return contract.SentencesAnswer(source=served.source, target=served.target, parts=parts)
+            if body.target is None:
+                raise HTTPException(400, "name target: it says which languages are detected")
+            (detected,) = languages_of_texts(service, [body.text], AUTO, body.target)
+            source, target = detected.language, service.models.language(body.target)
+            if source == target:  # a text in the target language is copied
+                parts = [contract.TextPart(text=body.text, kind="copied")]
+            else:
+                parts = text_parts(body.text, service.models.find(source, target))
+            return contract.SentencesAnswer(source=source, target=target, detected=detected, parts=parts)
+
+        return await service.answer(request, split)
 
     @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
-    async def draw_attention(request: Request, body: AttentionRequest) -> HTMLResponse:
+    async def draw_attention(request: Request, body: contract.AttentionRequest) -> HTMLResponse:
         """Returns the picture of the attention weights of a sentence and its translation: the page of `transduce draw`.
 
         With keys, send the header `Authorization: Bearer KEY`.
         """
-        service.admit(request, bearer_key(request))
-        service.limits.check_texts([body.text, body.translation])
-        note_texts(request, [body.text, body.translation])
+        service.accept_texts(request, bearer_key(request), [body.text, body.translation])
         served = find_direction(service.models, body.source, body.target)
-        picture = await service.answer(request, lambda ticket: _picture(served, body, ticket))
-        return HTMLResponse(picture, headers=PICTURE_HEADERS)
+
+        def picture(ticket: Ticket) -> str:
+            translator = served.translator
+            texts = (("text", body.text, translator.source), ("translation", body.translation, translator.target))
+            for name, text, vocabulary in texts:
+                (tokens,) = vocabulary.encode([text])
+                if not 1 <= len(tokens) <= MAX_DRAWN_TOKENS:
+                    bounds = f"attention is drawn from 1 to {MAX_DRAWN_TOKENS}"
+                    raise ValueError(f"{name} has {len(tokens)} subwords: {bounds}")
+            with served.queue.inspecting:
+                ticket.check()
+                return render_attention_page(translator.explain(body.text, body.translation))
+
+        return HTMLResponse(await service.answer(request, picture), headers=PICTURE_HEADERS)
 
     return routes
 
@@ -206,63 +222,22 @@ def _event(name: str, content: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json_text(content, ensure_ascii=False)}\n\n"
 
 
-def _abilities(served: ServedDirection) -> DirectionAbilities:
-    """Returns what the model of a direction gives."""
-    source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (served.source, served.target))
-    return DirectionAbilities(
-        source=source,
-        target=target,
-        alignments=has_alignments(served.translator),
-        confidence=served.calibration is not None,
-    )
-
-
-def _split(service: Service, body: SentencesRequest) -> SentencesAnswer:
-    """Returns the parts of a text and its language; a text in the target language is copied."""
-    if body.source is None or not is_auto(body.source):
-        served = find_direction(service.models, body.source, body.target)
-        return SentencesAnswer(source=served.source, target=served.target, parts=text_parts(body.text, served))
-    if body.target is None:
-        raise HTTPException(400, "name target: it says which languages are detected")
-    (detected,) = languages_of_texts(service, [body.text], AUTO, body.target)
-    source, target = detected.language, service.models.language(body.target)
-    if source == target:
-        parts = [TextPart(text=body.text, kind="copied")]
-    else:
-        parts = text_parts(body.text, service.models.find(source, target))
-    return SentencesAnswer(source=source, target=target, detected=detected, parts=parts)
-
-
-def _picture(served: ServedDirection, body: AttentionRequest, ticket: Ticket) -> str:
-    """Returns the picture; raises ValueError for texts that are empty or too long for it."""
-    translator = served.translator
-    sides: dict[str, Any] = {"text": translator.source, "translation": translator.target}
-    for name, vocabulary in sides.items():
-        (tokens,) = vocabulary.encode([getattr(body, name)])
-        if not 1 <= len(tokens) <= MAX_DRAWN_TOKENS:
-            raise ValueError(f"{name} has {len(tokens)} subwords: attention is drawn from 1 to {MAX_DRAWN_TOKENS}")
-    with served.queue.inspecting:
-        ticket.check()
-        explanation = translator.explain(body.text, body.translation)
-    return render_attention_page(explanation)
-
-
-def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
+def text_parts(text: str, served: ServedDirection) -> list[contract.TextPart]:
     """Returns the parts of a text, none empty; their translations make up the translation of the text."""
     translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
     spaceless = is_spaceless(served.target)
-    parts: list[TextPart] = []
-    for place, line in enumerate(LINE_END.split(text)):
-        if place % 2:
-            parts.append(TextPart(text=line, kind="copied"))
+    parts: list[contract.TextPart] = []
+    for index, line in enumerate(LINE_END.split(text)):
+        if index % 2:
+            parts.append(contract.TextPart(text=line, kind="copied"))
         elif any(isinstance(item, Placeholder) for item in split_placeholders(line)):
-            parts.append(TextPart(text=line, kind="text"))  # one part: a placeholder may move within its line
+            parts.append(contract.TextPart(text=line, kind="text"))  # one part: a placeholder may move within its line
         elif line:
             code, unit = split_code(Unit((line,)), translator.codes)  # the code of a line stands before each sentence
             for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
                 if isinstance(part, UnitSentence):
-                    parts.append(TextPart(text=add_code(code, part.text, translator.codes), kind="sentence"))
+                    parts.append(contract.TextPart(text=add_code(code, part.text, translator.codes), kind="sentence"))
                 else:
                     assert isinstance(part, str), "a line without placeholders has no marker"
-                    parts.append(TextPart(text=part, kind="copied"))
+                    parts.append(contract.TextPart(text=part, kind="copied"))
     return parts

@@ -18,7 +18,7 @@ from transduce.run.train import prepare
 from transduce.run.trainer import Trainer
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
-from transduce.runtime.quiet import quiet
+from transduce.runtime.progress import quiet
 from transduce.settings import merged
 from transduce.suggestion.candidates import (
     R_DROP_COST,
@@ -121,7 +121,7 @@ def suggest_recipe(
             f"{place}: a suggestion is chosen by the loss of a validation set: name translations in `data.validation`; "
             "`transduce split` takes a validation set out of a corpus"
         )
-    check_files(recipe.data)
+    check_files(*recipe.data.train, *recipe.data.validations)
     pairs = sum(1 for corpus in recipe.data.train for _ in read_byte_pairs(corpus))
     fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)

@@ -45,13 +45,13 @@ class Glossary:
     def read(cls, path: Path) -> "Glossary":
         """Reads a file; raises ValueError for a line that has no source, or more than three columns."""
         targets: dict[str, tuple[str, ...]] = {}
-        for number, line in enumerate(read_lines(str(path)), start=1):
+        for line_number, line in enumerate(read_lines(str(path)), start=1):
             if not line.strip():
                 continue
             source, *rest = (column.strip() for column in line.split("\t"))
             if not source or len(rest) >= MAX_COLUMNS:
                 raise ValueError(
-                    f"{path}: line {number} is no term: write source, tab, target, and perhaps a tab and a note"
+                    f"{path}: line {line_number} is no term: write source, tab, target, and perhaps a tab and a note"
                 )
             target = rest[0] if rest and rest[0] else source
             targets[source] = tuple(dict.fromkeys([*targets.get(source, ()), target]))
@@ -65,12 +65,12 @@ class Glossary:
         A term in small letters is found in capitals too; any other has to be written as in the glossary.
         """
         occurrences = []
-        place = 0
-        while match := self._terms.search(line, place):
+        position = 0
+        while match := self._terms.search(line, position):
             if _cuts_a_word(line, *match.span()):
-                place = match.start() + 1
+                position = match.start() + 1
                 continue
-            place = match.end()
+            position = match.end()
             term = match.group() if match.group() in self.targets else match.group().lower()
             if term in self.targets:
                 occurrences.append(Occurrence(match.start(), match.end(), self.targets[term]))

@@ -29,13 +29,10 @@ def read_lines(path: str) -> list[str]:
     XML markup, and for a damaged compressed file.
     """
     if path == "-":
-        return _read_lines(standard_input(), "standard input")
+        name = "standard input"
+        return decode_lines(b"".join(raw_lines(standard_input(), name)), name)
     with Path(path).open("rb") as file, decompressed(file, Path(path)) as content:
-        return _read_lines(content, path)
-
-
-def _read_lines(file: BinaryIO | BufferedIOBase, name: str) -> list[str]:
-    return decode_lines(b"".join(raw_lines(file, name)), name)
+        return decode_lines(b"".join(raw_lines(content, path)), path)
 
 
 def read_texts(*paths: str) -> list[list[str]]:
@@ -50,8 +47,8 @@ def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
 
     Raises ValueError for a longer line; `name` is the file in its message.
     """
-    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
-        check_line_size(len(line), name, number)
+    for line_number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+        check_line_size(len(line), name, line_number)
         yield line
 
 
@@ -68,7 +65,15 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
 
     Raises ValueError where a line is not UTF-8, or is markup; `name` is the file in its message.
     """
-    text = _decode(content, name, lines_before)
+    if not lines_before:
+        content = content.removeprefix(BOM_UTF8)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line_number = lines_before + content.count(b"\n", 0, error.start) + 1
+        kind = None if lines_before else compression_of(content)
+        remedy = f"it is compressed with {kind}: unpack it" if kind else "convert the file to UTF-8"
+        raise ValueError(f"{name}: line {line_number} is not UTF-8; {remedy}") from None
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
     refuse_markup(lines, name, lines_before)
     return lines
@@ -81,19 +86,6 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _decode(content: bytes, name: str, lines_before: int) -> str:
-    """Decodes UTF-8, without the byte order mark that a file may begin with."""
-    if not lines_before:
-        content = content.removeprefix(BOM_UTF8)
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        number = lines_before + content.count(b"\n", 0, error.start) + 1
-        kind = None if lines_before else compression_of(content)
-        remedy = f"it is compressed with {kind}: unpack it" if kind else "convert the file to UTF-8"
-        raise ValueError(f"{name}: line {number} is not UTF-8; {remedy}") from None
-
-
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:
     """Raises ValueError for markup, whose tags would be translated as words.
 
@@ -104,10 +96,10 @@ def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> Non
             f"{name}: line 1 is markup, not text: {lines[0].strip()[:60]!r}; take the segments out of it first, one a "
             "line, or translate the document with `transduce translate-document`"
         )
-    for number, line in enumerate(lines, start=lines_before + 1):
+    for line_number, line in enumerate(lines, start=lines_before + 1):
         if _SGML.match(line):
             raise ValueError(
-                f"{name}: line {number} is markup, not text: {line.strip()[:60]!r}; "
+                f"{name}: line {line_number} is markup, not text: {line.strip()[:60]!r}; "
                 "take the segments out of it first, one a line (`sacrebleu --echo` does it for WMT's tests)"
             )
 

@@ -37,19 +37,17 @@ _SUSPECT = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
 _SUSPECT_IN_SOURCE = re.compile(f"[{_INVISIBLE}{_JOINERS}\uff01-\uff5e]")
 
 _NOT_TRANSLATED = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\w+")
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
-    """Returns the rules of a side in their order, as normalisers of `tokenizers`."""
+    """Returns the rules of a side in their order, as normalisers of `tokenizers`; a second time they change nothing."""
     needless_joiners = f"(?:^|(?<=[{_BEFORE_A_NEEDLESS_JOINER}]))[{_JOINERS}]+"
-    rules: list[normalizers.Normalizer] = [
-        normalizers.Replace(Regex(f"[{_INVISIBLE}]"), ""),
-        normalizers.Replace(Regex(needless_joiners), ""),
-        normalizers.NFC(),
-    ]
+    rules: list[normalizers.Normalizer] = [normalizers.Replace(Regex(f"[{_INVISIBLE}]"), "")]
     if side == "source":
         rules += [normalizers.Replace(wide, narrow) for wide, narrow in _FULL_WIDTH.items()]
+    # Composed before joiners are judged by the letter before them, and once more where a joiner stood in between.
+    rules += [normalizers.NFC(), normalizers.Replace(Regex(needless_joiners), ""), normalizers.NFC()]
+    if side == "source":
         rules.append(normalizers.Replace(Regex(r"\s+"), " "))
     return [*rules, normalizers.Strip()]
 
@@ -78,6 +76,6 @@ def normalise(line: str, side: Side) -> str:
 
 def has_text_to_translate(line: str) -> bool:
     """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
-    if _LETTER.search(line) is None:
-        return False
-    return ("." not in line and "://" not in line) or _LETTER.search(_NOT_TRANSLATED.sub("", line)) is not None
+    if "." in line or "://" in line:
+        line = _NOT_TRANSLATED.sub("", line)
+    return any(map(str.isalpha, line))

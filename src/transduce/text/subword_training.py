@@ -80,11 +80,8 @@ def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | No
 
     The tokenizer normalises text by the rules of `side`.
     """
-    return _learn_wordpiece(lines, spec, side) if spec.kind == "wordpiece" else _learn_bpe(lines, spec, side)
-
-
-def _learn_bpe(lines: Iterable[str], spec: Bpe, side: Side | None) -> tokenizers.Tokenizer:
-    """Learns merges by frequency, with the library's trainer."""
+    if spec.kind == "wordpiece":
+        return _learn_wordpiece(lines, spec, side)
     tokenizer = build_tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=spec.size,

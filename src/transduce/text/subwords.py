@@ -190,8 +190,8 @@ class Subwords:
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
         """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
-        shown = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
-        return [shown[token] if token in shown else _make_readable(self._bytes[token]) for token in ids]
+        readable = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
+        return [readable[token] if token in readable else _make_readable(self._bytes[token]) for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> "ByteSymbols":
         """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
@@ -316,23 +316,23 @@ def _words(line: str) -> list[str]:
 
 def _make_readable(text: bytes) -> str:
     """Returns bytes as printable text."""
-    shown = text.decode("utf-8", "backslashreplace").replace(" ", "▁")
+    readable = text.decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(
         letter.encode("unicode_escape").decode() if unicodedata.category(letter)[0] in "CZ" else letter
-        for letter in shown
+        for letter in readable
     )
 
 
 def encoding_error(lines: Sequence[str]) -> Exception:
     """Returns the error for lines that the library refuses."""
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
-            return TypeError(f"line {number} is {type(line).__name__}, not str")
+            return TypeError(f"line {line_number} is {type(line).__name__}, not str")
         try:
             line.encode()
         except UnicodeEncodeError as error:
             return ValueError(
-                f"line {number} holds {line[error.start]!a}, half a surrogate pair, at character {error.start + 1}: "
-                "no UTF-8 text has it; decode the text again, with errors='replace' if it must be"
+                f"line {line_number} holds {line[error.start]!a}, half a surrogate pair, at character "
+                f"{error.start + 1}: no UTF-8 text has it; decode the text again, with errors='replace' if it must be"
             )
     raise AssertionError("the library refused lines that are text")

@@ -10,8 +10,7 @@ from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 
 if TYPE_CHECKING:
-    from transduce.text.moses_bpe import MosesBpe
-    from transduce.text.sentence_pieces import SentencePieces
+    from transduce.text.imported_subwords import MosesBpe, SentencePieces
 
 TokenVocabulary: TypeAlias = "Subwords | SymbolVocabulary | SentencePieces | MosesBpe"
 """Text to token ids and back."""
@@ -36,11 +35,11 @@ def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
     if b'"type": "WordLevel"' in content:
         return SymbolVocabulary.parse(content, place=place)
     if b'"type": "SentencePiece"' in content:
-        from transduce.text.sentence_pieces import SentencePieces
+        from transduce.text.imported_subwords import SentencePieces
 
         return SentencePieces.parse(content, place=place)
     if b'"type": "MosesBpe"' in content:
-        from transduce.text.moses_bpe import MosesBpe
+        from transduce.text.imported_subwords import MosesBpe
 
         return MosesBpe.parse(content, place=place)
     return Subwords.parse(content, place=place)

@@ -42,7 +42,7 @@ class Segmentation:
         self._symbols = [*alphabet, *(mark + letter for letter in alphabet)]
         self._ids = {symbol: number for number, symbol in enumerate(self._symbols)}
         self._word_counts = list(words.values())
-        self._words = [self._cut_into_letters(word) for word in words]
+        self._words = [[self._ids[mark * (index > 0) + letter] for index, letter in enumerate(word)] for word in words]
         self._symbol_counts = np.zeros(2 * len(self._symbols))
         self._pairs: list[Pair] = []
         self._slots: dict[Pair, int] = {}  # the index of each pair in the arrays below
@@ -79,28 +79,24 @@ class Segmentation:
             self._symbols.append(text)
             if symbol == len(self._symbol_counts):
                 self._symbol_counts = np.append(self._symbol_counts, np.zeros(symbol))
-        for number in list(self._words_with[pair]):
-            self._count(number, -1)
-            self._words[number] = _merge_in_word(self._words[number], pair, symbol)
-            self._count(number, 1)
+        for index in list(self._words_with[pair]):
+            self._count(index, -1)
+            self._words[index] = _merge_in_word(self._words[index], pair, symbol)
+            self._count(index, 1)
         return text if is_new else None
 
-    def _cut_into_letters(self, word: str) -> list[int]:
-        """Returns the symbols of a word before any merge."""
-        return [self._ids[self._mark + letter if place else letter] for place, letter in enumerate(word)]
-
-    def _count(self, number: int, sign: int) -> None:
+    def _count(self, index: int, sign: int) -> None:
         """Adds the symbols and pairs of one word to the counts, or subtracts them where `sign` is -1."""
-        word, count = self._words[number], sign * self._word_counts[number]
+        word, count = self._words[index], sign * self._word_counts[index]
         for symbol in word:
             self._symbol_counts[symbol] += count
         for pair, times in Counter(pairwise(word)).items():
             slot = self._slot_of(pair)  # before the next line: it may replace the array
             self._pair_counts[slot] += times * count
             if sign > 0:
-                self._words_with[pair].add(number)
+                self._words_with[pair].add(index)
             else:
-                self._words_with[pair].discard(number)
+                self._words_with[pair].discard(index)
 
     def _slot_of(self, pair: Pair) -> int:
         """Returns the index of a pair in the arrays; adds a new pair to them."""
@@ -117,9 +113,9 @@ class Segmentation:
 def _merge_in_word(word: list[int], pair: Pair, symbol: int) -> list[int]:
     """Returns a word with each occurrence of `pair` replaced by `symbol`."""
     merged: list[int] = []
-    place = 0
-    while place < len(word):
-        is_pair = word[place] == pair[0] and place + 1 < len(word) and word[place + 1] == pair[1]
-        merged.append(symbol if is_pair else word[place])
-        place += 2 if is_pair else 1
+    index = 0
+    while index < len(word):
+        is_pair = word[index] == pair[0] and index + 1 < len(word) and word[index + 1] == pair[1]
+        merged.append(symbol if is_pair else word[index])
+        index += 2 if is_pair else 1
     return merged

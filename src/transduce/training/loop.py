@@ -154,8 +154,8 @@ def accumulate_gradients(
     """
     optimiser.zero_gradient()
     losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
-    for place, micro_batch in enumerate(planned.micro_batches):
-        torch.manual_seed(micro_batch_seed(seed, step, group.rank + place * group.size))
+    for index, micro_batch in enumerate(planned.micro_batches):
+        torch.manual_seed(micro_batch_seed(seed, step, group.rank + index * group.size))
         losses += forward_backward(objective, micro_batch, precision.scale / planned.tokens, precision)
     if optimiser.lockstep and len(planned.micro_batches) * group.size < planned.micro_batch_count:
         forward_backward(objective, BLANK_MICRO_BATCH, 0.0, precision)
@@ -170,9 +170,11 @@ def forward_backward(
     objective: TrainingObjective, micro_batch: MicroBatch, weight: float, precision: Precision
 ) -> Float[Tensor, "2"]:
     """Adds `weight` times the gradient of a micro-batch to the gradients; returns the sums of both its losses."""
-    source, target_in, target_out = _to_device(micro_batch, precision.device)
+    tensors = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
+    if precision.device.type == "cuda":
+        tensors = [tensor.pin_memory().to(precision.device, non_blocking=True) for tensor in tensors]
     with precision.cast():
-        loss = objective(source, target_in, target_out)
+        loss = objective(*tensors)
     (loss.smoothed * weight).backward()
     return torch.stack([loss.smoothed.detach(), loss.unsmoothed])
 
@@ -181,11 +183,3 @@ def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
     """Returns the seed of all randomness in a micro-batch: a hash that does not depend on which process computes it."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-def _to_device(micro_batch: MicroBatch, device: torch.device) -> list[Tensor]:
-    """Returns `source`, `target_in` and `target_out` of a micro-batch on the device."""
-    arrays = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
-    if device.type == "cuda":
-        return [tokens.pin_memory().to(device, non_blocking=True) for tokens in arrays]
-    return arrays

@@ -43,8 +43,8 @@ def micro_batches_on_gpu(
     outputs = sum(model.spec.multiplications(length)) / model.spec.d_model  # of products, of a position of both sides
     positions = (MEMORY_SHARE * memory - weights) / (passes * number_bytes * KEPT_NUMBERS * outputs)
     is_estimated = positions > 0 and isinstance(model.spec, Transformer)
-    number = math.ceil(settings.max_batch_tokens / positions) if is_estimated else on_cpu
-    return math.ceil(min(number, on_cpu) / processes) * processes
+    micro_batches = math.ceil(settings.max_batch_tokens / positions) if is_estimated else on_cpu
+    return math.ceil(min(micro_batches, on_cpu) / processes) * processes
 
 
 def check_memory(
@@ -73,7 +73,7 @@ def check_memory(
             smaller = "(steps as large, made of smaller micro-batches)"
             remedy = f": set training.micro_batches: {micro_batches}{accepted} {smaller}"
             if micro_batches is None:
-                remedy = f", and not one pair does: set data.longest below {length}, or take a smaller model"
+                remedy = f", and not one pair does: set data.max_length below {length}, or take a smaller model"
             raise RuntimeError(f"{fault}{remedy}")
     optimiser.zero_gradient()
 

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from transduce.runtime.device import has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
-from transduce.training.flat_parameters import Layout
-from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam
+from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam, Layout
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come near 1 in few iterations
 ITERATIONS = 5
@@ -50,11 +49,12 @@ class FlatMuon(FlatOptimiser):
             raise ValueError("training.optimiser: Muon is for linear maps, and this model has none; take `kind: adam`")
         matrices = sorted(shapes, key=lambda name: shapes[name])
         super().__init__(model, group, matrices)
-        others = [part.start for name, part in self.layout.slices.items() if name not in shapes]
+        others = [span.start for name, span in self.layout.slices.items() if name not in shapes]
         end = min(others, default=self.layout.size)
         self._momentum = torch.zeros_like(self.vector[:end])
         shares = _shares(self.layout, matrices, group.size)
-        self._parts = [_part(self.layout, share) for share in shares]
+        slices = self.layout.slices
+        self._shares = [slice(slices[own[0]].start, slices[own[-1]].stop) if own else slice(0, 0) for own in shares]
         buffers = self.vector, self.gradient, self._momentum
         self._matrices = list(_equal_matrices(self.layout, shares[group.rank], spec, *buffers))
         self._gradients_of_others = self.gradient[end:]
@@ -64,12 +64,12 @@ class FlatMuon(FlatOptimiser):
         """See `Optimiser.update`."""
         for matrices in self._matrices:
             matrices.update(rate, finite)
-        self._group.all_gather_parts(self.vector[part] for part in self._parts)
+        self._group.all_gather_parts(self.vector[share] for share in self._shares)
         self._adam.update([self._gradients_of_others], rate, finite)
 
     def state(self) -> dict[str, Tensor]:
         """See `Optimiser.state`."""
-        self._group.all_gather_parts(self._momentum[part] for part in self._parts)
+        self._group.all_gather_parts(self._momentum[share] for share in self._shares)
         return super().state()
 
     def own_state(self) -> dict[str, Tensor]:
@@ -116,11 +116,6 @@ def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str
     for name, done, own in zip(matrices, accumulate(work), work, strict=True):
         shares[int((done - own / 2) / whole * size)].append(name)  # where the middle of its work lies
     return shares
-
-
-def _part(layout: Layout, share: Sequence[str]) -> slice:
-    """Returns where a share lies in the buffer."""
-    return slice(layout.slices[share[0]].start, layout.slices[share[-1]].stop) if share else slice(0, 0)
 
 
 def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:

@@ -11,13 +11,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.runtime.distributed import ProcessGroup
-from transduce.training.flat_parameters import Layout, check_shapes
 from transduce.training.objective import TrainingObjective
-from transduce.training.optimiser import MOMENTS, Adam, FusedAdam
+from transduce.training.optimiser import MOMENTS, Adam, FusedAdam, Layout, check_shapes
 
 FIRST_DIMENSION = [Shard(0)]
 
@@ -32,7 +31,9 @@ class ShardedAdam:
         self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):
             sharded: Any = fully_shard(block, mesh=self._mesh)
-            _sum_gradients(sharded)
+            # The loss is divided by the tokens of all processes: gradients are summed and not averaged.
+            sharded.set_gradient_divide_factor(1.0)
+            sharded.set_force_sum_reduction_for_comms(True)
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]
         self._shards = {name: _local(parameter) for name, parameter in self._parameters.items()}
         # A parameter with fewer rows than there are processes has an empty shard in some of them.
@@ -138,12 +139,6 @@ class ShardedAdam:
         if whole is None:
             whole = torch.empty(self.layout.shapes[name])
         return _local(distribute_tensor(whole.to(self._device), self._mesh, FIRST_DIMENSION))
-
-
-def _sum_gradients(block: FSDPModule) -> None:
-    """Makes FSDP2 sum gradients instead of averaging them: the loss is divided by the tokens of all processes."""
-    block.set_gradient_divide_factor(1.0)
-    block.set_force_sum_reduction_for_comms(True)
 
 
 def _local(tensor: Any) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from transduce.runtime.combining_marks import is_in_word
 from transduce.runtime.progress import track
 from transduce.text.glossary import Glossary, Occurrence, capitalise
-from transduce.text.moses_bpe import MosesBpe
+from transduce.text.imported_subwords import MosesBpe
 from transduce.text.normalisation import normalise
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights

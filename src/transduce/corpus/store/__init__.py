@@ -8,10 +8,10 @@ Files of a store, the folder `training/store` of a run:
     store.json                      the description: pairs of each corpus, report of dropped pairs, sizes and checksums
                                     of the other files, the fingerprint, and a seal over all of it
 
-The fingerprint is the SHA-256 of the version of this format, the settings that decide the tokens (`longest`, `ratio`,
-`temperature`, `checks`, `subwords`, and the kind, tag and weight of each corpus), the checksums of the corpora's files,
-and the subwords of another model where a training begins with one. Paths do not count. Where `checks: {overlap: drop}`
-compares with the validation and test sets, a dot and a checksum of these sets follow.
+The fingerprint is the SHA-256 of the version of this format, the settings that decide the tokens (`max_length`,
+`ratio`, `temperature`, `checks`, `subwords`, and the kind, tag and weight of each corpus), the checksums of the
+corpora's files, and the subwords of another model where a run begins with one. Paths do not count. Where
+`checks: {overlap: drop}` compares with the validation and test sets, a dot and a checksum of these sets follow.
 
 Say a run was prepared from train.en and train.de, 29,000 pairs, with fingerprint 5f0c…:
 

@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.learned_subwords import tag_ids
 from transduce.corpus.pair_checks import Fault, NumberedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
-from transduce.corpus.subword_sample import tag_ids
 from transduce.corpus.worker_pool import map_in_order
 from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import ProgressRate, track
@@ -103,7 +103,9 @@ def encode_corpus(
     pace = ProgressRate(total, state.report.read)
     processes = min(threads, (total - state.report.read) // PAIRS_PER_PROCESS)
     with ExitStack() as stack:
-        files = _open_files(staging, state, stack)
+        files: dict[str, BinaryIO] = {name: stack.enter_context((staging / name).open("ab")) for name in FILES}
+        for file, size in zip(files.values(), state.sizes, strict=True):
+            file.seek(file.truncate(size))
         writer = TokenStoreWriter(files, dtype)
         encode = partial(_encode_batch, data, subwords, dtype)
         progress = stack.enter_context(track("encoding", total))
@@ -118,14 +120,6 @@ def encode_corpus(
                 state = state.save(staging, files)
         state = _advance(state, len(data.train), data).save(staging, files)
     return state, dtype
-
-
-def _open_files(staging: Path, state: EncodingState, stack: ExitStack) -> dict[str, BinaryIO]:
-    """Opens the files of a store to append to what `state` knows of them; `stack` closes them."""
-    files: dict[str, BinaryIO] = {name: stack.enter_context((staging / name).open("ab")) for name in FILES}
-    for file, size in zip(files.values(), state.sizes, strict=True):
-        file.seek(file.truncate(size))
-    return files
 
 
 class PairBatch(NamedTuple):
@@ -182,7 +176,7 @@ def _encode_batch(
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
-    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest, batch.dropped))
+    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.max_length, batch.dropped))
     tags = tag_ids(data, corpus, subwords[0])
     source = subwords[0].encode([pair.source for pair in pairs])
     target = subwords[1].encode([pair.target for pair in pairs])
@@ -220,7 +214,7 @@ def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fau
     Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it
     makes the ratio lenient with the shortest pairs.
     """
-    if max(source + tags, target) > data.longest:
+    if max(source + tags, target) > data.max_length:
         return Fault.LONG
     if (
         data.ratio is not None

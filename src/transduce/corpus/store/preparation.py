@@ -11,11 +11,18 @@ from pydantic import TypeAdapter
 from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.corpus_kinds import files_of
 from transduce.corpus.data_spec import DataSpec
-from transduce.corpus.grown_vocabularies import check_vocabularies, grow_vocabularies, vocabulary_checksums
+from transduce.corpus.learned_subwords import (
+    check_tags,
+    check_vocabularies,
+    grow_vocabularies,
+    learn_subwords,
+    limit_threads,
+    vocabulary_checksums,
+)
 from transduce.corpus.mixture import describe_mixture, with_temperature
 from transduce.corpus.pair_checks import Report, name_of
 from transduce.corpus.readers import read_byte_pairs
-from transduce.corpus.store.encoding import STATE, EncodingState, encode_corpus
+from transduce.corpus.store.encoding import STATE, encode_corpus
 from transduce.corpus.store.store_description import (
     DESCRIPTION,
     FileChecksum,
@@ -35,7 +42,6 @@ from transduce.corpus.store.store_description import (
 )
 from transduce.corpus.store.token_store import FILES, Count, TokenStore
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
-from transduce.corpus.subword_sample import check_tags, learn_subwords, limit_threads
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subword_training import Bpe, WordPiece
@@ -124,14 +130,21 @@ def prepare(
         side.check_can_drop_merges("the subwords of --from")
     limit_threads(threads)
     earlier = earlier_description(directory)
-    existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
+    # The subwords that are not learned: `existing_subwords`, or those of the store in use, which have grown.
+    existing, stored_growth = existing_subwords, None
+    if existing is None:
+        growth = None
+        if in_use and (existing := load_given_subwords(directory, earlier)) and earlier:
+            stored_growth = earlier.growth
+    elif growth is not None:
+        check_vocabularies(existing)
+        stored_growth = StoredGrowth(subwords=growth, before=vocabulary_checksums(existing))
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint, in_use):
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data), directory / "making"
-    growth = growth if existing_subwords else None  # the subwords of a store in use have grown
     staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
     description = _encode_pairs(data, staging, staged, dropped, threads) | {
         "given": existing is not None,
@@ -142,23 +155,6 @@ def prepare(
     }
     _publish(staging, directory, description)
     return open_store(directory)
-
-
-def _existing_subwords(
-    directory: Path,
-    earlier: StoreDescription | None,
-    vocabularies: tuple[TokenVocabulary, TokenVocabulary] | None,
-    growth: int | None,
-    in_use: bool,
-) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
-    """Returns the subwords that are not learned, and their growth: `vocabularies`, or those of the store in use."""
-    if vocabularies is None:
-        loaded = load_given_subwords(directory, earlier) if in_use else None
-        return loaded, earlier.growth if earlier and loaded else None
-    if growth is None:
-        return vocabularies, None
-    check_vocabularies(vocabularies)
-    return vocabularies, StoredGrowth(subwords=growth, before=vocabulary_checksums(vocabularies))
 
 
 def _stage_subwords(
@@ -215,7 +211,11 @@ def _encode_pairs(
     subwords = load_subwords(staging, shared=staged.shared)
     _log.info("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, dropped=dropped, threads=threads)
-    _require_pairs(data, state)
+    for corpus, part in zip(data.train, state.parts, strict=True):
+        if not part.pairs:
+            _log.warning(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
+    if not state.report.kept:
+        raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
     for line in state.report.summary():
         _log.info(line)
     directions = [data.direction_of(corpus) for corpus in data.train]
@@ -250,15 +250,6 @@ def _check_unchanged(
         f"the training data{cause} has changed since {directory} was made, and a run has begun with it; choose another "
         "directory, or start anew with --restart (the old run is kept)"
     )
-
-
-def _require_pairs(data: DataSpec, state: EncodingState) -> None:
-    """Warns of corpora without a kept pair; raises ValueError where no corpus has one."""
-    for corpus, part in zip(data.train, state.parts, strict=True):
-        if not part.pairs:
-            _log.warning(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
-    if not state.report.kept:
-        raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
 def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> PreparedCorpus | None:

@@ -179,7 +179,7 @@ def fingerprint_of(
     training = {
         "version": VERSION,
         "data": {
-            "longest": data.longest,
+            "max_length": data.max_length,
             "ratio": data.ratio,
             "temperature": data.temperature,
             "checks": data.checks,
@@ -206,20 +206,14 @@ def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection
     is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
     settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
     files = [sha256[str(path)] for path in files_of(corpus)]
-    return {**settings, "files": files, "grammar": _grammar_version(corpus)}
+    is_embedded = isinstance(corpus, Embedded | EmbeddedTrees)
+    grammar = from_satellite("transduce.embedded:GRAMMAR_VERSION") if is_embedded else None
+    return {**settings, "files": files, "grammar": grammar}
 
 
 def have_same_training_data(first: str, second: str) -> bool:
     """Returns whether two fingerprints are of the same training data; the held-out sets may differ."""
     return first.partition(".")[0] == second.partition(".")[0]
-
-
-def _grammar_version(corpus: CorpusSpec) -> int | None:
-    """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
-    if not isinstance(corpus, Embedded | EmbeddedTrees):
-        return None
-    version: int = from_satellite("transduce.embedded:GRAMMAR_VERSION")
-    return version
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:

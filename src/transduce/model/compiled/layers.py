@@ -103,7 +103,7 @@ def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, e
         longest = max(longest, ends[sentence] - starts[sentence])
     projected = np.empty((rows, attention.project.bias.shape[1]), np.float32)
     attended = np.empty((rows, heads.heads * heads.d_v), np.float32)
-    output = np.empty((rows, attention.join.bias.shape[1]), np.float32)
+    output = np.empty((rows, attention.output.bias.shape[1]), np.float32)
     keys = np.empty((heads.heads, (longest + COLUMNS - 1) // COLUMNS, heads.d_k * COLUMNS), np.float32)
     values = np.empty((heads.heads, (heads.d_v + COLUMNS - 1) // COLUMNS, longest * COLUMNS), np.float32)
     scratch = scratch_for(keys, values)
@@ -114,7 +114,7 @@ def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, e
         store_keys(projected[first:], key_at, length, heads.d_k, keys)
         store_values(projected[first:], value_at, length, heads.d_v, values)
         attend(projected, first, length, heads, keys, values, length, scratch, attended)
-    multiply(attended, rows, attention.join, layer, output)
+    multiply(attended, rows, attention.output, layer, output)
     add_output(states, rows, output, encoder.norms, 2 * layer)
     feed_forward(states, rows, encoder.network, layer, encoder.norms, 2 * layer + 1)
 
@@ -168,7 +168,7 @@ def _attend_to_written(
     inputs, scores = np.empty(states.shape, np.float32), np.empty(written.length, np.float32)
     projected = np.empty((rows, attention.project.bias.shape[1]), np.float32)
     attended = np.empty((rows, heads.heads * heads.d_v), np.float32)
-    output = np.empty((rows, attention.join.bias.shape[1]), np.float32)
+    output = np.empty((rows, attention.output.bias.shape[1]), np.float32)
     sublayer_input(states, rows, norms, 3 * layer, inputs)
     multiply(inputs, rows, attention.project, layer, projected)
     for row in range(rows):
@@ -177,7 +177,7 @@ def _attend_to_written(
         for i in range(width):
             cache[slot, np.uint64(i)] = projected[row, query_width + i]
         attend_to_slots(projected[row], heads, cache, slots, scores, attended[row])
-    multiply(attended, rows, attention.join, layer, output)
+    multiply(attended, rows, attention.output, layer, output)
     add_output(states, rows, output, norms, 3 * layer)
 
 
@@ -190,7 +190,7 @@ def _attend_to_memory(
     inputs = np.empty(states.shape, np.float32)
     queries = np.empty((rows, cross.project.bias.shape[1]), np.float32)
     attended = np.empty((rows, heads.heads * heads.d_v), np.float32)
-    output = np.empty((rows, cross.join.bias.shape[1]), np.float32)
+    output = np.empty((rows, cross.output.bias.shape[1]), np.float32)
     sublayer_input(states, rows, norms, 3 * layer + 1, inputs)
     multiply(inputs, rows, cross.project, layer, queries)
     scratch, first = scratch_for(memory.keys[layer, 0], memory.values[layer, 0]), FIRST_INDEX
@@ -201,7 +201,7 @@ def _attend_to_memory(
         keys, values = memory.keys[layer, sentence], memory.values[layer, sentence]
         attend(queries, first, last - first, heads, keys, values, memory.lengths[sentence], scratch, attended)
         first = last
-    multiply(attended, rows, cross.join, layer, output)
+    multiply(attended, rows, cross.output, layer, output)
     add_output(states, rows, output, norms, 3 * layer + 1)
 
 

@@ -31,7 +31,7 @@ class SelfAttentionProducts(NamedTuple):
 
     heads: Heads
     project: Product
-    join: Product
+    output: Product
 
 
 class CrossAttentionProducts(NamedTuple):
@@ -39,7 +39,7 @@ class CrossAttentionProducts(NamedTuple):
 
     heads: Heads
     project: Product
-    join: Product
+    output: Product
     key_value: Product  # of the encoder's output
 
 
@@ -134,14 +134,14 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
         return SelfAttentionProducts(
             _heads(parts[0]),
             product(_matrix(part.query, part.key_value) for part in parts),
-            product(_matrix(part.join) for part in parts),
+            product(_matrix(part.output) for part in parts),
         )
 
     crosses = [layer.cross for layer in model.decoder]
     cross = CrossAttentionProducts(
         _heads(crosses[0]),
         product(_matrix(part.query) for part in crosses),
-        product(_matrix(part.join) for part in crosses),
+        product(_matrix(part.output) for part in crosses),
         product(_matrix(part.key_value) for part in crosses),
     )
     around_encoder = [part for layer in model.encoder for part in (layer.around_mixer, layer.around_feed_forward)]

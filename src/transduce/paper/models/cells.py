@@ -173,11 +173,11 @@ def run_cell(
     projected, length = cell.project(inputs.transpose(0, 1)).unbind(0), inputs.shape[1]
     present = None if visible is None else visible.unsqueeze(2).unbind(1)
     outputs: list[Tensor] = [inputs] * length
-    for place in reversed(range(length)) if backwards else range(length):
-        advanced = cell.advance(projected[place], carried)
+    for index in reversed(range(length)) if backwards else range(length):
+        advanced = cell.advance(projected[index], carried)
         if present is not None:
             pairs = zip(advanced, carried, strict=True)
-            advanced = tuple(torch.where(present[place], new, old) for new, old in pairs)
+            advanced = tuple(torch.where(present[index], new, old) for new, old in pairs)
         carried = advanced
-        outputs[place] = carried[0]
+        outputs[index] = carried[0]
     return torch.stack(outputs, dim=1), carried

@@ -108,7 +108,7 @@ class AttentionStep(nn.Module):
     def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
         self.query = normalised_linear(width, d_model, 0.0)
-        self.join = normalised_linear(d_model, width, 0.0)
+        self.output = normalised_linear(d_model, width, 0.0)
 
     def forward(
         self,
@@ -126,7 +126,7 @@ class AttentionStep(nn.Module):
         # A mean of m inputs: m √(1/m) preserves the variance where all weights are equal.
         scale = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
         attended = (weights @ memory[1]) * scale
-        return (states + self.join(attended if rows is None else rows.from_rectangle(attended))) * SQRT_HALF
+        return (states + self.output(attended if rows is None else rows.from_rectangle(attended))) * SQRT_HALF
 
 
 class ConvolutionalStack(nn.Module):

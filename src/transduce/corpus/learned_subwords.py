@@ -1,5 +1,7 @@
-"""Learning subwords from a bounded, evenly spread sample of the corpora."""
+"""Subwords learned from a bounded, evenly spread sample of the corpora, and growth of another model's vocabulary."""
 
+import hashlib
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -13,7 +15,14 @@ from transduce.text.normalisation import Side, normalise
 from transduce.text.subword_training import MIN_SIZE, Bpe, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
-from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages, target_side
+from transduce.text.token_vocabulary import (
+    TokenVocabulary,
+    ids_of_tags,
+    names_languages,
+    share_subwords,
+    target_side,
+)
+from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
@@ -34,7 +43,7 @@ def learn_subwords(
     tags = data.source_tags
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
-    sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
+    sample, pairs = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
     if is_parser:  # the words of treebanks stand between spaces, as their parser has them
         words = _learn((pair.source for pair in sample), spec, None, tags)
         return (words, SymbolVocabulary(sorted(symbols))), pairs
@@ -116,3 +125,74 @@ def limit_threads(threads: int) -> None:
     """Sets the threads that learn subwords, unless the environment sets them; effective before the first learning."""
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
+
+
+_log = logging.getLogger("transduce")
+
+Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
+"""Of source and target; one object where they share a vocabulary."""
+
+
+def check_vocabularies(sides: Vocabularies) -> None:
+    """Raises ValueError where the vocabularies of a model cannot grow."""
+    for side, name in zip(sides, ("source", "target"), strict=True):
+        if not isinstance(side, SymbolVocabulary):
+            check_can_grow(side, name)
+
+
+def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
+    """Returns a checksum of the vocabulary of each side."""
+    return tuple(hashlib.sha256(side.as_json().encode()).hexdigest() for side in sides)
+
+
+def grow_vocabularies(
+    sides: Vocabularies,
+    count: int,
+    data: DataSpec,
+    dropped: Sequence[Mapping[int, Check]],
+) -> Vocabularies:
+    """Returns the vocabularies with `count` more subwords, at most, learned on a sample of the training corpora.
+
+    A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
+    The symbols of trees get all others of the corpora. Logs what a sentence gains.
+    """
+    check_vocabularies(sides)
+    symbols: set[str] = set()
+    is_parser = isinstance(sides[1], SymbolVocabulary)
+    pairs, _ = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
+    texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    normalised = [
+        side.normalise(lines) if isinstance(side, Subwords) else lines for side, lines in zip(sides, texts, strict=True)
+    ]
+    if share_subwords(sides):
+        both = _grow(sides[0], [*normalised[0], *normalised[1]], count)
+        grown = both, target_side(both)
+    else:
+        target_lines = [" ".join(symbols)] if symbols else normalised[1]
+        grown = _grow(sides[0], normalised[0], count), _grow(sides[1], target_lines, count)
+    names = "source", "target"
+    gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
+    rows = list(zip([f"{name} " for name in names], sides, grown, gains, strict=True))
+    if share_subwords(sides):
+        rows = [("", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True)))]
+    for name, before, after, gain in rows:
+        sizes = f"grown from {before.size:,} to {after.size:,}"
+        if isinstance(after, SymbolVocabulary):
+            _log.info(f"symbols of trees {sizes}")
+        else:
+            _log.info(f"{name}vocabulary {sizes} subwords: {gain} subwords a sentence of the new text")
+    return grown
+
+
+def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
+    """Returns one side with more subwords, or with the other symbols of linearised trees."""
+    if isinstance(side, SymbolVocabulary):
+        return side.grown(lines)
+    assert isinstance(side, Subwords), "check_vocabularies has refused it"
+    return grow_subwords(side, lines, count)
+
+
+def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
+    """Returns the mean number of subwords of a sentence, before and after."""
+    lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
+    return f"{lengths[0]:.2f} → {lengths[1]:.2f}"
