@@ -19,6 +19,7 @@ from transduce.exchange.browser_format import add_runtime, runtime_folder
 from transduce.exchange.export_model import export
 from transduce.exchange.onnx_format import OnnxEngine
 from transduce.model_directory.model import Model
+from transduce.text.normalisation import normalise
 from transduce.text.subword_training import Bpe, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.translation.search_method import SearchMethod
@@ -41,14 +42,17 @@ ODD = [
     "\U0010ffff \ue000 \u0378 \U000e0001",
 ]
 
+UNSEEN = "\t\u0085\u00a0\u00ad\u0301\u200b\u200c\u200d\u2028\u202f\u3000\ufeff\uff01\uff21क\u094d漢ｱ"
+
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize("side", [None, "source", "target"])
 @pytest.mark.parametrize("spec", [Bpe(size=330), WordPiece(size=580)], ids=["bpe", "wordpiece"])
-def test_the_tokenizer_of_the_page_equals_ours(spec, tmp_path):
-    subwords = Subwords.learn(TEXT * 2 + ["👩‍👩‍👧 don't", "don't don't"], spec)
+def test_the_tokenizer_of_the_page_equals_ours(spec, side, tmp_path):
+    subwords = Subwords.learn(TEXT * 2 + ["👩‍👩‍👧 don't", "don't don't"], spec, side)
     subwords.save(tmp_path / "tokenizer.json")
     drawn = random.Random(3)
-    alphabet = [*"".join(ODD + TEXT), *map(chr, range(1, 0x300, 7))]
+    alphabet = [*"".join(ODD + TEXT), *map(chr, range(1, 0x300, 7)), *UNSEEN]
     texts = ODD + TEXT + ["".join(drawn.choices(alphabet, k=drawn.randrange(60))) for _ in range(300)]
     # Random tokens give bytes that are no UTF-8.
     rows = [drawn.choices(range(subwords.size), k=drawn.randrange(12)) for _ in range(300)]
@@ -56,7 +60,8 @@ def test_the_tokenizer_of_the_page_equals_ours(spec, tmp_path):
     command = [NODE, HERE / "tokenize.mjs", tmp_path / "tokenizer.mjs", tmp_path / "tokenizer.json"]
     request = json.dumps({"texts": texts, "rows": rows})
     answer = json.loads(subprocess.run(command, input=request, capture_output=True, check=True, text=True).stdout)
-    assert answer == {"rows": subwords.encode(texts), "texts": subwords.decode(rows)}
+    copies = [normalise(text, "target") if side else text for text in texts]
+    assert answer == {"rows": subwords.encode(texts), "texts": subwords.decode(rows), "copies": copies}
 
 
 UPPER_CASE = """

@@ -112,7 +112,7 @@ class ShardTranslator:
         job, before, lines = self.job, shard.lines_before, shard.read()
         faults = self.translator.line_faults(lines)
         lines = ["" if index in faults else line for index, line in enumerate(lines)]
-        translations = [[EMPTY] for _ in lines]
+        translations = [[EMPTY] for _ in lines]  # of lines with a fault
         for index, best in self.translator.translate_each(lines, job.method, None, job.batch_tokens, before):
             if isinstance(best, str):
                 faults[index] = best

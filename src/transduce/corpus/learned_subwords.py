@@ -4,16 +4,24 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from transduce.corpus.corpus_kinds import CorpusSpec
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
+from transduce.text.normalisation import Side, normalise
 from transduce.text.subword_training import MIN_SIZE, Bpe, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
-from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
+from transduce.text.token_vocabulary import (
+    TokenVocabulary,
+    ids_of_tags,
+    names_languages,
+    share_subwords,
+    target_side,
+)
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 SAMPLE = 100_000
@@ -36,20 +44,28 @@ def learn_subwords(
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
     sample, pairs = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
-    if is_parser:
-        words = _learn((pair.source for pair in sample), spec, tags)
+    if is_parser:  # the words of treebanks stand between spaces, as their parser has them
+        words = _learn((pair.source for pair in sample), spec, None, tags)
         return (words, SymbolVocabulary(sorted(symbols))), pairs
+    as_source: Side | None = "source" if spec.normalise else None
+    as_target: Side | None = "target" if spec.normalise else None
+    sources = _normalised((pair.source for pair in sample), as_source)
+    targets = _normalised((pair.target for pair in sample), as_target)
     if spec.shared:
-        both = _learn((side for pair in sample for side in (pair.source, pair.target)), spec, tags)
-        return (both, both), pairs
-    source = _learn((pair.source for pair in sample), spec, tags)
-    return (source, _learn((pair.target for pair in sample), spec, [])), pairs
+        both = _learn(chain.from_iterable(zip(sources, targets, strict=True)), spec, as_source, tags)
+        return (both, target_side(both)), pairs
+    source = _learn(sources, spec, as_source, tags)
+    return (source, _learn(targets, spec, as_target, [])), pairs
 
 
-def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
+def _normalised(lines: Iterable[str], side: Side | None) -> Iterable[str]:
+    return lines if side is None else (normalise(line, side) for line in lines)
+
+
+def _learn(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None, tags: Sequence[str]) -> Subwords:
     """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
-    return Subwords.learn(lines, spec.replaced(size=size)).with_tags(tags)
+    return Subwords.learn(lines, spec.replaced(size=size), side).with_tags(tags)
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
@@ -145,16 +161,19 @@ def grow_vocabularies(
     is_parser = isinstance(sides[1], SymbolVocabulary)
     pairs, _ = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if sides[0] is sides[1]:
-        both = _grow(sides[0], [*texts[0], *texts[1]], count)
-        grown = both, both
+    normalised = [
+        side.normalise(lines) if isinstance(side, Subwords) else lines for side, lines in zip(sides, texts, strict=True)
+    ]
+    if share_subwords(sides):
+        both = _grow(sides[0], [*normalised[0], *normalised[1]], count)
+        grown = both, target_side(both)
     else:
-        target_lines = [" ".join(symbols)] if symbols else texts[1]
-        grown = _grow(sides[0], texts[0], count), _grow(sides[1], target_lines, count)
+        target_lines = [" ".join(symbols)] if symbols else normalised[1]
+        grown = _grow(sides[0], normalised[0], count), _grow(sides[1], target_lines, count)
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
     rows = list(zip([f"{name} " for name in names], sides, grown, gains, strict=True))
-    if sides[0] is sides[1]:
+    if share_subwords(sides):
         rows = [("", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True)))]
     for name, before, after, gain in rows:
         sizes = f"grown from {before.size:,} to {after.size:,}"

@@ -152,7 +152,7 @@ class Validation:
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
         results = self._map_batches("translating", lambda batch: translator.translate_by_halves(batch, method), batches)
-        outputs = ["" for _ in self.corpus.source]
+        outputs = [translator.copied(line)[0].text for line in self.corpus.source]
         for batch, best in zip(batches, results, strict=True):
             for index, translations in zip(batch.indices, best, strict=True):
                 if isinstance(translations, str):

@@ -19,6 +19,7 @@ from transduce.exchange.hugging_face_format import TARGET_FOLDER, write_json
 from transduce.model_directory.model import Model
 from transduce.storage.atomic import atomic_write
 from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import share_subwords
 from transduce.translation.batching import MAX_LINE_TOKENS
 from transduce.translation.engine import SearchRules
 
@@ -64,7 +65,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
             "graphs": [{"file": name, "bytes": (folder / name).stat().st_size} for name in graphs],
             "tokenizers": [
                 "tokenizer.json",
-                *([f"{TARGET_FOLDER}/tokenizer.json"] if model.source is not model.target else []),
+                *([f"{TARGET_FOLDER}/tokenizer.json"] if not share_subwords((model.source, model.target)) else []),
             ],
         },
     )

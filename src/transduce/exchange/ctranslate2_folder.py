@@ -14,7 +14,7 @@ from transduce.model_directory.manifest import fingerprint
 from transduce.runtime.progress import quiet
 from transduce.storage.locks import wait_for_lock
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.token_vocabulary import load_vocabulary, subwords_files
+from transduce.text.token_vocabulary import load_vocabulary, subwords_files, target_side
 from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
@@ -70,7 +70,7 @@ def load_ctranslate2(
     config = read_exported_config(folder)
     names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
     source = load_vocabulary(folder / names[0])
-    target = source if names[0] == names[1] else load_vocabulary(folder / names[1])
+    target = target_side(source) if names[0] == names[1] else load_vocabulary(folder / names[1])
     engine = CTranslate2Engine(folder, config, (source, target), device=device, threads=threads, precision=precision)
     translator = Translator(engine, source, target, config.decoding)
     translator.configs = (config,)

@@ -23,7 +23,7 @@ from transduce.model_directory.config import Config
 from transduce.model_directory.model import Model
 from transduce.search.beam import Hypothesis, length_penalty
 from transduce.search.cancellation import StopCheck
-from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
 from transduce.translation.batching import SentenceBatch
 from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod
@@ -53,7 +53,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     specification.optimize(quantization="float16" if precision == "float16" else None)
     specification.save(str(folder))
     sides = model.source, model.target
-    for name, side in zip(subwords_files(shared=sides[0] is sides[1]), sides, strict=True):
+    for name, side in zip(subwords_files(shared=share_subwords(sides)), sides, strict=True):
         side.save(folder / name)
     config = json.dumps(model.config.as_dictionary(), indent=2, ensure_ascii=False)
     (folder / CONFIG_COPY).write_text(config + "\n", "utf-8", newline="\n")

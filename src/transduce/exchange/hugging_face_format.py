@@ -34,7 +34,7 @@ from transduce.model_directory.model import Model
 from transduce.storage.atomic import write_tensors
 from transduce.text.imported_subwords import MosesBpe, SentencePieces
 from transduce.text.subwords import Subwords
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.engine import SearchRules
 from transduce.translation.results import one_line
 
@@ -125,7 +125,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
         title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
         d_model=config.model.d_model,
         limits=limits,
-        target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
+        target=TARGETS[not share_subwords((model.source, model.target)) and isinstance(model.source, Subwords)],
     )
     (folder / "README.md").write_text(card, "utf-8", newline="\n")
 
@@ -215,7 +215,7 @@ def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
         write_json(folder / "tokenizer_config.json", config)
         return
     _write_tokenizer(model, model.source, folder, max_length)
-    if model.target is not model.source:
+    if not share_subwords((model.source, model.target)):
         _write_tokenizer(model, model.target, folder / TARGET_FOLDER, max_length)
 
 

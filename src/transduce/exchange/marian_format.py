@@ -16,7 +16,7 @@ from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Tied
 from transduce.model_directory.model import Model
-from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
 from transduce.translation.results import one_line
 
 MODEL = "model.npz"
@@ -71,7 +71,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     arrays[SETTINGS] = np.frombuffer(json.dumps(settings).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
     sides, files = (model.source, model.target), vocabulary_files(model)
-    for name, file, side in zip(subwords_files(shared=sides[0] is sides[1]), files, sides, strict=True):
+    for name, file, side in zip(subwords_files(shared=share_subwords(sides)), files, sides, strict=True):
         side.save(folder / name)
         (folder / file).write_text(_vocabulary(marian_tokens(model, side)), "utf-8", newline="\n")
     decoder = {
@@ -87,7 +87,9 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 def vocabulary_files(model: Model) -> tuple[str, str]:
     """Returns the names of the vocabularies of source and target."""
-    return ("vocab.yml",) * 2 if model.source is model.target else ("source.vocab.yml", "target.vocab.yml")
+    return (
+        ("vocab.yml",) * 2 if share_subwords((model.source, model.target)) else ("source.vocab.yml", "target.vocab.yml")
+    )
 
 
 def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:

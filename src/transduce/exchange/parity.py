@@ -155,7 +155,9 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
     sources = translator.encode_checked(lines, translator.source, "")
-    indices = [index for index, tokens in enumerate(sources) if lines[index].strip() and len(tokens) < limit]
+    indices = [
+        index for index, tokens in enumerate(sources) if translator.is_translated(lines[index]) and len(tokens) < limit
+    ]
     ours = [best[0] for best in translator.translate_lines([lines[index] for index in indices], method)]
     fits = [len(tokens) < limit for tokens in translator.target.encode([each.text for each in ours])]
     indices = [index for index, fit in zip(indices, fits, strict=True) if fit]

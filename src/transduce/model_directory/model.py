@@ -18,7 +18,7 @@ from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS, read_c
 from transduce.settings import from_satellite
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
-from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, subwords_files, target_side
 
 
 class Model(NamedTuple):
@@ -77,7 +77,7 @@ def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[TokenVocabul
     if missing := [name for name in names if name not in contents]:
         raise ValueError(f"{directory / MANIFEST} is damaged: it does not list {', '.join(missing)}")
     sides = [parse_vocabulary(contents[name], place=str(directory / name)) for name in names]
-    return sides[0], sides[-1]
+    return sides[0], target_side(sides[0]) if shared else sides[1]
 
 
 def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:

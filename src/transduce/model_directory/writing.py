@@ -27,7 +27,7 @@ from transduce.storage.checksums import Checksums, checksum_of, checksums_of_fil
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import read_regular_file, remove
-from transduce.text.token_vocabulary import TokenVocabulary, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
 
 
 def write_model(
@@ -45,7 +45,7 @@ def write_model(
     directory.mkdir(parents=True, exist_ok=True)
     _settle(directory)
     edited = _card_is_edited(directory)
-    tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
+    tokenizers = dict(zip(subwords_files(shared=share_subwords(subwords)), subwords, strict=True))
     written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
     written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _config_text(config)}
     written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}

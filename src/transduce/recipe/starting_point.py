@@ -188,6 +188,7 @@ def _subwords_of(directory: Path, config: Config) -> Bpe | WordPiece:
     shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
     source = load_vocabulary(shared if shared.exists() else separate)
     is_shared = shared.exists() or config.model.embeddings == "shared"
+    normalise = isinstance(source, Subwords) and source.side is not None
     if isinstance(source, Subwords) and not source.has_merges:
-        return WordPiece(size=max(MIN_SIZE + 256, config.vocabulary.source), shared=is_shared)
-    return Bpe(size=max(MIN_SIZE, config.vocabulary.source), shared=is_shared)
+        return WordPiece(size=max(MIN_SIZE + 256, config.vocabulary.source), shared=is_shared, normalise=normalise)
+    return Bpe(size=max(MIN_SIZE, config.vocabulary.source), shared=is_shared, normalise=normalise)

@@ -45,7 +45,7 @@ from transduce.runtime.memory import is_out_of_memory
 from transduce.runtime.progress import track
 from transduce.runtime.signals import StoppedTogether, collect_signals
 from transduce.storage.checksums import checksums_of_files
-from transduce.text.token_vocabulary import subwords_files
+from transduce.text.token_vocabulary import share_subwords, subwords_files
 from transduce.training.divergence import DivergenceDetector, count_rollback
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.memory_check import check_memory
@@ -102,7 +102,7 @@ class Trainer:
             "processes": group.size,
             "parallel": "sharded" if self.optimiser.lockstep else "replicated",
         }
-        names = subwords_files(shared=prepared.source is prepared.target)
+        names = subwords_files(shared=share_subwords((prepared.source, prepared.target)))
         self.environment = TrainingEnvironment(
             environment,
             prepared.fingerprint,

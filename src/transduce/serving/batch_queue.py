@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from transduce.search.cancellation import SearchStoppedError
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import LineTooLargeError
-from transduce.translation.results import EMPTY, Translation
+from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -144,10 +144,14 @@ class BatchQueue:
             WaitingSentence(text, prefix, max(count, prefix_count) + 1, Future())
             for text, prefix, count, prefix_count in zip(texts, prefixes, counts, prefix_counts, strict=True)
         ]
+        waiting = []
         for sentence in sentences:
-            if not sentence.text.strip():
-                sentence.future.set_result([EMPTY])
-        waiting = [sentence for sentence in sentences if sentence.text.strip()]
+            if request.translator.is_translated(sentence.text):
+                waiting.append(sentence)
+            elif sentence.prefix.strip():
+                raise ValueError(f"there is no text to translate, and its prefix is {sentence.prefix!r}: empty it")
+            else:
+                sentence.future.set_result(request.translator.copied(sentence.text))
         with self._changed:
             if self._closed:
                 raise SearchStoppedError("the server is stopping")

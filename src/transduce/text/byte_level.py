@@ -7,6 +7,8 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
+from transduce.text.normalisation import Side, normalizer_rules
+
 PAD, BEGIN, END = 0, 1, 2
 """Ids of the three symbols."""
 
@@ -50,10 +52,14 @@ def wordpiece_model(vocabulary: Sequence[str]) -> models.WordPiece:
     )
 
 
-def build_tokenizer(model: Any) -> tokenizers.Tokenizer:
-    """Returns a tokenizer of `model` that splits text into words of bytes and joins them again."""
+def build_tokenizer(model: Any, side: Side | None = None) -> tokenizers.Tokenizer:
+    """Returns a tokenizer of `model` that splits text into words of bytes and joins them again.
+
+    It normalises text by the rules of `side`; None: not at all.
+    """
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.normalizer = normalizers.Prepend(" ")
+    prepend = normalizers.Prepend(" ")
+    tokenizer.normalizer = prepend if side is None else normalizers.Sequence([*normalizer_rules(side), prepend])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(tokenizers.Regex(WORD), "isolated"),

@@ -18,6 +18,7 @@ from transduce.text.byte_level import (
     parse_tokenizer,
     wordpiece_model,
 )
+from transduce.text.normalisation import Side
 from transduce.text.wordpiece import learn_wordpiece
 
 MIN_SIZE = len(SYMBOLS) + len(byte_letters())
@@ -25,6 +26,12 @@ MIN_SIZE = len(SYMBOLS) + len(byte_letters())
 
 MAX_SIZE = 1_000_000
 """The largest vocabulary: the library allocates memory for all subwords before it learns them."""
+
+
+NORMALISE: bool = Field(
+    default=True,
+    description="Normalise text: one space for white space of every kind in sources, and no invisible characters.",
+)
 
 
 class Bpe(Spec):
@@ -46,6 +53,7 @@ class Bpe(Spec):
         lt=1.0,
         description="Share of merges skipped at random in training (Provilkov et al. 2020).",
     )
+    normalise: bool = NORMALISE
 
 
 class WordPiece(Spec):
@@ -61,15 +69,19 @@ class WordPiece(Spec):
     shared: bool = Field(
         default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
     )
+    normalise: bool = NORMALISE
 
 
 SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]
 
 
-def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece) -> tokenizers.Tokenizer:
-    """Returns a tokenizer with `spec.size` subwords, or as many as `lines` give."""
+def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:
+    """Returns a tokenizer with `spec.size` subwords, or as many as `lines` give, which are normalised already.
+
+    The tokenizer normalises text by the rules of `side`.
+    """
     if spec.kind == "wordpiece":
-        return _learn_wordpiece(lines, spec)
+        return _learn_wordpiece(lines, spec, side)
     tokenizer = build_tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=spec.size,
@@ -81,10 +93,11 @@ def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece) -> tokenizers.T
     tokenizer.train_from_iterator(iter(lines), trainer)
     description = json.loads(tokenizer.to_str())
     description["added_tokens"] = []  # the library would look for added tokens in every text
+    description["normalizer"] = json.loads(build_tokenizer(models.BPE(), side).to_str())["normalizer"]
     return parse_tokenizer(json.dumps(description, ensure_ascii=False))
 
 
-def _learn_wordpiece(lines: Iterable[str], spec: WordPiece) -> tokenizers.Tokenizer:
+def _learn_wordpiece(lines: Iterable[str], spec: WordPiece, side: Side | None) -> tokenizers.Tokenizer:
     """Learns a vocabulary by likelihood; the library applies it."""
     splitter, words = build_tokenizer(models.WordPiece()), Counter[str]()
     for line in lines:
@@ -93,4 +106,4 @@ def _learn_wordpiece(lines: Iterable[str], spec: WordPiece) -> tokenizers.Tokeni
     alphabet = byte_letters()
     vocabulary = [*SYMBOLS, *alphabet, *(CONTINUES + letter for letter in alphabet)]
     vocabulary += learn_wordpiece(words, alphabet, CONTINUES, spec.size - len(vocabulary))
-    return build_tokenizer(wordpiece_model(vocabulary))
+    return build_tokenizer(wordpiece_model(vocabulary), side)

@@ -34,6 +34,7 @@ from transduce.text.byte_level import (
     parse_tokenizer,
     wordpiece_model,
 )
+from transduce.text.normalisation import Side, normalise, normalizer_rules
 from transduce.text.source_tags import subword_of_tag, tag_of_subword
 
 if TYPE_CHECKING:
@@ -50,18 +51,22 @@ PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x
 class Subwords:
     """Encodes text as token ids and decodes it, for one side or for both sides that share a vocabulary."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: tokenizers.Tokenizer, side: Side | None = None) -> None:
+        """Takes a tokenizer that normalises text by the rules of `side`."""
+        self._tokenizer, self.side = tokenizer, side
         # The ids of words between spaces: a cache that fills, and the one that was full before it.
         self._cache: dict[str, list[int]] = {}
         self._older_cache: dict[str, list[int]] = {}
 
     @classmethod
-    def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece") -> "Subwords":
-        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords."""
+    def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece", side: Side | None = None) -> "Subwords":
+        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
+
+        The lines are normalised already; the subwords normalise text by the rules of `side`.
+        """
         from transduce.text.subword_training import learn_tokenizer  # here, because translating learns nothing
 
-        return cls(learn_tokenizer(lines, spec))
+        return cls(learn_tokenizer(lines, spec, side), side)
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
@@ -72,7 +77,8 @@ class Subwords:
     def parse(cls, content: bytes, *, place: str) -> "Subwords":
         """Reads the content of a file that `save` wrote; errors call the file `place`."""
         try:
-            subwords = cls(parse_tokenizer(content.decode()))
+            tokenizer = parse_tokenizer(content.decode())
+            subwords = cls(tokenizer, _side_of(tokenizer))
             subwords._check()
         except BaseException as error:
             # The library raises `Exception`, and for some files `PanicException`, which is none and has no module.
@@ -91,7 +97,19 @@ class Subwords:
         description = json.loads(self._tokenizer.to_str())
         vocabulary = description["model"]["vocab"]
         vocabulary |= {subword_of_tag(tag): token for token, tag in enumerate(tags, start=self.size)}
-        return Subwords(parse_tokenizer(json.dumps(description, ensure_ascii=False)))
+        return Subwords(parse_tokenizer(json.dumps(description, ensure_ascii=False)), self.side)
+
+    @cached_property
+    def as_target(self) -> "Subwords":
+        """These subwords for the target side, with which the source shares them: its text has other rules.
+
+        The file is that of the source.
+        """
+        if self.side != "source":
+            return self
+        description = json.loads(self._tokenizer.to_str())
+        description["normalizer"] = json.loads(build_tokenizer(models.BPE(), "target").to_str())["normalizer"]
+        return TargetSubwords(parse_tokenizer(json.dumps(description, ensure_ascii=False)), self)
 
     @cached_property
     def tags(self) -> dict[str, int]:
@@ -115,9 +133,13 @@ class Subwords:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
         try:
-            return self._encode(lines)
+            return self._encode(self.normalise(lines))
         except TypeError:
             raise encoding_error(lines) from None
+
+    def normalise(self, lines: Sequence[str]) -> Sequence[str]:
+        """Returns lines as the rules of the side leave them: the text that is encoded."""
+        return lines if self.side is None else [normalise(line, self.side) for line in lines]
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Encodes lines word by word; each word between spaces is encoded once and cached."""
@@ -154,6 +176,7 @@ class Subwords:
 
         The ids of a line depend on the line and its key alone. Raises ValueError for WordPiece, which has no merges.
         """
+        lines = self.normalise(lines)
         symbols = self._byte_symbols(lines, keys)
         merged = self._merges.apply(symbols, probability)
         ends = np.cumsum([len(line.encode()) + 1 if line else 0 for line in lines])
@@ -245,7 +268,7 @@ class Subwords:
     def _check(self) -> None:
         """Raises ValueError for rules that `learn` does not write, for a missing symbol or byte, and for lost text."""
         kind = "bpe" if isinstance(self._tokenizer.model, models.BPE) else "wordpiece"
-        if self._rules() != _rules(kind):
+        if self._rules() != _rules(kind, self.side):
             raise ValueError("it splits text by other rules")
         vocabulary = self._tokenizer.get_vocab()
         if [vocabulary.get(symbol) for symbol in SYMBOLS] != [PAD, BEGIN, END]:
@@ -253,14 +276,33 @@ class Subwords:
         marks = ("", CONTINUES) if isinstance(self._tokenizer.model, models.WordPiece) else ("",)
         if missing := {mark + letter for mark in marks for letter in byte_letters()} - vocabulary.keys():
             raise ValueError(f"it lacks {len(missing)} of the 256 bytes")
-        if self.decode(self.encode([PROBE])) != [PROBE] or len(self._bytes) != self.size:
+        if self.decode(self.encode([PROBE])) != self.normalise([PROBE]) or len(self._bytes) != self.size:
             raise ValueError("decoding does not give back the encoded text")
 
 
+class TargetSubwords(Subwords):
+    """The subwords of a source for the target side; their file is the source's."""
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, source: Subwords) -> None:
+        super().__init__(tokenizer, "target")
+        self.source = source
+
+    def as_json(self) -> str:
+        """Returns the content of the file of both sides."""
+        return self.source.as_json()
+
+
 @cache
-def _rules(kind: str) -> dict[str, Any]:
+def _rules(kind: str, side: Side | None) -> dict[str, Any]:
     """Returns the description of a tokenizer without subwords, as this version of the library writes it."""
-    return Subwords(build_tokenizer(models.BPE() if kind == "bpe" else wordpiece_model([])))._rules()
+    return Subwords(build_tokenizer(models.BPE() if kind == "bpe" else wordpiece_model([]), side))._rules()
+
+
+def _side_of(tokenizer: tokenizers.Tokenizer) -> Side | None:
+    """Returns the side by whose rules a tokenizer normalises: they are told by the number of rules, and checked."""
+    rules = json.loads(tokenizer.to_str())["normalizer"]
+    count = len(rules.get("normalizers", ()))
+    return "source" if count > len(normalizer_rules("target")) + 1 else "target" if count else None
 
 
 def _words(line: str) -> list[str]:

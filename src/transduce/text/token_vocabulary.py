@@ -65,7 +65,18 @@ def names_languages(vocabulary: TokenVocabulary) -> bool:
 
 
 def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Reads the vocabularies of source and target in a folder; one object where they share a file."""
+    """Reads the vocabularies of source and target in a folder; which may share a file."""
     source, target = (directory / name for name in subwords_files(shared=shared))
     loaded = load_vocabulary(source)
-    return loaded, loaded if shared else load_vocabulary(target)
+    return loaded, target_side(loaded) if shared else load_vocabulary(target)
+
+
+def target_side(source: TokenVocabulary) -> TokenVocabulary:
+    """Returns the vocabulary of the target side where it is the source's too."""
+    return source.as_target if isinstance(source, Subwords) else source
+
+
+def share_subwords(sides: Sequence[TokenVocabulary]) -> bool:
+    """Returns whether source and target share one vocabulary, and one file."""
+    source, target = sides
+    return target is target_side(source)

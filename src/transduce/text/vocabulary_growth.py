@@ -31,6 +31,7 @@ def check_can_grow(subwords: object, side: str) -> None:
 def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwords:
     """Returns `subwords` with at most `count` more, learned on `lines`; raises ValueError for WordPiece.
 
+    The lines are normalised already, by the rules of the sides that they are of.
     The library learns the merges: each old subword is one letter for it.
     """
     check_can_grow(subwords, "old")
@@ -51,7 +52,8 @@ def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwo
 
 def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iterator[str]:
     """Yields each line with its words between spaces, and a letter for each token of a word."""
-    tokenizer, rest = parse_tokenizer(json.dumps(description, ensure_ascii=False)), iter(lines)
+    as_it_is = {**description, "normalizer": {"type": "Prepend", "prepend": " "}}
+    tokenizer, rest = parse_tokenizer(json.dumps(as_it_is, ensure_ascii=False)), iter(lines)
     while portion := list(islice(rest, LINES)):
         for encoding in tokenizer.encode_batch(portion):
             words: dict[int | None, str] = {}

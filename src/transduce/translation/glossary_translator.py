@@ -18,6 +18,7 @@ from transduce.runtime.combining_marks import is_in_word
 from transduce.runtime.progress import track
 from transduce.text.glossary import Glossary, Occurrence, capitalise
 from transduce.text.imported_subwords import MosesBpe
+from transduce.text.normalisation import normalise
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
 from transduce.translation.batching import LineTooLargeError
@@ -90,6 +91,7 @@ class GlossaryTranslator:
             raise ValueError("a glossary begins translations itself: leave --prefix out")
         method = method or SearchMethod(self.translator.decoding)
         self.check_method(method)
+        lines = [normalise(line, "source") for line in lines]  # a no-break space within a term is a space
         free = self.translator.translate_lines(lines, method, batch_tokens=batch_tokens, lines_before=lines_before)
         occurrences = map(self.glossary.find, lines)
         drafts = {

@@ -100,11 +100,11 @@ def _word_probabilities(translator: Translator, source: str, best: Translation) 
     """Returns each word of a translation with the product of the probabilities of its subwords."""
     from transduce.translation.alignment import words_of_subwords
 
-    if not WORD.search(best.text):
+    if not best.tokens or not WORD.search(best.text):
         return []
-    (scores,) = translator.token_scores([source], [best.text])
-    (tokens,) = translator.target.encode([best.text])
-    places = words_of_subwords(translator.target.readable_subwords(tokens))
+    (source_tokens,) = translator.encode_sources([source])
+    (scores,) = translator.score_tokens([(source_tokens, best.tokens)])
+    places = words_of_subwords(translator.target.readable_subwords(best.tokens))
     sums = [0.0] * (max(places.values()) + 1)
     for place, word in places.items():
         sums[word] += float(scores[place])
@@ -124,7 +124,7 @@ def _alignment(translator: Translator, number: int, source: str, best: Translati
     from transduce.translation.alignment import aligned_words
 
     try:
-        pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
+        pairs = aligned_words(translator.explain(source, best.tokens)) if best.tokens else []
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

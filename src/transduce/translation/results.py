@@ -34,12 +34,13 @@ def one_line(text: str) -> str:
 
 
 def decoded(hypotheses: Sequence[Hypothesis], target: TokenVocabulary) -> list[Translation]:
-    """Returns hypotheses as text, a newline within a translation as a space."""
-    texts = target.decode([hypothesis.tokens for hypothesis in hypotheses])
-    return [
-        Translation(one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
-        for text, hypothesis in zip(texts, hypotheses, strict=True)
-    ]
+    """Returns hypotheses as text, a newline within a translation as a space; of equal texts the first one."""
+    texts = map(one_line, target.decode([hypothesis.tokens for hypothesis in hypotheses]))
+    translations: dict[str, Translation] = {}
+    for text, hypothesis in zip(texts, hypotheses, strict=True):
+        translation = Translation(text, hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
+        translations.setdefault(text, translation)
+    return list(translations.values())
 
 
 EMPTY = Translation("", 0.0, 0.0, [])  # the translation of an empty line

@@ -23,6 +23,7 @@ from transduce.runtime.progress import track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
 from transduce.search.cpu_stepper import WeightsRecord
+from transduce.text.normalisation import has_text_to_translate, normalise
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
@@ -292,14 +293,15 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Translation]]:
-        """Returns the translations of each line, best first; of an empty line one empty translation.
+        """Returns the translations of each line, best first; of a line without text to translate, the line itself.
 
+        Such a line has no letter outside of URLs and e-mail addresses, and is copied without invisible characters.
         `lines_before` counts the lines of the text before these: messages and draws use the number in the whole text.
         """
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
         method, translations = method or SearchMethod(self.decoding), [[EMPTY] for _ in lines]
-        with track("translating", sum(1 for line in lines if line.strip())) as progress:
+        with track("translating", len(lines)) as progress:
             for place, best in self.translate_each(lines, method, prefixes, batch_tokens, lines_before):
                 if isinstance(best, str):
                     raise LineTooLargeError(lines_before + place + 1, best)
@@ -315,11 +317,13 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> Iterator[tuple[int, list[Translation] | str]]:
-        """Yields the place of each line that is not empty, and its translations or a message, batch by batch.
+        """Yields the index of each line, and its translations or a message: copied lines, then batch by batch.
 
         Messages and errors are those of `translate_by_halves` and `batches`.
         """
-        for batch in self.batches(lines, method, prefixes, batch_tokens, lines_before):
+        batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
+        yield from ((index, self.copied(line)) for index, line in enumerate(lines) if not self.is_translated(line))
+        for batch in batches:
             for index, best in zip(batch.indices, self.translate_by_halves(batch, method), strict=True):
                 yield index - lines_before, best
 
@@ -329,9 +333,12 @@ class Translator:
         Raises the errors of the engine.
         """
 
+        # Two splits into subwords may write one text: all hypotheses of the beam are candidates for n different ones.
+        widened = method._replace(n_best=method.width) if method.n_best > 1 else method
+
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
-            found = self.engine.search(batch.select(numbers), method, self._check)
-            return [decoded(best, self.target) for best in found]
+            found = self.engine.search(batch.select(numbers), widened, self._check)
+            return [decoded(best, self.target)[: method.n_best] for best in found]
 
         def fault(number: int) -> str:
             return f"has {len(batch.sources[number]):,} subwords, too many for the memory here; split the line"
@@ -351,15 +358,21 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[SentenceBatch]:
-        """Encodes the lines that are not empty and groups them by length, the longest first.
+        """Encodes the lines with text to translate and groups them by length, the longest first.
 
-        Raises ValueError for a line or a prefix that is too long, and for unequal numbers of prefixes and lines.
+        Raises ValueError for a line or a prefix that is too long, for unequal numbers of prefixes and lines, and for a
+        prefix of a line without text to translate.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"there are {len(prefixes):,} prefixes for {len(lines):,} texts: give one prefix a text, or none"
             )
-        places = [place for place, line in enumerate(lines) if line.strip()]
+        places = [place for place, line in enumerate(lines) if self.is_translated(line)]
+        for place, prefix in enumerate(prefixes or ()):
+            if prefix.strip() and not self.is_translated(lines[place]):
+                raise ValueError(
+                    f"line {lines_before + place + 1} has no text to translate, and its prefix is {prefix!r}: empty it"
+                )
         numbers = [lines_before + place + 1 for place in places]
         sources = self.encode_sources([lines[place] for place in places], "", numbers)
         forced = [list[int]() for _ in places]
@@ -385,8 +398,17 @@ class Translator:
             place: f"{beginning}{tokens}"
             for beginning, side in sides
             for place, tokens in enumerate(side)
-            if isinstance(tokens, str) and lines[place].strip()
+            if isinstance(tokens, str) and self.is_translated(lines[place])
         }
+
+    def is_translated(self, line: str) -> bool:
+        """Returns whether a line is translated, or parsed; others are copied."""
+        return bool(line.strip()) if self.linearisation is not None else has_text_to_translate(line)
+
+    def copied(self, line: str) -> list[Translation]:
+        """Returns what a line becomes that is not translated."""
+        text = normalise(line, "target") if self.linearisation is None else ""
+        return [EMPTY._replace(text=one_line(text))]
 
     def encode_sources(
         self, lines: Sequence[str], side: str = " of the source", numbers: Sequence[int] | None = None

@@ -45,7 +45,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subword_training import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, share_subwords, subwords_files
 
 _log = logging.getLogger("transduce")
 
@@ -180,7 +180,7 @@ def _stage_subwords(
         if growth is not None:
             sides = grow_vocabularies(sides, growth, data, dropped)
         pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
-    shared = sides[0] is sides[1]
+    shared = share_subwords(sides)
     files = [staging / name for name in subwords_files(shared=shared)]
     for path, side in zip(files, sides, strict=False):
         side.save(path)

@@ -12,6 +12,34 @@ function byteLetters() {
 const LETTERS = byteLetters();
 const BYTES = new Map(LETTERS.map((letter, code) => [letter, code]));
 
+/** White space is Unicode's here and in the tokenizer's regular expressions, but not quite in JavaScript's "\\s". */
+function regularExpression(pattern) {
+  const portable = pattern.replaceAll("\\s", "\\p{White_Space}").replaceAll("\\S", "\\P{White_Space}");
+  return new RegExp(portable, "gu");
+}
+
+/** The rules of a file's normaliser; `Prepend` is left to `encode`, which puts a space before a text. */
+function rulesOf(description) {
+  const rules = description.type === "Sequence" ? description.normalizers : [description];
+  return rules.filter((rule) => rule.type !== "Prepend");
+}
+
+/** A rule as a function of text. */
+function asFunction(rule) {
+  switch (rule.type) {
+    case "Replace": {
+      const pattern = rule.pattern.String ?? regularExpression(rule.pattern.Regex);
+      return (text) => text.replaceAll(pattern, rule.content);
+    }
+    case "NFC":
+      return (text) => text.normalize("NFC");
+    case "Strip":
+      return (text) => text.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, "");
+    default:
+      throw new Error(`The tokenizer has a rule that this page does not know: ${rule.type}`);
+  }
+}
+
 export class Tokenizer {
   /** Takes the content of a `tokenizer.json`, and the tokens of the symbols, which no text has. */
   constructor(description, symbols) {
@@ -22,17 +50,23 @@ export class Tokenizer {
     this.symbols = new Set(symbols);
     const merges = (model.merges ?? []).map((merge) => (typeof merge === "string" ? merge : merge.join(" ")));
     this.ranks = model.type === "BPE" ? new Map(merges.map((merge, rank) => [merge, rank])) : null;
-    // White space is Unicode's here and in the tokenizer's regular expressions, but not quite in JavaScript's "\s".
-    const pattern = description.pre_tokenizer.pretokenizers[0].pattern.Regex;
-    const portable = pattern.replaceAll("\\s", "\\p{White_Space}").replaceAll("\\S", "\\P{White_Space}");
-    this.words = new RegExp(portable, "gu");
+    this.words = regularExpression(description.pre_tokenizer.pretokenizers[0].pattern.Regex);
+    const rules = rulesOf(description.normalizer);
+    this.rules = rules.map(asFunction);
+    // A target has these rules alone, which change no white space within a text.
+    this.rulesOfCopies = rules.filter((rule) => rule.type !== "Replace" || rule.content === "").map(asFunction);
     this.cache = new Map();
   }
 
   /** Returns the tokens of a text, without symbols. The encoder of bytes makes half a surrogate pair U+FFFD. */
   encode(text) {
-    if (text === "") return [];
-    return ` ${text}`.match(this.words).flatMap((word) => this.encodeWord(word));
+    const normal = this.rules.reduce((changed, rule) => rule(changed), text);
+    return normal === "" ? [] : ` ${normal}`.match(this.words).flatMap((word) => this.encodeWord(word));
+  }
+
+  /** Returns the text that stands for one without anything to translate: without what cannot be seen. */
+  copy(text) {
+    return this.rulesOfCopies.reduce((changed, rule) => rule(changed), text);
   }
 
   encodeWord(word) {

@@ -5,7 +5,12 @@ import { search } from "./search.js";
 import { Tokenizer } from "./tokenizer.js";
 
 const HERE = new URL(".", import.meta.url);
-const BLANK = /^[\p{White_Space}\x1c-\x1f]*$/u;
+const NOT_TRANSLATED = /(?:https?:\/\/|www\.)\S+|\S+@\S+\.[\p{L}\p{N}_]+/gu;
+
+/** A line has text to translate if it has a letter outside of URLs and e-mail addresses; other lines are copied. */
+function hasTextToTranslate(line) {
+  return /\p{L}/u.test(line.replace(NOT_TRANSLATED, ""));
+}
 
 ort.env.wasm.wasmPaths = { wasm: new URL("runtime/ort-wasm-simd-threaded.wasm", HERE).href };
 ort.env.wasm.numThreads = 1; // threads need headers that a plain file server does not send
@@ -58,7 +63,7 @@ export class Translator {
 
   /** Returns the translation of one line; null where `breathe` resolves to false before it ends. Throws LongLineError. */
   async translate(line, beam, breathe) {
-    if (BLANK.test(line)) return "";
+    if (!hasTextToTranslate(line)) return this.tokenizers.source.copy(line).replaceAll("\n", " ");
     const { symbols, decoding, rules, max_tokens: most } = this.settings;
     const source = this.tokenizers.source.encode(line);
     if (source.length > most) {

@@ -1,0 +1,81 @@
+"""Normalisation: what a reader cannot see in a text does not change its translation.
+
+The rules are normalisers of `tokenizers`, written into `tokenizer.json`, so that every program that reads the file
+applies them. They hold for the text from which subwords are learned, for the corpus and for every input:
+
+| text | source | target |
+|---|---|---|
+| controls, zero-width spaces, direction marks, soft hyphens, U+FEFF | removed | removed |
+| joiners (U+200C, U+200D) after Latin, Greek and Cyrillic; they stay in Persian, Hindi, emoji | removed | removed |
+| canonical composition (NFC) | yes | yes |
+| full-width ASCII, such as "Ａ" | ASCII | as it is |
+| white space within the line: tabs, no-break spaces, several in a row | one space | as it is |
+| white space at the ends | removed | removed |
+
+The target keeps its white space, because French writes U+202F and U+00A0. Quotes and dashes stay on both sides.
+"""
+
+import re
+import unicodedata
+from functools import cache
+from typing import Literal
+
+from tokenizers import Regex, normalizers
+
+Side = Literal["source", "target"]
+
+# Python, JavaScript and the library's regular expressions all read these escapes.
+_INVISIBLE = (
+    r"\u0000-\u0008\u000E-\u001F\u007F-\u0084\u0086-\u009F\u00AD\u061C\u180E\u200B\u200E\u200F\u202A-\u202E"
+    r"\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB"
+)
+_JOINERS = r"\u200C\u200D"
+_BEFORE_A_NEEDLESS_JOINER = r"\s\u0021-\u058F\u1E00-\u1FFF\u2000-\u206F\u3000-\u303F"
+_FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+
+_SUSPECT = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
+_SUSPECT_IN_SOURCE = re.compile(f"[{_INVISIBLE}{_JOINERS}\uff01-\uff5e]")
+
+_NOT_TRANSLATED = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\w+")
+
+
+def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
+    """Returns the rules of a side in their order, as normalisers of `tokenizers`; a second time they change nothing."""
+    needless_joiners = f"(?:^|(?<=[{_BEFORE_A_NEEDLESS_JOINER}]))[{_JOINERS}]+"
+    rules: list[normalizers.Normalizer] = [normalizers.Replace(Regex(f"[{_INVISIBLE}]"), "")]
+    if side == "source":
+        rules += [normalizers.Replace(wide, narrow) for wide, narrow in _FULL_WIDTH.items()]
+    # Composed before joiners are judged by the letter before them, and once more where a joiner stood in between.
+    rules += [normalizers.NFC(), normalizers.Replace(Regex(needless_joiners), ""), normalizers.NFC()]
+    if side == "source":
+        rules.append(normalizers.Replace(Regex(r"\s+"), " "))
+    return [*rules, normalizers.Strip()]
+
+
+@cache
+def _normalizer(side: Side) -> normalizers.Normalizer:
+    """Returns all rules of a side as one normaliser."""
+    return normalizers.Sequence(normalizer_rules(side))
+
+
+def normalise(line: str, side: Side) -> str:
+    """Returns a line as its side's rules leave it; most lines, such as ASCII without double spaces, are returned."""
+    if side == "source":
+        if " ".join(line.split()) == line and (
+            (line.isascii() and line.isprintable())
+            or (unicodedata.is_normalized("NFC", line) and not _SUSPECT_IN_SOURCE.search(line))
+        ):
+            return line
+    elif line.strip() == line and (
+        (line.isascii() and line.isprintable())
+        or (unicodedata.is_normalized("NFC", line) and not _SUSPECT.search(line))
+    ):
+        return line
+    return str(_normalizer(side).normalize_str(line))
+
+
+def has_text_to_translate(line: str) -> bool:
+    """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
+    if "." in line or "://" in line:
+        line = _NOT_TRANSLATED.sub("", line)
+    return any(map(str.isalpha, line))
