@@ -69,7 +69,7 @@ def test_french_differs_from_german_in_the_text_the_subwords_and_the_dropout_alo
     german, french = (
         load(ROOT / "recipes" / f"wmt14-{pair}-{name}.yaml").as_dictionary() for pair in ("en-de", "en-fr")
     )
-    assert french["subwords"] == {"kind": "wordpiece", "size": 32000, "shared": True}  # section 5.1
+    assert french["subwords"] == {"kind": "wordpiece", "size": 32000, "shared": True, "normalise": True}  # section 5.1
     for section in ("training", "decoding"):
         assert french[section] == german[section]
     assert {**french["model"], "dropout": 0} == {**german["model"], "dropout": 0}

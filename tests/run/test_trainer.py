@@ -128,12 +128,21 @@ def test_only_better_scores_are_published(recipe, tmp_path, losses, monkeypatch)
 
 def test_a_higher_bleu_is_better(recipe, tmp_path, losses):
     """The loss falls at every validation and does not count."""
-    losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 6.0, 5.5, 2.0, 7.0])]
+    losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 5.9, 5.5, 2.0, 7.0])]
     settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
     result = run_training(recipe(**settings), tmp_path)
     assert (result.step, result.reason) == (7, "no better validation since step 4")
     assert result.weights == Weights(kind="best", steps=(4,))
     assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
+
+
+def test_of_equal_bleu_the_lower_loss_is_better(recipe, tmp_path, losses):
+    """BLEU is 0 at every validation, as of lines with fewer than four words; patience sees the loss then."""
+    losses += [measured(loss, 0.0) for loss in (5.0, 4.0, 3.0, 3.5, 3.2, 3.0)]
+    settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
+    result = run_training(recipe(**settings), tmp_path)
+    assert (result.step, result.reason) == (6, "no better validation since step 3")
+    assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
 
 
 def test_the_average_is_of_the_last_checkpoints(trained):

@@ -157,11 +157,12 @@ def test_a_word_has_its_probability_without_a_calibration(server, translator):
         ("12\u00a0% von", ["12\u00a0%", "von"]),
         ("a\u3000b\tc d", ["a\u3000b\tc", "d"]),
         ("▁", []),
-        ("\u00a0", ["\u00a0"]),
+        ("x\u00a0y", ["x\u00a0y"]),
     ],
 )
 def test_only_spaces_end_a_word(translator, text, words):
-    best = Translation(text, -1.0, -1.0, [])
+    (tokens,) = translator.target.encode([text])
+    best = Translation(text, -1.0, -1.0, tokens)
     (printed,) = OutputFormat(json=True, words=True).lines(translator, ["cat"], [[best]])
     assert [word for word, _ in json.loads(printed)["words"]] == words
 

@@ -104,8 +104,13 @@ class TargetChoice:
 class OutputChoice:
     """The file that a command writes."""
 
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output, which is -.")] = None
     overwrite: OverwriteOption = False
+
+    def __post_init__(self) -> None:
+        """Takes - as standard output, which it is as an input too."""
+        if self.out == Path("-"):
+            object.__setattr__(self, "out", None)
 
 
 @dataclass(frozen=True)

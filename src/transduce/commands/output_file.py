@@ -66,6 +66,8 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
     """
     if out is None:
         return
+    if str(out) == "-":
+        raise ValueError(f"{option} -: name a file; one that is called so is ./-")
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.is_dir():
         raise ValueError(f"{option} {out}: that is a folder; name a file in it")

@@ -90,16 +90,17 @@ def translate_in_bulk(
     actors: int | None,
     pairs: "PairFilter | None" = None,
 ) -> None:
-    """Translates shard by shard, or resumes a stopped bulk translation."""
+    """Translates shard by shard a folder of texts, or a text, which may be compressed; resumes a stopped call."""
     from transduce.bulk.ray_engine import translate_on_ray
-    from transduce.bulk.shards import cut_texts
+    from transduce.bulk.shards import cut_texts, plain_text
     from transduce.bulk.translate_shards import translate_locally, translate_texts
     from transduce.runtime.signals import raise_on_signals
 
     check_out(out)
     out = out.resolve()  # the target of a link is written, the link stays
-    with raise_on_signals():
-        texts = cut_texts(text, out, shard_lines)
+    unpacked = out.with_name(f"{out.name}.bulk") / "unpacked"
+    with raise_on_signals(), plain_text(text, unpacked) as plain:
+        texts = cut_texts(plain, out, shard_lines)
         for translated in texts:
             check_name(translated.out)
         if not text.is_dir():
@@ -132,9 +133,8 @@ def bulk_job(
 
 
 def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, actors: int | None) -> None:
-    """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
+    """Translates `text` and writes pairs to `out`, or resumes; see `PairFilter`."""
     from transduce.bulk.finished_shards import PairFilter
-    from transduce.bulk.shards import plain_text
     from transduce.model_directory.model import Model
     from transduce.translation.source_request import choose_tags
 
@@ -146,8 +146,7 @@ def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, a
     for run in map(Path, job.runs):
         model = Model.read(run)
         choose_tags(model.config, model.source, job.request)  # raises ValueError for what the model cannot do
-    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
-        translate_in_bulk(job, plain, out, shard_lines, actors, PairFilter())
+    translate_in_bulk(job, text, out, shard_lines, actors, PairFilter())
 
 
 def check_out(out: Path) -> None:

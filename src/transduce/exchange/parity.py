@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.text.token_vocabulary import share_subwords
 from transduce.translation.engine import SearchRules
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
@@ -159,7 +160,12 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
         index for index, tokens in enumerate(sources) if translator.is_translated(lines[index]) and len(tokens) < limit
     ]
     ours = [best[0] for best in translator.translate_lines([lines[index] for index in indices], method)]
-    fits = [len(tokens) < limit for tokens in translator.target.encode([each.text for each in ours])]
+    # An engine may have one tokenizer for both sides, with the source's rules for white space.
+    texts = [each.text for each in ours]
+    encoded = translator.target.encode(texts)
+    is_shared = share_subwords((translator.source, translator.target))
+    by_engine = translator.source.encode(texts) if is_shared else encoded
+    fits = [len(tokens) < limit and tokens == others for tokens, others in zip(encoded, by_engine, strict=True)]
     indices = [index for index, fit in zip(indices, fits, strict=True) if fit]
     ours = [each for each, fit in zip(ours, fits, strict=True) if fit]
     if not indices:

@@ -21,11 +21,13 @@ MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised
 METRICS: tuple[str, ...] = get_args(MetricName)
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
+TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # no spaces between words: a line would be one word
 SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 
 # ISO 639-3 and 639-2 of the languages that have a tokeniser of their own in sacreBLEU.
 _SHORT_CODES = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
+_SHORT_CODES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 
 
 class Metric(NamedTuple):
@@ -56,18 +58,19 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
     a language and has none.
     """
     language = re.split("[-_]", language)[0].lower() if language else None
+    short_code = _SHORT_CODES.get(language or "", language or "")
     match name:
         case "bleu":
             if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
                 raise ValueError(f"tokeniser {tokenize!r} is unknown; sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
-            own_tokeniser = TOKENISERS.get(_SHORT_CODES.get(language or "", language) or "", "13a")
-            return Metric(_sacrebleu_bleu(tokenize or own_tokeniser))
+            return Metric(_sacrebleu_bleu(tokenize or TOKENISERS.get(short_code, "13a")))
         case "spbleu":
             return Metric(_sacrebleu_bleu(SPBLEU_TOKENISER))
         case "chrf":
             return Metric(CHRF())
         case "ter":
-            return Metric(TER())
+            has_words = short_code not in ("zh", "ja")  # else every character is a word, and not the whole sentence
+            return Metric(TER() if has_words else TER(normalized=True, asian_support=True))
         case "bleu-lowercased-tokenised" | "bleu-paper":
             return _bleu_of_moses(name, language)
     raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")

@@ -10,9 +10,9 @@ the pace is measured and the steps are planned three times, each time with less 
 
 Each plan aims at 98 % of the time that is left, so that the rate reaches zero before the minutes are over: at minute
 80, at 80 + 0.98 · 20 = 99.6. Say 1,010 steps are done after 600 seconds, and the last 1,000 of them took 590: plan 1
-has 1,010 + 0.98 · 5,400 · 1,000 / 590 = 9,979 steps. The rate jumps at a plan, from the peak to what the schedule has at
-step 1,010 of 9,979, and from then on follows it. A run that turns out faster than its first plan reaches zero early and
-ends.
+has 1,010 + 0.98 · 5,400 · 1,000 / 590 = 9,979 steps. The rate jumps at a plan, from the peak to what the schedule has
+at step 1,010 of 9,979, and from then on follows it. A run that turns out faster than its first plan reaches zero early
+and ends.
 
 The first steps after a start do not count for the pace: a model may be compiled in them. A stop between two plans
 begins a new window; a plan needs a window of 5 % of the minutes. A run with fewer steps than that keeps the peak.

@@ -44,6 +44,10 @@ _log = logging.getLogger("transduce")
 SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen
 
 
+LOSS_OF_A_TIE = 1e-9
+"""Points of a score for a nat of the loss: so few that the loss decides between equal scores alone."""
+
+
 def score_of(result: ValidationResult, validate_by: str) -> float:
     """Returns the score of a validation by the measure `validate_by`; higher is better, a loss is negated."""
     return result.score.score if validate_by != "loss" and result.score is not None else -result.loss
@@ -113,8 +117,14 @@ class PublishedModel:
         self.group.on_rank_zero(write)
 
     def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
-        """Returns the score of a validation where it is better than the best so far, else None."""
+        """Returns the score of a validation where it is better than the best so far, else None.
+
+        Of equal scores that with the lower loss is better. BLEU is 0 at every validation where no line has four words,
+        and the first weights, the worst, would stay the best.
+        """
         score = score_of(result, self.settings.validate_by)
+        if self.settings.validate_by != "loss" and math.isfinite(result.loss):
+            score -= LOSS_OF_A_TIE * result.loss
         is_better = not math.isnan(score) and (state.best is None or score > state.best)
         return score if is_better else None
 
@@ -287,7 +297,9 @@ def _name(which: Weights) -> str:
 
 
 def _shown(score: float, validate_by: str) -> str:
-    return "not measured" if math.isnan(score) else f"{-score:.3f}" if validate_by == "loss" else f"{score:.2f}"
+    return (
+        "not measured" if math.isnan(score) else f"{-score:.3f}" if validate_by == "loss" else f"{max(score, 0.0):.2f}"
+    )
 
 
 class TrainedLanguages(NamedTuple):

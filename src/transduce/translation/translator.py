@@ -398,7 +398,7 @@ class Translator:
             place: f"{beginning}{tokens}"
             for beginning, side in sides
             for place, tokens in enumerate(side)
-            if isinstance(tokens, str) and self.is_translated(lines[place])
+            if isinstance(tokens, str) and lines[place].strip()
         }
 
     def is_translated(self, line: str) -> bool:
