@@ -11,6 +11,7 @@ from transduce.model_directory.writing import write_model
 from transduce.recipe.recipe import Recipe, load
 from transduce.recipe.starting_point import StartingPoint
 from transduce.settings import validated
+from transduce.text.subword_training import Bpe
 
 DATA = "data:\n  train: {source: new.en, target: new.de}\n"  # files that do not exist
 
@@ -107,7 +108,7 @@ def test_a_model_without_a_recipe_is_enough(bare, trained, tuned):
     assert not (bare / "recipe.yaml").exists()
     recipe, before = tuned(directory=bare), load(trained / "recipe.yaml")
     assert (recipe.model, recipe.decoding) == (before.model, before.decoding)
-    assert recipe.subwords.as_dictionary() == {"kind": "bpe", "size": 320, "shared": True, "dropout": 0.0}
+    assert recipe.subwords == Bpe(size=320)
     assert recipe.data.source_language == "en"
     # The paper's rate after 100,000 steps at a width of 24, a tenth of it.
     assert training_of(recipe)["schedule"]["peak"] == 6.5e-5

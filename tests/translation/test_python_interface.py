@@ -264,7 +264,7 @@ def test_a_stream_refuses_what_translate_refuses(translator: Translator) -> None
         translator.stream(LINES, beams=3)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="`lookahead` is 0"):
         list(translator.stream(LINES, lookahead=0))
-    for prefixes, count in ((["gip"], 1), (["gip"] * 3, 3), (["gip"] * 6, 6)):
+    for prefixes, count in ((["gip"], 1), (["gip", "gip", ""], 3), (["gip", "gip", "", "gip", "gip", "gip"], 6)):
         with pytest.raises(ValueError, match="prefixes for"):
             list(translator.stream(LINES, prefix=prefixes, lookahead=100 if count < 4 else 2))
 

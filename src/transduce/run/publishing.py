@@ -219,7 +219,7 @@ class PublishedModel:
         if earlier is not None and earlier.score is not None and earlier.weights not in (selected, last):
             candidates.append(Candidate(earlier.weights, earlier.score))
         elif state.best is not None and self._published() == best:
-            candidates.append(Candidate(best, state.best))
+            candidates.append(Candidate(best, round(state.best, 6)))  # without the share of the loss
         if state.best is not None and selected.steps != last.steps and self._is_unvalidated(state):
             candidates.append(measured(last, "last weights:"))
         if selected.kind == "averaged":

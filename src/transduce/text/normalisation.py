@@ -36,7 +36,7 @@ _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _SUSPECT = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
 _SUSPECT_IN_SOURCE = re.compile(f"[{_INVISIBLE}{_JOINERS}\uff01-\uff5e]")
 
-_NOT_TRANSLATED = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\w+")
+_BEFORE_AN_ADDRESS = "(<[\"'“„«"
 
 
 def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
@@ -76,6 +76,11 @@ def normalise(line: str, side: Side) -> str:
 
 def has_text_to_translate(line: str) -> bool:
     """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
-    if "." in line or "://" in line:
-        line = _NOT_TRANSLATED.sub("", line)
-    return any(map(str.isalpha, line))
+    return any(any(map(str.isalpha, word)) and not _is_address(word) for word in line.split())
+
+
+def _is_address(word: str) -> bool:
+    """Returns whether a word is a URL or an e-mail address."""
+    name, at, domain = word.partition("@")
+    is_url = word.lstrip(_BEFORE_AN_ADDRESS).startswith(("http://", "https://", "www."))
+    return is_url or (bool(name and at) and "." in domain)

@@ -322,7 +322,8 @@ class Translator:
         Messages and errors are those of `translate_by_halves` and `batches`.
         """
         batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
-        yield from ((index, self.copied(line)) for index, line in enumerate(lines) if not self.is_translated(line))
+        if self.linearisation is None:
+            yield from ((index, self.copied(line)) for index, line in enumerate(lines) if not self.is_translated(line))
         for batch in batches:
             for index, best in zip(batch.indices, self.translate_by_halves(batch, method), strict=True):
                 yield index - lines_before, best

@@ -5,11 +5,11 @@ import { search } from "./search.js";
 import { Tokenizer } from "./tokenizer.js";
 
 const HERE = new URL(".", import.meta.url);
-const NOT_TRANSLATED = /(?:https?:\/\/|www\.)\S+|\S+@\S+\.[\p{L}\p{N}_]+/gu;
+const ADDRESS = /^[(<["'“„«]*(?:https?:\/\/|www\.)|^[^@]+@.*\./u;
 
 /** A line has text to translate if it has a letter outside of URLs and e-mail addresses; other lines are copied. */
 function hasTextToTranslate(line) {
-  return /\p{L}/u.test(line.replace(NOT_TRANSLATED, ""));
+  return line.split(/[\p{White_Space}\x1c-\x1f]+/u).some((word) => /\p{L}/u.test(word) && !ADDRESS.test(word));
 }
 
 ort.env.wasm.wasmPaths = { wasm: new URL("runtime/ort-wasm-simd-threaded.wasm", HERE).href };
