@@ -66,7 +66,9 @@ class Training(Spec):
     log_every: int = Field(default=100, ge=1, description="Steps between records of the metrics log.")
     validate_every: int | None = Field(default=500, ge=1, description="Steps between validations.")
     validate_by: Literal["bleu", "f1", "loss"] = Field(
-        default="bleu", description="Score for model selection and `patience`: `bleu` of translations, `f1` of trees."
+        default="bleu",
+        description="Score for model selection and `patience`: `bleu` of translations, `f1` of trees; of equal scores "
+        "that with the lower loss is better.",
     )
     save_every: int | str = Field(default=500, description="Steps between checkpoints, or minutes such as `10 min`.")
     keep: int = Field(default=5, ge=1, description="Checkpoints that stay on disk, at least `average`.")
