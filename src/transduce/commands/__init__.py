@@ -16,7 +16,6 @@ from typer.models import CommandInfo
 
 from transduce.commands.console import escaped_on_terminal, flush_or_discard
 from transduce.commands.exit_codes import with_exit_codes
-from transduce.commands.options import spread
 
 GROUPS = {
     "Begin": {
@@ -97,6 +96,8 @@ class _Commands(TyperGroup):
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
+        from transduce.commands.options import spread  # which `--help` of the whole program does not need
+
         info = CommandInfo(name=cmd_name, callback=with_exit_codes(spread(function)), help=VERBS[cmd_name])
         info.context_settings = CONTEXT_SETTINGS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)

@@ -4,7 +4,6 @@ Libraries count, the command line may display.
 """
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -132,6 +131,8 @@ def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Logs nothing below a warning within the context."""
+    import logging  # here, because `transduce --help` logs nothing
+
     logger = logging.getLogger("transduce")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))
