@@ -9,7 +9,7 @@ the beginning of a line as inside it.
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,11 +105,7 @@ class Subwords:
 
         The file is that of the source.
         """
-        if self.side != "source":
-            return self
-        description = json.loads(self._tokenizer.to_str())
-        description["normalizer"] = json.loads(build_tokenizer(models.BPE(), "target").to_str())["normalizer"]
-        return TargetSubwords(parse_tokenizer(json.dumps(description, ensure_ascii=False)), self)
+        return TargetSubwords(_for_target(self._tokenizer), self) if self.side == "source" else self
 
     @cached_property
     def tags(self) -> dict[str, int]:
@@ -290,6 +286,12 @@ class TargetSubwords(Subwords):
     def as_json(self) -> str:
         """Returns the content of the file of both sides."""
         return self.source.as_json()
+
+
+@lru_cache(maxsize=8)
+def _for_target(source: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """Returns a tokenizer that shares the model of `source` and has the rules of a target; see `parse_tokenizer`."""
+    return build_tokenizer(source.model, "target")
 
 
 @cache
