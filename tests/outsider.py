@@ -1,8 +1,9 @@
-"""A model of your own, trained and translated by transduce; and a search engine of your own in a translator.
+"""A model and a metric of your own in a training of transduce; and a search engine of your own in a translator.
 
     python tests/outsider.py runs/outsider
 
-The model is a mean of the source's embeddings and a recurrent decoder; the engine writes its input backwards.
+The model is a mean of the source's embeddings and a recurrent decoder; the metric, by which the weights are selected,
+counts first words that are right; the engine writes its input backwards.
 """
 
 import sys
@@ -23,7 +24,7 @@ data: {train: [{embedded: validation}], validation: {embedded: novel}, source_la
 subwords: {kind: bpe, size: 400}
 model: {kind: custom, name: MeanAndGru, d_model: 32}
 training: {steps: 20, batch_tokens: 1024, schedule: {kind: constant, warmup: 5, peak: 0.03}, label_smoothing: 0.0,
-           precision: float32, validate_every: 10, validate_by: loss, save_every: 10, average: null}
+           precision: float32, validate_every: 10, save_every: 10, average: null}
 """
 
 
@@ -48,6 +49,10 @@ class MeanAndGru(TranslationModel):
         return states, state._replace(carried=(hidden[0],))
 
 
+def first_words(sources, translations, references):
+    return sum(ours.split()[:1] == theirs.split()[:1] for ours, theirs in zip(translations, references, strict=True))
+
+
 class Backwards:
     max_line_tokens = 100
 
@@ -58,7 +63,9 @@ class Backwards:
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     (out / "mine.yaml").write_text(RECIPE, "utf-8")
-    for record in train(Recipe.load(out / "mine.yaml"), out / "run", device="cpu", model=MeanAndGru):
+    for record in train(
+        Recipe.load(out / "mine.yaml"), out / "run", device="cpu", model=MeanAndGru, metric=first_words
+    ):
         print(record.step, f"{record.loss:.2f}")
     model = Model.read(out / "run", build=MeanAndGru)
     mine = Translator.of_models([model.module], model.source, model.target, model.config.decoding)

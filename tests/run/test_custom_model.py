@@ -11,6 +11,8 @@ from transduce.model.model_spec import CustomModel
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.model import Model
 
+OWN = {"model": outsider.MeanAndGru, "metric": outsider.first_words}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -35,20 +37,23 @@ def test_an_outsiders_model_learns_and_translates(answers, folder):
     records = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text("utf-8").splitlines()]
     first, last = [record["validation_loss"] for record in records if "validation_loss" in record]
     assert last < first < 6  # the logarithm of 400 tokens
+    scores = [(record["score"], record["signature"]) for record in records if "score" in record]
+    assert len(scores) >= 2
+    assert all(score == int(score) and signature == "first_words" for score, signature in scores)
     config = Model.read_config(folder / "run")
     assert (config.model.kind, config.model.name, config.model.d_model) == ("custom", "MeanAndGru", 32)
 
 
 def test_a_resumed_run_ends_with_the_same_weights(answers, folder, tmp_path):
     recipe = recipe_of(folder)
-    for record in train(recipe, tmp_path, device="cpu", model=outsider.MeanAndGru):
+    for record in train(recipe, tmp_path, device="cpu", **OWN):
         if record.step == 15:
             break
     with pytest.raises(ValueError, match="`MeanAndGru` is custom"):
         next(train(recipe, tmp_path, device="cpu"))
-    steps = [record.step for record in train(recipe, tmp_path, device="cpu", model=outsider.MeanAndGru)]
+    steps = [record.step for record in train(recipe, tmp_path, device="cpu", **OWN)]
     assert steps == list(range(11, 21))
-    assert not list(train(recipe, tmp_path, device="cpu", model=outsider.MeanAndGru))  # it is finished
+    assert not list(train(recipe, tmp_path, device="cpu", **OWN))  # it is finished
     weights = [path / "model.safetensors" for path in (tmp_path, folder / "run")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
@@ -60,9 +65,9 @@ def test_without_the_function_nothing_reads_the_model(answers, folder):
 
 def test_what_a_custom_model_lacks_is_refused(answers, folder, micro, tmp_path):
     with pytest.raises(ValueError, match="a custom model cannot be sharded"):
-        next(train(recipe_of(folder, "training.parallel=sharded"), tmp_path, model=outsider.MeanAndGru))
+        next(train(recipe_of(folder, "training.parallel=sharded"), tmp_path, **OWN))
     with pytest.raises(ValueError, match="model= is for a recipe with"):
-        next(train(Recipe.load(micro / "recipe.yaml"), tmp_path, model=outsider.MeanAndGru))
+        next(train(Recipe.load(micro / "recipe.yaml"), tmp_path, **OWN))
     spec = CustomModel(name="Mine", d_model=4)
     with pytest.raises(ValueError, match="multiplications of the custom model `Mine` are not known"):
         spec.multiplications(9)

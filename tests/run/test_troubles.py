@@ -15,8 +15,8 @@ import safetensors.torch
 import torch
 
 from log_records import logged_lines
+from transduce.corpus.epoch_encoding import ReencodedStore
 from transduce.corpus.planner import Planner
-from transduce.corpus.subword_dropout import SubwordDropoutStore
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import load
 from transduce.run import checkpoints as checkpoints_module
@@ -222,7 +222,7 @@ def dropout(micro, tmp_path_factory):
 
 def refusing_epochs(monkeypatch, refused):
     """The disk is full whenever an epoch after the first is written, while `refused` is not empty."""
-    encode = SubwordDropoutStore._encode_epoch
+    encode = ReencodedStore._encode_epoch
 
     def encoded(self, seed, epoch):
         if epoch and refused:
@@ -230,7 +230,7 @@ def refusing_epochs(monkeypatch, refused):
             raise OSError(errno.ENOSPC, "No space left on device")
         return encode(self, seed, epoch)
 
-    monkeypatch.setattr(SubwordDropoutStore, "_encode_epoch", encoded)
+    monkeypatch.setattr(ReencodedStore, "_encode_epoch", encoded)
 
 
 def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_path, monkeypatch, log_lines):

@@ -13,6 +13,7 @@ from transduce.corpus.corpus_kinds import (
     Trees,
     resolve_corpus,
 )
+from transduce.corpus.noise import Noise
 from transduce.corpus.pair_checks import name_of
 from transduce.inspection.line_checks import Check
 from transduce.settings import Spec
@@ -76,6 +77,11 @@ class DataSpec(Spec):
         ge=1.0,
         description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all. "
         "Not for trees.",
+    )
+    noise: Noise | None = Field(
+        default=None,
+        description="Changes a share of the training pairs in every epoch, so that the model learns text as people "
+        "write it: `{}` for the defaults of its keys; null for none. Not for trees.",
     )
     checks: dict[str, Literal["keep", "drop", "refuse"]] = Field(
         default_factory=dict,
@@ -141,6 +147,8 @@ class DataSpec(Spec):
             )
         if self.linearisation is not None and linearisations[0] is None:
             raise ValueError("`linearisation` is for corpora of trees: leave it out")
+        if self.noise is not None and linearisations[0] is not None:
+            raise ValueError("`noise` is for translations, and the corpora are trees: leave it out")
         if self.checks and linearisations[0] is not None:
             raise ValueError("`checks` is for translations, and the corpora are trees: leave it out")
         return self

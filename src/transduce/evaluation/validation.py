@@ -1,15 +1,17 @@
-"""Validation: loss, perplexity, accuracy, and BLEU or F1 of a model on corpora that it is not trained on."""
+"""Validation: loss, perplexity, accuracy, and a score of a model's output on corpora that it is not trained on."""
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from transduce.corpus.readers import ParallelText
-from transduce.measure.metrics import metric_named
+from transduce.measure.metric_choice import LABELS, MetricFunction, MetricName, ProgramMetric
+from transduce.measure.metrics import metric_named, words_of_bleu
 from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
@@ -25,16 +27,34 @@ from transduce.translation.batching import LineTooLargeError, sentence_batches
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
+_log = logging.getLogger("transduce")
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BATCH_TOKENS = 2048  # positions of a side whose loss is computed at once
+CHECKED_LINES = 4  # by a program or function, before a training
+
+Measure = MetricName | Literal["f1", "loss"] | ProgramMetric | MetricFunction
+"""What compares two validations: a metric of `measure`, the F1 of trees, the loss, a program or a Python function."""
+
+
+def label_of(measure: Measure) -> str:
+    """Returns the name of a measure in text."""
+    if isinstance(measure, str):
+        return LABELS.get(measure, measure)
+    return measure.name if isinstance(measure, ProgramMetric) else getattr(measure, "__name__", "score")
+
+
+def is_error(measure: Measure) -> bool:
+    """Returns whether less is better."""
+    return measure in ("loss", "ter") or (isinstance(measure, ProgramMetric) and measure.best == "lowest")
 
 
 class ValidationScore(NamedTuple):
-    """The BLEU of translations, or the F1 of trees, from 0 to 100; bounds of its confidence interval if asked for."""
+    """The score of translations or of trees; bounds of its confidence interval if asked for."""
 
-    metric: Literal["bleu", "f1"]
+    metric: str  # a key of `LABELS`, or the name of a program or function
     score: float
     signature: str
     low: float | None = None
@@ -43,7 +63,7 @@ class ValidationScore(NamedTuple):
     @property
     def label(self) -> str:
         """The name of the metric in text."""
-        return self.metric.upper()
+        return LABELS.get(self.metric, self.metric)
 
 
 class ValidationResult(NamedTuple):
@@ -77,6 +97,7 @@ class Validation:
         linearisation: TopDown | InOrder | None = None,
         bootstrap: int | None = None,
         source_tags: Sequence[int] = (),
+        metric: MetricName | ProgramMetric | MetricFunction = "bleu",
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
@@ -84,6 +105,7 @@ class Validation:
         self.linearisation = linearisation  # of the trees of a parser
         self.bootstrap = bootstrap  # resamples for the confidence interval of the score
         self.source_tags = source_tags  # ids before each source
+        self.metric = metric  # of translations; trees have F1
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
@@ -103,13 +125,28 @@ class Validation:
         A training calls it at its start, so that its first validation does not fail.
         """
         if will_translate and self.linearisation is None:
-            metric_named("bleu", language=self.language)
+            self._check_metric()
         translator = self._translator(model)
         try:
             translator.encode_sources(self.corpus.source)
             translator.encode_checked(self.corpus.target, self.target, " of the target")
         except ValueError as error:
             raise ValueError(f"data.validation: {error}") from None
+
+    def _check_metric(self) -> None:
+        """Raises ValueError where the metric cannot be computed, which a few references as translations show."""
+        if callable(self.metric):
+            sources, references = self.corpus.source[:CHECKED_LINES], self.corpus.target[:CHECKED_LINES]
+            self.group.on_rank_zero(lambda: self._score_by_function(sources, references, references), slow=True)
+            return
+        metric_named(self.metric, language=self.language)
+        if self.metric == "bleu" and all(
+            len(words) < 4 for words in words_of_bleu(self.corpus.target, language=self.language)
+        ):
+            _log.warning(
+                "no reference of data.validation has four words: BLEU will be 0 at every validation, and the loss "
+                "selects the weights; `training.validate_by: chrf` measures lines as short as these"
+            )
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
@@ -128,13 +165,35 @@ class Validation:
         return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, score, outputs)
 
     def _score(self, outputs: Sequence[str]) -> ValidationScore:
-        """Returns the BLEU of translations, or the F1 of linearised trees."""
+        """Returns the score of translations, or the F1 of linearised trees.
+
+        A program or function that fails is a warning, because a training should not end by it; its score is NaN.
+        """
+        if self.linearisation is None and callable(self.metric):
+            return self.group.on_rank_zero(lambda: self._try_function(outputs), slow=True)
         if self.linearisation is None:
-            references = [self.corpus.target]
-            bleu = scores(outputs, references, language=self.language, bootstrap=self.bootstrap)["bleu"]
-            return ValidationScore("bleu", bleu.score, bleu.signature, bleu.low, bleu.high)
+            name = cast(MetricName, self.metric)
+            by_metric = scores(outputs, [self.corpus.target], [name], language=self.language, bootstrap=self.bootstrap)
+            return ValidationScore(name, *by_metric[name])
         f1_of_symbols: Callable[..., ValidationScore] = from_satellite("transduce.parsing.tree_scores:f1_of_symbols")
         return f1_of_symbols(self.linearisation, self.corpus, outputs, self.bootstrap)
+
+    def _try_function(self, outputs: Sequence[str]) -> ValidationScore:
+        try:
+            score = self._score_by_function(self.corpus.source, outputs, self.corpus.target)
+        except Exception as error:
+            _log.warning(f"warning: this validation has no score: {error}")
+            score = math.nan
+        name = label_of(self.metric)
+        return ValidationScore(name, score, self.metric.command if isinstance(self.metric, ProgramMetric) else name)
+
+    def _score_by_function(self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
+        """Returns the score by the program or function; raises ValueError where it returns no number."""
+        assert callable(self.metric)
+        score = self.metric(sources, outputs, references)
+        if not isinstance(score, int | float):
+            raise ValueError(f"the metric {label_of(self.metric)} must return a number, and returned {score!r}")
+        return float(score)
 
     def _translator(self, model: TranslationModel) -> Translator:
         """Returns the translator of `model`, or its parser."""
@@ -244,11 +303,10 @@ class JointValidation:
 
 
 def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
-    """Returns the mean of scores of one metric; None where a corpus was not translated."""
+    """Returns the mean of scores by one metric; None where a corpus was not translated."""
     measured = [score for score in scores if score is not None]
     if not measured:
         return None
     signatures = " and ".join(dict.fromkeys(score.signature for score in measured))
-    return ValidationScore(
-        measured[0].metric, fmean(score.score for score in measured), f"mean:{len(measured)}|{signatures}"
-    )
+    mean = fmean(score.score for score in measured)
+    return measured[0]._replace(score=mean, signature=f"mean:{len(measured)}|{signatures}", low=None, high=None)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from sacrebleu import utils
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
@@ -17,8 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers import tokenizer_spm
 
-MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
-METRICS: tuple[str, ...] = get_args(MetricName)
+from transduce.measure.metric_choice import METRICS
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
 TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # no spaces between words: a line would be one word

@@ -79,9 +79,10 @@ class Recipe(Spec):
         if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
         check_decoding(self.decoding, is_parser=is_parser)
-        if measure == ("bleu" if is_parser else "f1"):
+        if measure != "loss" and is_parser != (measure == "f1"):
+            name = measure if isinstance(measure, str) else "{command: ...}"
             raise ValueError(
-                f"`training.validate_by: {measure}` measures {'translations' if is_parser else 'trees'}: "
+                f"`training.validate_by: {name}` measures {'translations' if is_parser else 'trees'}: "
                 f"set {'f1' if is_parser else 'bleu'}, or loss"
             )
         return self

@@ -151,7 +151,8 @@ class StartingPoint(Spec):
             **Training().as_dictionary(),
             **{key: values[key] for key in INHERITED},
             **GENTLE,
-            "validate_by": before.validate_by if self.recipe else measure,
+            # Not a program that the recipe of another's model names: it would be started here.
+            "validate_by": before.validate_by if self.recipe and isinstance(before.validate_by, str) else measure,
             "batch_tokens": batch_tokens,
             "micro_batches": before.micro_batches if batch_tokens == before.max_batch_tokens else "auto",
             "schedule": Constant(peak=self._gentle_rate(before)).as_dictionary(),

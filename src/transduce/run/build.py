@@ -1,6 +1,7 @@
 """The parts of a training, built from its recipe."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -8,7 +9,7 @@ from transduce.corpus.learned_subwords import tag_ids
 from transduce.corpus.planner import Planner
 from transduce.corpus.readers import read_parallel_text
 from transduce.corpus.store.preparation import PreparedCorpus
-from transduce.evaluation.validation import JointValidation, Validation
+from transduce.evaluation.validation import JointValidation, Measure, Validation
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
 from transduce.model_directory.model import set_word_flags
@@ -81,10 +82,16 @@ def check_micro_batches(micro_batches: int, processes: int, *, is_resumed: bool)
 
 
 def build_validation(
-    recipe: Recipe, prepared: PreparedCorpus, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
+    recipe: Recipe,
+    prepared: PreparedCorpus,
+    model: TranslationModel,
+    smoothing: Smoothing,
+    group: ProcessGroup,
+    measure: Measure,
 ) -> Validation | JointValidation | None:
     """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
+    metric: Any = "bleu" if measure in ("f1", "loss") else measure
     validations = {
         name: Validation(
             read_parallel_text(corpus),
@@ -96,6 +103,7 @@ def build_validation(
             data.direction_of(corpus).target,
             data.tree_linearisation,
             source_tags=tag_ids(data, corpus, prepared.source),
+            metric=metric,
         )
         for name, corpus in data.named_validations.items()
     }

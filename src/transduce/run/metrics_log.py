@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import socket
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import ValidationResult, perplexity
+from transduce.measure.metric_choice import LABELS
 from transduce.run.trackers import BackgroundTracker
 from transduce.runtime.json_text import json_text
 from transduce.storage.atomic import flush_to_disk
@@ -174,7 +176,9 @@ def _values_of(result: ValidationResult) -> dict[str, float]:
         "validation_perplexity": result.perplexity,
         "accuracy": result.accuracy,
     }
-    return numbers if result.score is None else {**numbers, result.score.metric: result.score.score}
+    if result.score is None or math.isnan(result.score.score):
+        return numbers
+    return {**numbers, result.score.metric if result.score.metric in LABELS else "score": result.score.score}
 
 
 def _summary(result: ValidationResult) -> str:

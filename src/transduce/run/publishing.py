@@ -21,7 +21,7 @@ from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.pair_checks import Report
 from transduce.corpus.store.preparation import PreparedCorpus
 from transduce.corpus.store.token_store import CorpusPart
-from transduce.evaluation.validation import ValidationResult, ValidationScore
+from transduce.evaluation.validation import Measure, ValidationResult, ValidationScore, is_error, label_of
 from transduce.model.model_spec import CustomModel
 from transduce.model.translation_model import Vocabulary
 from transduce.model_directory.config import Config, TrainedDirection, Weights
@@ -48,9 +48,10 @@ LOSS_OF_A_TIE = 1e-9
 """Points of a score for a nat of the loss: so few that the loss decides between equal scores alone."""
 
 
-def score_of(result: ValidationResult, validate_by: str) -> float:
-    """Returns the score of a validation by the measure `validate_by`; higher is better, a loss is negated."""
-    return result.score.score if validate_by != "loss" and result.score is not None else -result.loss
+def score_of(result: ValidationResult, measure: Measure) -> float:
+    """Returns the score of a validation by `measure`; higher is better, so that a loss or an error rate is negated."""
+    score = result.loss if measure == "loss" or result.score is None else result.score.score
+    return -score if is_error(measure) or result.score is None else score
 
 
 class PublishedChoice(Spec):
@@ -80,11 +81,12 @@ class PublishedModel:
         out: Path,
         prepared: PreparedCorpus,
         checkpoints: Checkpoints,
+        measure: Measure,
         scored_by: list[Any],  # the measure of validations, and the checksum of their corpus
         group: ProcessGroup,
     ) -> None:
         self.recipe, self.settings, self.out, self.checkpoints = recipe, recipe.training, out, checkpoints
-        self.scored_by, self.group = scored_by, group
+        self.measure, self.scored_by, self.group = measure, scored_by, group
         self._subwords, self._report = (prepared.source, prepared.target), prepared.report
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         self._builder = recipe.model.builder if isinstance(recipe.model, CustomModel) else None
@@ -122,8 +124,8 @@ class PublishedModel:
         Of equal scores that with the lower loss is better. BLEU is 0 at every validation where no line has four words,
         and the first weights, the worst, would stay the best.
         """
-        score = score_of(result, self.settings.validate_by)
-        if self.settings.validate_by != "loss" and math.isfinite(result.loss):
+        score = score_of(result, self.measure)
+        if self.measure != "loss" and math.isfinite(result.loss):
             score -= LOSS_OF_A_TIE * result.loss
         is_better = not math.isnan(score) and (state.best is None or score > state.best)
         return score if is_better else None
@@ -172,7 +174,7 @@ class PublishedModel:
         candidates = self._candidates(state, selected, optimiser, measure, log)
         chosen = choose(candidates)
         if len(candidates) > 1:
-            log.log_event(state.step, comparison(candidates, chosen, self.settings.validate_by))
+            log.log_event(state.step, comparison(candidates, chosen, self.measure))
         # Recorded first: a choice whose weights are not published counts for nothing, and is made again.
         if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
             # A run that goes on afterwards replaces these weights by better ones only.
@@ -210,7 +212,7 @@ class PublishedModel:
                 return Candidate(which, math.nan, None, weights)
             _log.info(title)
             result = measure(state)
-            score = math.nan if result is None else score_of(result, self.settings.validate_by)
+            score = math.nan if result is None else score_of(result, self.measure)
             return Candidate(which, score, result, weights)
 
         best, last = Weights(kind="best", steps=(state.best_step or 0,)), Weights(kind="last", steps=(state.step,))
@@ -219,7 +221,7 @@ class PublishedModel:
         if earlier is not None and earlier.score is not None and earlier.weights not in (selected, last):
             candidates.append(Candidate(earlier.weights, earlier.score))
         elif state.best is not None and self._published() == best:
-            candidates.append(Candidate(best, round(state.best, 6)))  # without the share of the loss
+            candidates.append(Candidate(best, round(state.best, 6) + 0.0))  # without the share of the loss
         if state.best is not None and selected.steps != last.steps and self._is_unvalidated(state):
             candidates.append(measured(last, "last weights:"))
         if selected.kind == "averaged":
@@ -284,11 +286,10 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
     return max(candidates, key=lambda candidate: -math.inf if math.isnan(candidate.score) else candidate.score)
 
 
-def comparison(candidates: Sequence[Candidate], chosen: Candidate, validate_by: str) -> str:
+def comparison(candidates: Sequence[Candidate], chosen: Candidate, measure: Measure) -> str:
     """Returns a sentence with the scores of all candidates."""
-    scores = ", ".join(f"{_name(each.which)} {_shown(each.score, validate_by)}" for each in candidates)
-    measure = validate_by if validate_by == "loss" else validate_by.upper()
-    return f"publishes {_name(chosen.which)}, the best by {measure}: {scores}"
+    scores = ", ".join(f"{_name(each.which)} {_shown(each.score, measure)}" for each in candidates)
+    return f"publishes {_name(chosen.which)}, the best by {label_of(measure)}: {scores}"
 
 
 def _name(which: Weights) -> str:
@@ -296,10 +297,10 @@ def _name(which: Weights) -> str:
     return f"the {'average' if which.kind == 'averaged' else which.kind} of step {steps}"
 
 
-def _shown(score: float, validate_by: str) -> str:
-    return (
-        "not measured" if math.isnan(score) else f"{-score:.3f}" if validate_by == "loss" else f"{max(score, 0.0):.2f}"
-    )
+def _shown(score: float, measure: Measure) -> str:
+    if math.isnan(score):
+        return "not measured"
+    return f"{-score if is_error(measure) else score:{'.3f' if measure == 'loss' else '.2f'}}"
 
 
 class TrainedLanguages(NamedTuple):

@@ -12,6 +12,7 @@ from transduce.corpus.planner import micro_batches_per_step
 from transduce.corpus.readers import check_files
 from transduce.corpus.store.preparation import PreparedCorpus, open_store
 from transduce.corpus.store.preparation import prepare as prepare_corpus
+from transduce.measure.metric_choice import MetricFunction
 from transduce.model.model_spec import CustomModel, ModelBuilder
 from transduce.model_directory.model import Model
 from transduce.recipe.recipe import Recipe
@@ -86,12 +87,15 @@ def train(
     options: TrainOptions = DEFAULTS,
     *,
     model: ModelBuilder | None = None,
+    metric: MetricFunction | None = None,
     **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
     `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
     `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
+    `metric(sources, translations, references)` scores validations in the place of `training.validate_by`; more is
+    better.
 
     Progress is logged by the logger `transduce`, on rank 0 only.
 
@@ -141,7 +145,7 @@ def train(
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
-        trainer = Trainer(recipe, out, prepared, own_device, group)
+        trainer = Trainer(recipe, out, prepared, own_device, group, metric)
         if record is not None:
             trainer.published.inherit_languages(record.start.config)
         _start_trackers(trainer, options.trackers, stack)

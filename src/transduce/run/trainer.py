@@ -15,9 +15,10 @@ from typing import NamedTuple, NoReturn
 import torch
 
 from transduce import __version__
+from transduce.corpus.epoch_encoding import EpochWriteError
 from transduce.corpus.store.preparation import PreparedCorpus
-from transduce.corpus.subword_dropout import EpochWriteError
-from transduce.evaluation.validation import ValidationResult
+from transduce.evaluation.validation import Measure, ValidationResult, label_of
+from transduce.measure.metric_choice import MetricFunction, ProgramMetric
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Weights
@@ -77,6 +78,7 @@ class Trainer:
         prepared: PreparedCorpus,
         device: torch.device,
         group: ProcessGroup = SINGLE_PROCESS,
+        metric: MetricFunction | None = None,  # takes the place of `training.validate_by`
     ) -> None:
         self.recipe, self.out, self.prepared, self.group = recipe, out, prepared, group
         settings = self.settings = recipe.training
@@ -92,7 +94,8 @@ class Trainer:
         self.planner = build_planner(prepared, settings, device, self.model, group)
         self.horizon = HorizonPlanner(settings, self.planner)
         self.metrics_log = MetricsLog(out, settings.steps, enabled=group.is_rank_zero)
-        self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
+        measure: Measure = metric or settings.validate_by
+        self.validation = build_validation(recipe, prepared, self.model, smoothing, group, measure)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         environment = {
@@ -107,9 +110,12 @@ class Trainer:
             environment,
             prepared.fingerprint,
             checksums_of_files(prepared.directory / name for name in {*names}),
-            [settings.validate_by, self.validation.corpus.checksum if self.validation else None],
+            [
+                measure.as_dictionary() if isinstance(measure, ProgramMetric) else label_of(measure),
+                self.validation.corpus.checksum if self.validation else None,
+            ],
         )
-        self.published = PublishedModel(recipe, out, prepared, checkpoints, self.environment.scored_by, group)
+        self.published = PublishedModel(recipe, out, prepared, checkpoints, measure, self.environment.scored_by, group)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.measure.metric_choice import MetricName, ProgramMetric
 from transduce.settings import Spec
 from transduce.training.muon import Muon
 from transduce.training.objective import RDrop
@@ -15,6 +16,11 @@ from transduce.training.schedule import EndingSchedule, Paper, ScheduleSpec
 BatchTokens = Annotated[
     Annotated[int, Field(ge=1), Tag("number")] | Annotated[BatchRamp, Tag("ramp")],
     Discriminator(lambda value: "ramp" if isinstance(value, dict | BatchRamp) else "number"),
+]
+
+ValidateBy = Annotated[
+    Annotated[MetricName | Literal["f1", "loss"], Tag("name")] | Annotated[ProgramMetric, Tag("program")],
+    Discriminator(lambda value: "program" if isinstance(value, dict | ProgramMetric) else "name"),
 ]
 
 OptimiserSpec = Annotated[Adam | Muon, Field(discriminator="kind")]
@@ -65,10 +71,10 @@ class Training(Spec):
     seed: int = Field(default=1, ge=0, description="Seed of weights, data order and dropout.")
     log_every: int = Field(default=100, ge=1, description="Steps between records of the metrics log.")
     validate_every: int | None = Field(default=500, ge=1, description="Steps between validations.")
-    validate_by: Literal["bleu", "f1", "loss"] = Field(
+    validate_by: ValidateBy = Field(
         default="bleu",
-        description="Score for model selection and `patience`: `bleu` of translations, `f1` of trees; of equal scores "
-        "that with the lower loss is better.",
+        description="Score for model selection and `patience`: a metric of `transduce measure`, `f1` of trees, `loss`, "
+        "or `{command: ...}`, a program that prints a score; of equal scores that with the lower loss is better.",
     )
     save_every: int | str = Field(default=500, description="Steps between checkpoints, or minutes such as `10 min`.")
     keep: int = Field(default=5, ge=1, description="Checkpoints that stay on disk, at least `average`.")

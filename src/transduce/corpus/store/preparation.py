@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.corpus_kinds import files_of
 from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.epoch_encoding import ReencodedStore, Reencoding
 from transduce.corpus.learned_subwords import (
     check_tags,
     check_vocabularies,
@@ -41,7 +42,6 @@ from transduce.corpus.store.store_description import (
     time_of_change,
 )
 from transduce.corpus.store.token_store import FILES, Count, TokenStore
-from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subword_training import Bpe, WordPiece
@@ -82,9 +82,11 @@ def open_store(directory: Path) -> PreparedCorpus:
     source, target = load_subwords(directory, shared=description.shared)
     files = {name: directory / name for name in FILES}
     arguments = files, np.dtype(description.dtype), description.parts, description.longest
-    dropout = SubwordDropout(source, target, description.dropout)
-    sizes = source.size, target.size
-    store = SubwordDropoutStore(*arguments, dropout) if dropout.probability else TokenStore(*arguments, sizes)
+    if description.dropout or description.noise:
+        reencoding = Reencoding(source, target, description.dropout, description.noise)
+        store: TokenStore = ReencodedStore(*arguments, reencoding)
+    else:
+        store = TokenStore(*arguments, (source.size, target.size))
     if fault := store.fault_of_ends():
         raise store_error(directory, fault)
     return PreparedCorpus(source, target, store, description.report, directory, description.fingerprint)
@@ -150,6 +152,7 @@ def prepare(
         "given": existing is not None,
         "growth": stored_growth,
         "dropout": dropout,
+        "noise": data.noise,
         "fingerprint": fingerprint,
         "made_of": tuple(checksums),
     }

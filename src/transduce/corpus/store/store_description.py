@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from transduce.corpus.corpus_kinds import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, files_of, is_folder
 from transduce.corpus.data_spec import DataSpec
+from transduce.corpus.noise import Noise
 from transduce.corpus.pair_checks import Report
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.corpus.store.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
@@ -26,7 +27,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subw
 
 DESCRIPTION = "store.json"
 
-VERSION: Literal[2] = 2  # of the store
+VERSION: Literal[3] = 3  # of the store
 
 NOT_HELD_OUT = ("weight", "tag", "source_language", "target_language")
 """Settings of a held-out set that do not decide its sources."""
@@ -65,7 +66,7 @@ class StoreDescription(Spec):
     Raises ValueError where `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
     """
 
-    version: Literal[2] = VERSION
+    version: Literal[3] = VERSION
     dtype: Literal["<u2", "<u4"]
     parts: tuple[CorpusPart, ...]
     longest: Count  # tokens of the longest sentence of either side
@@ -74,6 +75,7 @@ class StoreDescription(Spec):
     given: bool  # whether the subwords are those of another model
     growth: StoredGrowth | None  # of the subwords of another model
     dropout: float = Field(ge=0.0, lt=1.0)
+    noise: Noise | None
     fingerprint: str
     made_of: tuple[FileChecksum, ...]
     files: StoredFiles
@@ -183,6 +185,7 @@ def fingerprint_of(
             "ratio": data.ratio,
             "temperature": data.temperature,
             "checks": data.checks,
+            "noise": data.noise.as_dictionary() if data.noise else None,
         },
         "subwords": subwords.as_dictionary(),
         "given": growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()],

@@ -1,0 +1,159 @@
+"""A store whose sentences are encoded anew for every epoch, with subword dropout, with noise, or with both.
+
+Lengths change with the encoding, so an epoch is encoded whole before it is planned, into unnamed files that are freed
+with the epoch. A sentence that would become longer than the longest of the store keeps its stored encoding, so that
+settings that fit into memory fit with dropout and noise too.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.corpus.noise import Noise
+from transduce.corpus.store.token_store import (
+    FILES,
+    SIDES,
+    CorpusPart,
+    PackedSentences,
+    Side,
+    TokenStore,
+    TokenStoreWriter,
+)
+from transduce.text.bpe_dropout import hash_numbers
+from transduce.text.token_vocabulary import TokenVocabulary, tags_of
+
+BATCH = 2_000
+"""Pairs encoded at a time."""
+
+Tokens = NDArray[Any]
+
+
+class EpochWriteError(OSError):
+    """The disk refuses the sentences of an epoch."""
+
+
+class Reencoding(NamedTuple):
+    """How an epoch encodes its sentences: the subwords of both sides, the probability of dropped merges, the noise."""
+
+    source: TokenVocabulary
+    target: TokenVocabulary
+    dropout: float
+    noise: Noise | None
+
+
+class ReencodedStore(TokenStore):
+    """A store that encodes its sentences anew for every epoch, as a function of seed, epoch and sentence."""
+
+    def __init__(
+        self,
+        files: Mapping[str, Path],
+        dtype: np.dtype[Any],
+        parts: Sequence[CorpusPart],
+        max_length: int | None,
+        reencoding: Reencoding,
+    ) -> None:
+        super().__init__(files, dtype, parts, max_length, (reencoding.source.size, reencoding.target.size))
+        self._directory = files[FILES[0]].parent
+        self._subwords: dict[Side, TokenVocabulary] = {"source": reencoding.source, "target": reencoding.target}
+        self._tags = frozenset(tags_of(reencoding.source).values())
+        self._dropout, self._noise = reencoding.dropout, reencoding.noise
+        self._latest: tuple[tuple[int, int], TokenStore] | None = None
+
+    def in_epoch(self, seed: int, epoch: int) -> TokenStore:
+        """Returns the store as encoded in an epoch; the latest one is cached. Raises EpochWriteError."""
+        if self._latest is None or self._latest[0] != (seed, epoch):
+            self._latest = None  # frees its files first: the disk may have space for one epoch only
+            try:
+                self._latest = (seed, epoch), self._encode_epoch(seed, epoch)
+            except OSError as error:
+                raise EpochWriteError(error.errno, error.strerror, str(self._directory)) from None
+        return self._latest[1]
+
+    def _encode_epoch(self, seed: int, epoch: int) -> TokenStore:
+        """Writes all sentences, encoded for the epoch, to temporary files, and opens these."""
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(TemporaryFile(dir=self._directory)) for name in FILES}
+            writer = TokenStoreWriter(files, self.dtype)
+            for start in range(0, len(self), BATCH):
+                numbers = np.arange(start, min(start + BATCH, len(self)))
+                pairs = {side: [self.sentence(side, number) for number in numbers.tolist()] for side in SIDES}
+                if self._noise is not None:
+                    self._add_noise(pairs, self._noise, _keys(seed, epoch, len(SIDES), numbers))
+                for index, side in enumerate(SIDES):
+                    sentences = pairs[side]
+                    if self._dropout:
+                        sentences = self._encode_with_dropout(side, sentences, _keys(seed, epoch, index, numbers))
+                    writer.append(side, PackedSentences.of(sentences, self.dtype))
+            for file in files.values():
+                file.flush()
+            return TokenStore(files, self.dtype, self.parts)
+
+    def _add_noise(self, pairs: Mapping[Side, list[Tokens]], noise: Noise, keys: NDArray[np.uint64]) -> None:
+        """Replaces the pairs that get noise; tags before a source stay."""
+        drawn = noise.draw(keys)
+        rows = drawn.rows
+        fronts = [_count_tags(pairs["source"][row], self._tags) for row in rows]
+        sources = self._subwords["source"].decode(
+            [pairs["source"][row][front:] for row, front in zip(rows, fronts, strict=True)]
+        )
+        targets = self._subwords["target"].decode([pairs["target"][row] for row in rows])
+        noisy = [
+            drawn.apply(row, pair, int(keys[row]))
+            for row, pair in zip(rows, zip(sources, targets, strict=True), strict=True)
+        ]
+        encoded = zip(
+            self._subwords["source"].encode([source for source, _ in noisy]),
+            self._subwords["target"].encode([target for _, target in noisy]),
+            strict=True,
+        )
+        for row, front, (source, target) in zip(rows, fronts, encoded, strict=True):
+            if max(front + len(source), len(target)) <= self.max_length:
+                pairs["source"][row] = np.concatenate([pairs["source"][row][:front], source]).astype(np.int64)
+                pairs["target"][row] = np.array(target, np.int64)
+
+    def _encode_with_dropout(self, side: Side, sentences: list[Tokens], keys: NDArray[np.uint64]) -> list[Tokens]:
+        """Encodes sentences of one side with dropout; tags stay, the text around them is encoded anew."""
+        subwords = self._subwords[side]
+        tags = self._tags if side == "source" else frozenset()
+        parts = [_split_at_tags(sentence, tags) if tags else [sentence] for sentence in sentences]
+        texts = [[part for part in sentence if part[0] not in tags] for sentence in parts]
+        counts = list(map(len, texts))
+        # The first text has the key of the sentence.
+        keys_of_texts = np.repeat(keys, counts) ^ np.concatenate(
+            [np.arange(count, dtype=np.uint64) for count in counts]
+        )
+        lines = subwords.decode(list(chain.from_iterable(texts)))
+        encoded = iter(subwords.encode_with_dropout(lines, self._dropout, keys_of_texts))
+        with_dropout = [
+            np.concatenate([part if part[0] in tags else next(encoded) for part in sentence]).astype(np.int64)
+            for sentence in parts
+        ]
+        return [new if len(new) <= self.max_length else old for old, new in zip(sentences, with_dropout, strict=True)]
+
+
+def _count_tags(sentence: Tokens, tags: Collection[int]) -> int:
+    """Returns how many tags stand before the text of a sentence."""
+    front = 0
+    while front < len(sentence) and int(sentence[front]) in tags:
+        front += 1
+    return front
+
+
+def _split_at_tags(sentence: Tokens, tags: Collection[int]) -> list[Tokens]:
+    """Returns the tags of a sentence, each by itself, and the text before, between and after them."""
+    is_tag = np.isin(sentence, list(tags))
+    return np.split(sentence, np.flatnonzero(is_tag[1:] | is_tag[:-1]) + 1)
+
+
+def _keys(seed: int, epoch: int, side: int, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns a random key for each sentence of a side, or for each pair."""
+    key = hash_numbers(np.array([seed]))
+    for part in (epoch, side):
+        key = hash_numbers(key ^ np.uint64(part))
+    return hash_numbers(key ^ numbers.astype(np.uint64))

@@ -1,0 +1,172 @@
+"""Noise: training pairs as people write them, in capitals, in title case, with typing errors, with words to copy.
+
+Each kind changes a share of the pairs, drawn anew for every epoch; most pairs stay as they are.
+
+    capitals   both sides in capital letters       A MAN SLEEPS.       EIN MANN SCHLÄFT.
+    title      each source word begins with one    A Man Sleeps.       Ein Mann schläft.
+    typos      letters of long source words        A man sleesp.       Ein Mann schläft.
+    copies     an unknown word in both sides       A man sleeps. 🚲    Ein Mann schläft. 🚲
+
+Capitals and title case are those of Marian (`--all-caps-every`, `--english-title-case-every`) and of OpusTrainer, whose
+typing errors and inserted words these are too.
+"""
+
+import random
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from transduce.settings import Spec
+from transduce.text.bpe_dropout import hash_numbers
+
+TYPOS_IN = 0.15  # of the long words of a sentence with typing errors
+LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+
+Pair = tuple[str, str]
+
+
+class Noise(Spec):
+    """Shares of the training pairs that an epoch changes."""
+
+    capitals: float = Field(default=0.05, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
+    title: float = Field(
+        default=0.05, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
+    )
+    typos: float = Field(
+        default=0.15, ge=0, le=1, description="Share of pairs with letters exchanged, doubled or left out in the source."
+    )
+    copies: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Share of pairs that get an emoji, a name, a code or a word of another script in both sides.",
+    )
+
+    def draw(self, keys: NDArray[np.uint64]) -> "DrawnNoise":
+        """Returns which pairs change, by a random key for each."""
+        case, typos, copies = (hash_numbers(keys ^ np.uint64(kind)) / 2.0**64 for kind in (1, 2, 3))
+        return DrawnNoise(
+            case < self.capitals,
+            (case >= self.capitals) & (case < self.capitals + self.title),
+            typos < self.typos,
+            copies < self.copies,
+        )
+
+
+class DrawnNoise(NamedTuple):
+    """Whether each pair of a batch gets each kind of noise, as booleans [pairs]."""
+
+    capitals: NDArray[np.bool_]
+    title: NDArray[np.bool_]
+    typos: NDArray[np.bool_]
+    copies: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> list[int]:
+        """The pairs that change."""
+        changed: NDArray[np.int64] = np.flatnonzero(np.any(self, axis=0))
+        return changed.tolist()
+
+    def apply(self, row: int, pair: Pair, key: int) -> Pair:
+        """Returns the pair `row` with its noise, a function of `key`."""
+        draw = random.Random(key).random
+        source, target = pair
+        if self.typos[row]:
+            source = with_typos(source, draw)
+        if self.capitals[row]:
+            source, target = source.upper(), target.upper()
+        if self.title[row]:
+            source = " ".join(word[:1].upper() + word[1:] for word in source.split(" "))
+        return with_copy((source, target), draw) if self.copies[row] else (source, target)
+
+
+Draw = Callable[[], float]  # a random number in [0, 1)
+
+
+def with_typos(line: str, draw: Draw) -> str:
+    """Returns a line with a typing error in some of its words of four letters and more."""
+
+    def mistyped(match: re.Match[str]) -> str:
+        word = match.group()
+        if draw() >= TYPOS_IN:
+            return word
+        index = 1 + int(draw() * (len(word) - 2))  # not the first letter, nor the last
+        first, second = word[index], word[index + 1]
+        kind = draw()
+        # Letters that are exchanged are the most frequent typing error.
+        changed = second + first if kind < 0.6 else second if kind < 0.8 else first + first + second
+        return f"{word[:index]}{changed}{word[index + 2 :]}"
+
+    return LONG_WORD.sub(mistyped, line)
+
+
+def with_copy(pair: Pair, draw: Draw) -> Pair:
+    """Returns both lines with one invented word: at the end, at the beginning, or as far into both lines."""
+    word, where = invented_word(draw), draw()
+    if where < 0.5:
+        return f"{pair[0]} {word}", f"{pair[1]} {word}"
+    share = 0.0 if where < 0.6 else draw()
+
+    def inserted(line: str) -> str:
+        words = line.split(" ")
+        index = int(share * len(words))
+        return " ".join([*words[:index], word, *words[index:]])
+
+    return inserted(pair[0]), inserted(pair[1])
+
+
+def _letters(alphabet: str) -> Callable[[Draw], str]:
+    """Returns a function that draws two to eight letters; `alphabet` is the first and the last of some."""
+    first, last = map(ord, alphabet)
+    return lambda draw: "".join(chr(first + int(draw() * (last - first + 1))) for _ in range(2 + int(draw() * 7)))
+
+
+_SCRIPTS = [_letters(ends) for ends in ("αω", "ая", "את", "अह", "ぁん", "ァン", "一龥", "가힣", "กฮ", "აჰ", "աֆ")]
+# First and last of ranges that have an emoji at each place; the wider ones count more often.
+_EMOJI = [(0x1F600, 0x1F64F), (0x1F600, 0x1F64F), (0x1F330, 0x1F37F), (0x1F400, 0x1F4FF), (0x1F680, 0x1F6C5)]
+_EMOJI += [(0x1F910, 0x1F93A), (0x1F940, 0x1F9FF), (0x2600, 0x2604), (0x26BD, 0x26BE)]
+_SKIN_TONES, _FLAGS = (0x1F3FB, 0x1F3FF), (0x1F1E6, 0x1F1FF)
+_ONSETS = ["b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "sch", "t", "tr", "v", "w", "z"]
+_SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
+
+
+def invented_word(draw: Draw) -> str:
+    """Returns an emoji, an invented name, a code, an address, or letters of some script."""
+
+    def one_of(choices: list[str]) -> str:
+        return choices[int(draw() * len(choices))]
+
+    def number() -> str:
+        return str(int(10 ** (1 + 4 * draw())))
+
+    def syllables() -> str:
+        return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
+
+    kind = draw()
+    if kind < 0.4:
+        return _emoji(draw)
+    if kind < 0.55:
+        return _SCRIPTS[int(draw() * len(_SCRIPTS))](draw)
+    word = syllables()
+    if kind < 0.75:
+        return word if kind < 0.62 else word.title()
+    if kind < 0.9:
+        code = word[:3].upper()
+        return one_of([f"{code}-{number()}", f"{code}{number()}", f"{word}_{syllables()}", f"v{number()}.{number()}"])
+    return f"{word}@{syllables()}.org" if kind < 0.95 else f"https://{word}.com/{syllables()}"
+
+
+def _emoji(draw: Draw) -> str:
+    def within(ends: tuple[int, int]) -> str:
+        return chr(ends[0] + int(draw() * (ends[1] - ends[0] + 1)))
+
+    kind = draw()
+    if kind < 0.05:
+        return within(_FLAGS) + within(_FLAGS)
+    if kind < 0.1:
+        return chr(0x1F44D) + within(_SKIN_TONES)
+    return within(_EMOJI[int(draw() * len(_EMOJI))])

@@ -1,0 +1,80 @@
+"""Which metric: one of those in `metrics` by its name, or a program such as COMET, MetricX or one of your own."""
+
+import math
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import Field, field_validator
+
+from transduce.settings import Spec
+
+MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
+METRICS: tuple[str, ...] = get_args(MetricName)
+
+# How text names metrics, the F1 of trees and the loss.
+LABELS = {name: name for name in METRICS} | {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "spbleu": "spBLEU"}
+LABELS |= {"f1": "F1", "loss": "loss"}
+
+# (sources, translations, references), a line a sentence -> score of all
+MetricFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
+
+
+class ProgramMetric(Spec):
+    """A program that reads files of sources, translations and references, and prints a score."""
+
+    command: str = Field(
+        description="Program and arguments; `{sources}`, `{translations}` and `{references}` become files with a line "
+        "a sentence. The last word that it prints is the score."
+    )
+    best: Literal["highest", "lowest"] = Field(default="highest", description="Which scores are better.")
+
+    @field_validator("command")
+    @classmethod
+    def _names_translations(cls, command: str) -> str:
+        """Returns the command; raises ValueError where it has an open quote or does not read the translations."""
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"{error}: close the quotation mark in the command") from None
+        if not any("{translations}" in word for word in words):
+            raise ValueError("write {translations} where the program takes the file of the translations")
+        return command
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return Path(shlex.split(self.command)[0]).name
+
+    def __call__(self, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]) -> float:
+        """Returns the number that the program prints last; raises ValueError where it fails or prints none."""
+        texts = {"sources": sources, "translations": translations, "references": references}
+        with tempfile.TemporaryDirectory(prefix="transduce-metric-") as folder:
+            words = shlex.split(self.command)
+            for name, lines in texts.items():
+                file = Path(folder, name)
+                file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+                words = [word.replace(f"{{{name}}}", str(file)) for word in words]
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+            except OSError as error:
+                raise ValueError(f"cannot start `{words[0]}`: {error.strerror or error}") from None
+        if done.returncode != 0:
+            last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
+            raise ValueError(f"`{self.name}` ended with code {done.returncode}: {last}")
+        return _last_number(done.stdout, self.name)
+
+
+def _last_number(text: str, program: str) -> float:
+    """Returns the last word of a program's output as a number; raises ValueError where it is none."""
+    word = (text.split() or ["nothing"])[-1]
+    try:
+        number = float(word)
+    except ValueError:
+        raise ValueError(f"`{program}` must print the score last, and the last word is {word!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"`{program}` printed {word}, which is no score")
+    return number
