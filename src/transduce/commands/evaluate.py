@@ -9,6 +9,7 @@ import typer
 
 from transduce.commands.bracket_table import bracket_table
 from transduce.commands.console import say
+from transduce.commands.measure import say_of_short_lines
 from transduce.commands.options import (
     JsonOption,
     MachineChoice,
@@ -123,6 +124,8 @@ def _translate(
     """Translates the source and measures the translations."""
     from transduce.evaluation.score_test_set import translate_test
 
+    if "bleu" in metrics:
+        say_of_short_lines(corpus.target, language)
     lines, tokens, seconds, results = translate_test(corpus, metrics, language, bootstrap, translator, method)
     objects = {name: score._asdict() for name, score in results.items()}
     return Outputs(lines, tokens, "subwords", seconds, objects, "\n".join(map(_format, results, results.values())))

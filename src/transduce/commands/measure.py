@@ -1,11 +1,13 @@
 """`transduce measure`: scores any output against references, and compares two or more outputs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.bracket_table import bracket_table, format_brackets
+from transduce.commands.console import say
 from transduce.commands.options import JsonOption, OverwriteOption, refuse_options
 from transduce.commands.output_file import check_writable
 from transduce.commands.paired_texts import read_paired_texts
@@ -117,10 +119,20 @@ def measure(
     by_metric = _compare_by_metrics(metrics, systems, others, language, tokenize, bootstrap)
     by_metric.update(_compare_by_comet(metrics, systems, texts[-1], others, model, bootstrap))
     comparisons = {name: by_metric[name] for name in metrics}
+    if "bleu" in metrics and tokenize is None:
+        say_of_short_lines([line for reference in others for line in reference], language)
     if len(systems) == 1:
         _print_scores({name: comparison.baseline for name, comparison in comparisons.items()}, as_json=as_json)
     else:
         _print_comparisons(comparisons, paths, as_json=as_json)
+
+
+def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
+    """Prints a remark where BLEU is 0 for every output, because the lines are too short."""
+    from transduce.measure.metrics import remark_on_short_lines
+
+    if remark := remark_on_short_lines(references, language=language):
+        say(f"{remark}; chrf (--metric chrf) measures short lines")
 
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
@@ -200,12 +212,14 @@ def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *
         objects = {name: _as_object(comparison, paths) for name, comparison in comparisons.items()}
         print(json_text(objects, indent=2))
         return
+    from transduce.measure.bootstrap import describe_p
+
     width = max(map(len, paths))
     for name, comparison in comparisons.items():
         print(f"{name}  {comparison.baseline.signature}")
         print(f"  {paths[0]:{width}}  {_format(comparison.baseline)}  baseline")
         for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True):
-            print(f"  {path:{width}}  {_format(score)}  {delta:+.2f}, p = {p:.4f}")
+            print(f"  {path:{width}}  {_format(score)}  {delta:+.2f}, {describe_p(p)}")
 
 
 def _as_object(comparison: "Comparison", paths: list[str]) -> dict[str, object]:
@@ -227,6 +241,7 @@ def _measure_brackets(
     paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
 ) -> None:
     """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
+    from transduce.measure.bootstrap import describe_p
     from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
     from transduce.parsing.bracket_scores import bracket_scores, compare_brackets
     from transduce.parsing.brackets import COLLINS, parse_parameters
@@ -250,7 +265,7 @@ def _measure_brackets(
         print(json_text({"brackets": compared}, indent=2))
         return
     width = max(map(len, paths))
-    differences = ["baseline", *(f"{delta:+.2f}, p = {p:.4f}" for _, delta, p in comparison.differences)]
+    differences = ["baseline", *(f"{delta:+.2f}, {describe_p(p)}" for _, delta, p in comparison.differences)]
     scores = [comparison.baseline, *(score for score, _, _ in comparison.differences)]
     print(f"brackets  {comparison.baseline.signature}")
     for path, score, difference in zip(paths, scores, differences, strict=True):

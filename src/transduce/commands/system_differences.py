@@ -116,7 +116,13 @@ def _scores(systems: "SystemScores") -> str:
     """Returns the table of corpus scores, with the signature of each metric below it."""
     rows = [["Scores", "A", "B", "B - A", "p"]]
     for name, (baseline, (difference,)) in systems.scores.items():
-        rows.append([name, *_pair(baseline.score, difference.score.score), f"{difference.p:.4f}"])
+        rows.append(
+            [
+                name,
+                *_pair(baseline.score, difference.score.score),
+                "none" if difference.p is None else f"{difference.p:.4f}",
+            ]
+        )
     first, second = systems.length_ratios
     rows.append(["words / words of the reference", f"{first:.3f}", f"{second:.3f}", f"{second - first:+.3f}", ""])
     signatures = [f"{name}  {baseline.signature}" for name, (baseline, _) in systems.scores.items()]

@@ -49,8 +49,11 @@ def learn_subwords(
         return (words, SymbolVocabulary(sorted(symbols))), pairs
     as_source: Side | None = "source" if spec.normalise else None
     as_target: Side | None = "target" if spec.normalise else None
-    sources = _normalised((pair.source for pair in sample), as_source)
-    targets = _normalised((pair.target for pair in sample), as_target)
+    texts = [(pair.source, pair.target) for pair in sample]
+    if data.noise is not None:  # else words in capitals would be letters
+        texts = data.noise.cased(texts)
+    sources = _normalised((source for source, _ in texts), as_source)
+    targets = _normalised((target for _, target in texts), as_target)
     if spec.shared:
         both = _learn(chain.from_iterable(zip(sources, targets, strict=True)), spec, as_source, tags)
         return (both, target_side(both)), pairs
@@ -99,9 +102,7 @@ def sample_pairs(
     all_pairs = (
         pair
         for corpus, numbers in zip(corpora, dropped or [{}] * len(corpora), strict=True)
-        for pair in check_pairs(
-            enumerate(read_byte_pairs(corpus), start=1), name_of(corpus), report, max_length, numbers
-        )
+        for pair in check_pairs(enumerate(read_byte_pairs(corpus), start=1), corpus, report, max_length, numbers)
     )
     for number, pair in enumerate(all_pairs):
         if symbols is not None:

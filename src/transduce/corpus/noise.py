@@ -5,7 +5,7 @@ Each kind changes a share of the pairs, drawn anew for every epoch; most pairs s
     capitals   both sides in capital letters       A MAN SLEEPS.       EIN MANN SCHLÄFT.
     title      each source word begins with one    A Man Sleeps.       Ein Mann schläft.
     typos      letters of long source words        A man sleesp.       Ein Mann schläft.
-    copies     an unknown word in both sides       A man sleeps. 🚲    Ein Mann schläft. 🚲
+    copies     unknown words in both sides         A man sleeps. 🚲    Ein Mann schläft. 🚲
 
 Capitals and title case are those of Marian (`--all-caps-every`, `--english-title-case-every`) and of OpusTrainer, whose
 typing errors and inserted words these are too.
@@ -13,7 +13,7 @@ typing errors and inserted words these are too.
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +37,16 @@ class Noise(Spec):
         default=0.05, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
     )
     typos: float = Field(
-        default=0.15, ge=0, le=1, description="Share of pairs with letters exchanged, doubled or left out in the source."
+        default=0.15,
+        ge=0,
+        le=1,
+        description="Share of pairs with letters exchanged, doubled or left out in the source.",
     )
     copies: float = Field(
         default=0.1,
         ge=0,
         le=1,
-        description="Share of pairs that get an emoji, a name, a code or a word of another script in both sides.",
+        description="Share of pairs that get one to three emoji, names, codes or words of other scripts in both sides.",
     )
 
     def draw(self, keys: NDArray[np.uint64]) -> "DrawnNoise":
@@ -55,6 +58,13 @@ class Noise(Spec):
             typos < self.typos,
             copies < self.copies,
         )
+
+    def cased(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Returns pairs of which the same shares are in capitals and in title case, to learn subwords from."""
+        keys = hash_numbers(np.arange(len(pairs)))
+        drawn = self.replaced(typos=0.0, copies=0.0).draw(keys)
+        noisy = {row: drawn.apply(row, pairs[row], int(keys[row])) for row in drawn.rows}
+        return [noisy.get(row, pair) for row, pair in enumerate(pairs)]
 
 
 class DrawnNoise(NamedTuple):
@@ -81,7 +91,9 @@ class DrawnNoise(NamedTuple):
             source, target = source.upper(), target.upper()
         if self.title[row]:
             source = " ".join(word[:1].upper() + word[1:] for word in source.split(" "))
-        return with_copy((source, target), draw) if self.copies[row] else (source, target)
+        for _ in range(1 + int(3 * draw()) if self.copies[row] else 0):
+            source, target = with_copy((source, target), draw)
+        return source, target
 
 
 Draw = Callable[[], float]  # a random number in [0, 1)
@@ -147,14 +159,14 @@ def invented_word(draw: Draw) -> str:
         return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
 
     kind = draw()
-    if kind < 0.4:
+    if kind < 0.25:
         return _emoji(draw)
-    if kind < 0.55:
+    if kind < 0.45:
         return _SCRIPTS[int(draw() * len(_SCRIPTS))](draw)
     word = syllables()
-    if kind < 0.75:
-        return word if kind < 0.62 else word.title()
-    if kind < 0.9:
+    if kind < 0.7:
+        return word if kind < 0.55 else word.title()
+    if kind < 0.87:
         code = word[:3].upper()
         return one_of([f"{code}-{number()}", f"{code}{number()}", f"{word}_{syllables()}", f"v{number()}.{number()}"])
     return f"{word}@{syllables()}.org" if kind < 0.95 else f"https://{word}.com/{syllables()}"

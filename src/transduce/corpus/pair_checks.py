@@ -9,9 +9,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from transduce.corpus.corpus_kinds import CorpusSpec, Hub, Trees, files_of
+from transduce.corpus.corpus_kinds import CorpusSpec, EmbeddedTrees, Hub, Trees, files_of
 from transduce.inspection.line_checks import Check
 from transduce.text.byte_level import LONGEST_WORD_IN_BYTES
+from transduce.text.normalisation import has_text_to_translate
 
 EXAMPLES = 3
 """Places that a report names for each fault."""
@@ -43,6 +44,7 @@ class Fault(StrEnum):
     BAD_UTF8 = "dropped, no UTF-8"
     NUL = "dropped, with a NUL character"
     EMPTY = "dropped, with an empty side"
+    NO_TEXT = "dropped, whose source has no text to translate"
     LONG = "dropped, too long"
     RATIO = "dropped, ill-proportioned"
     UNKNOWN = "dropped, with symbols that the model of --from does not have"
@@ -111,14 +113,15 @@ def name_of(corpus: CorpusSpec) -> str:
 
 
 def check_pairs(
-    pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int, dropped: Mapping[int, Check]
+    pairs: Iterable[NumberedPair], corpus: CorpusSpec, report: Report, max_length: int, dropped: Mapping[int, Check]
 ) -> Iterator[CheckedPair]:
     """Yields each pair that is text on both sides; counts faults in `report`.
 
-    `name` is the corpus in places. Pairs whose numbers are in `dropped` are left out. A side with more bytes than
-    `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines would need
-    gigabytes.
+    Pairs whose numbers are in `dropped` are left out, and so are translations of lines that a translator copies. A side
+    with more bytes than `max_length` subwords can hold is dropped before encoding, because encoding a batch of very
+    long lines would need gigabytes.
     """
+    name, has_trees = name_of(corpus), isinstance(corpus, Trees | EmbeddedTrees)
     for number, pair in pairs:
         report.read += 1
         place = f"{name}:{number}"
@@ -128,6 +131,9 @@ def check_pairs(
         text = _decode(pair) if max(map(len, pair)) <= max_length * LONGEST_WORD_IN_BYTES else Fault.LONG
         if isinstance(text, Fault):
             report.note(text, place)
+            continue
+        if not has_trees and not has_text_to_translate(text[0]):
+            report.note(Fault.NO_TEXT, place)
             continue
         yield CheckedPair(place, *text)
 

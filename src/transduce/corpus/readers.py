@@ -27,16 +27,7 @@ from transduce.corpus.pair_checks import name_of
 from transduce.settings import from_satellite
 from transduce.storage.checksums import checksum_of
 from transduce.text.compressed import decompressed
-from transduce.text.lines import raw_lines, refuse_markup
-
-# First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
-# first.
-WIDE_ENCODINGS = {
-    b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    b"\xff\xfe": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
-    b"\xfe\xff": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
-}
+from transduce.text.lines import raw_lines, refuse_markup, refuse_other_forms
 
 LINE_BREAKS = re.compile(r"[\r\n]+")
 
@@ -120,11 +111,7 @@ def check_files(*corpora: CorpusSpec) -> None:
 
 def _strip_first_line(line: bytes, path: Path) -> bytes:
     """Returns the first line of a file without byte order mark and line end."""
-    for signature, description in WIDE_ENCODINGS.items():
-        if line.startswith(signature):
-            raise ValueError(f"{path} is {description}")
-    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
-        raise ValueError(f"{path} has carriage returns and no line feed; convert it with `tr '\\r' '\\n'`")
+    refuse_other_forms(line, str(path))
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce.corpus.readers import ParallelText
 from transduce.measure.metric_choice import LABELS, MetricFunction, MetricName, ProgramMetric
-from transduce.measure.metrics import metric_named, words_of_bleu
+from transduce.measure.metrics import metric_named, remark_on_short_lines
 from transduce.measure.scores import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
@@ -140,12 +140,11 @@ class Validation:
             self.group.on_rank_zero(lambda: self._score_by_function(sources, references, references), slow=True)
             return
         metric_named(self.metric, language=self.language)
-        if self.metric == "bleu" and all(
-            len(words) < 4 for words in words_of_bleu(self.corpus.target, language=self.language)
-        ):
+        remark = remark_on_short_lines(self.corpus.target, language=self.language) if self.metric == "bleu" else None
+        if remark:
             _log.warning(
-                "no reference of data.validation has four words: BLEU will be 0 at every validation, and the loss "
-                "selects the weights; `training.validate_by: chrf` measures lines as short as these"
+                f"data.validation: {remark}, and the loss selects the weights; `training.validate_by: chrf` measures "
+                "short lines"
             )
 
     @torch.inference_mode()

@@ -28,9 +28,19 @@ def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np
         yield slice(first, last), generator.integers(sentences, size=(last - first, sentences))
 
 
-def p_value(delta: float, resampled: NDArray[np.float64]) -> float:
-    """Returns the p-value of a difference from the differences of the resamples; 1 where there is no difference."""
+def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> float | None:
+    """Returns the p-value of a difference from the differences of the resamples; 1 where there is no difference.
+
+    None for one sentence, whose resamples are all equal.
+    """
+    if sentences == 1:
+        return None
     if not delta:
         return 1.0
     sizes = np.abs(resampled)
     return float((np.sum(sizes - sizes.mean() > abs(delta)) + 1) / (len(sizes) + 1))
+
+
+def describe_p(p: float | None) -> str:
+    """Returns a p-value as text."""
+    return "no p-value of one sentence" if p is None else f"p = {p:.4f}"

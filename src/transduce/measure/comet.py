@@ -106,7 +106,7 @@ def compare_by_comet(
     differences = []
     for score, means in zip(scores[1:], resampled[1:], strict=True):
         delta = score.score - scores[0].score
-        differences.append(Difference(score, delta, p_value(delta, means - resampled[0])))
+        differences.append(Difference(score, delta, p_value(delta, means - resampled[0], len(sources))))
     return Comparison(scores[0], tuple(differences))
 
 

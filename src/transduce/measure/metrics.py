@@ -75,6 +75,13 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
     raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")
 
 
+def remark_on_short_lines(references: Sequence[str], *, language: str | None) -> str | None:
+    """Returns a sentence where BLEU is 0 whatever the output is: where no reference has the words of a 4-gram."""
+    if any(len(words) >= 4 for words in words_of_bleu(references, language=language)):
+        return None
+    return "no line of the reference has four words, so that BLEU is 0 for every output"
+
+
 def words_of_bleu(lines: Sequence[str], *, language: str | None) -> list[list[str]]:
     """Returns the words of each line, as the metric `bleu` counts them in text of `language`."""
     scorer = metric_named("bleu", language=language).scorer

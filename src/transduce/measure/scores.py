@@ -29,12 +29,13 @@ class Difference(NamedTuple):
     """The score of a system, its difference from the baseline, and sacreBLEU's p-value of that difference.
 
     The p-value is the share of resamples whose absolute difference exceeds the mean absolute difference by more than
-    the observed difference; for clear differences that is half of a two-sided p-value.
+    the observed difference; for clear differences that is half of a two-sided p-value. None for one sentence, whose
+    resamples are all equal.
     """
 
     score: Score
     delta: float
-    p: float
+    p: float | None
 
 
 class Comparison(NamedTuple):
@@ -122,8 +123,7 @@ def _compare(
         score = _score_with_interval(result, baseline.signature, metric.highest)
         # sacreBLEU gives equal systems its smallest p-value, because no resampled difference exceeds the observed one.
         delta = score.score - baseline.score
-        p = result.p_value if delta else 1.0
-        assert p is not None
+        p = None if len(systems[0]) == 1 else result.p_value if delta else 1.0
         differences.append(Difference(score, delta, p))
     return Comparison(baseline, tuple(differences))
 

@@ -13,6 +13,7 @@ from typing import Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from transduce.measure.bootstrap import describe_p
 from transduce.pages import charts
 from transduce.storage.result_files import replace_file
 
@@ -98,6 +99,7 @@ _environment.globals.update(charts=charts, METRICS=METRICS, INK=INK, MUTED=MUTED
 _environment.filters.update(
     count=lambda number: f"{number:,}",
     tick=lambda number: f"{number:,.10g}",
+    p_value=describe_p,
     fixed=lambda number, digits=1: f"{number:.{digits}f}",
     signed=lambda number, digits=2: f"{number:+.{digits}f}".replace("-", "−"),
     script_json=_script_json,

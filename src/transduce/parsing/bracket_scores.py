@@ -95,7 +95,7 @@ class BracketDifference(NamedTuple):
 
     score: BracketScore
     delta: float
-    p: float
+    p: float | None
 
 
 class BracketComparison(NamedTuple):
@@ -138,7 +138,7 @@ def compare_brackets(
     differences = []
     for score, f1 in measured[1:]:
         delta = score.f1 - baseline.f1
-        differences.append(BracketDifference(score, delta, p_value(delta, f1 - baseline_f1)))
+        differences.append(BracketDifference(score, delta, p_value(delta, f1 - baseline_f1, len(gold))))
     return BracketComparison(baseline, tuple(differences))
 
 

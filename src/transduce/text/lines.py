@@ -17,6 +17,15 @@ from transduce.text.compressed import compression_of, decompressed
 MAX_LINE_BYTES = 1 << 26
 """Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
 
+# First bytes of text in other encodings; of two where one begins the other, the longer is first.
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+MARKLESS_BYTES = 1024  # of a file, by which UTF-16 without a mark is told
+
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IGNORECASE)
 
@@ -66,6 +75,7 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     Raises ValueError where a line is not UTF-8, or is markup; `name` is the file in its message.
     """
     if not lines_before:
+        refuse_other_forms(content, name)
         content = content.removeprefix(BOM_UTF8)
     try:
         text = content.decode()
@@ -77,6 +87,21 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
     refuse_markup(lines, name, lines_before)
     return lines
+
+
+def refuse_other_forms(beginning: bytes, name: str) -> None:
+    """Raises ValueError for the first line or lines of a file in UTF-16 or UTF-32, or whose lines end with "\\r"."""
+    for mark, encoding in _MARKS.items():
+        if beginning.startswith(mark):
+            raise ValueError(f"{name} is {encoding}; convert it with `iconv -f {encoding} -t UTF-8`")
+    # In UTF-16 every second byte of most text is zero.
+    zeros = [beginning[parity:MARKLESS_BYTES:2].count(0) for parity in (0, 1)]
+    if 2 * max(zeros) > len(beginning[0:MARKLESS_BYTES:2]) > 1 and max(zeros) > 2 * min(zeros):
+        encoding = "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
+        raise ValueError(f"{name} is UTF-16 without a mark; convert it with `iconv -f {encoding} -t UTF-8`")
+    lone = beginning.removesuffix(b"\r").count(b"\r") - beginning.count(b"\r\n")
+    if lone > 0 and lone >= beginning.count(b"\n"):
+        raise ValueError(f"{name} has carriage returns in the place of line feeds; convert it with `tr '\\r' '\\n'`")
 
 
 def standard_input() -> BinaryIO:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.learned_subwords import tag_ids
-from transduce.corpus.pair_checks import Fault, NumberedPair, Report, check_pairs, name_of
+from transduce.corpus.pair_checks import Fault, NumberedPair, Report, check_pairs
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
@@ -176,7 +176,7 @@ def _encode_batch(
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
-    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.max_length, batch.dropped))
+    pairs = list(check_pairs(batch.pairs, corpus, report, data.max_length, batch.dropped))
     tags = tag_ids(data, corpus, subwords[0])
     source = subwords[0].encode([pair.source for pair in pairs])
     target = subwords[1].encode([pair.target for pair in pairs])
