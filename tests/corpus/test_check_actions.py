@@ -63,7 +63,7 @@ def test_a_pair_that_repeats_a_dropped_one_is_kept_in_its_place(tmp_path):
     numbers = {Check.COPY: [1], Check.DUPLICATE: [3], Check.NEAR_DUPLICATE: [4], Check.SEVERAL_TARGETS: [5]}
     firsts = {Check.DUPLICATE: [1], Check.NEAR_DUPLICATE: [1], Check.SEVERAL_TARGETS: [1]}
     arrays = ({check: np.array(some) for check, some in each.items()} for each in (numbers, firsts))
-    inspection = Inspection(5, *arrays, (np.zeros(0),) * 2, ({}, {}), ({}, {}), ())
+    inspection = Inspection(5, *arrays, (np.zeros(0),) * 2, ({}, {}), ({}, {}), (), {})
     assert _dropped(inspection, numbers) == {1: Check.COPY, 4: Check.NEAR_DUPLICATE, 5: Check.SEVERAL_TARGETS}
     assert _dropped(inspection, firsts) == {n: check for check, (n,) in numbers.items() if n > 1}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from dirty_pieces import PIECES
+from dirty_pieces import PIECES, has_old_line_ends
 from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import Fault
@@ -20,6 +20,7 @@ from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.corpus.store import store_description
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.text.byte_level import END
+from transduce.text.normalisation import normalise
 from transduce.text.subword_training import Bpe
 from transduce.text.subwords import Subwords
 
@@ -52,8 +53,8 @@ def test_lines_end_at_line_feeds(folder: Path, content: bytes, zipped: bool) -> 
     path = folder / "lines"
     path.write_bytes(gzip.compress(content) if zipped else content)
     text = content.removeprefix(b"\xef\xbb\xbf")
-    if b"\n" not in content and b"\r" in text.rstrip(b"\r"):
-        with pytest.raises(ValueError, match=r"lines has carriage returns and no line feed"):
+    if has_old_line_ends(content.partition(b"\n")[0] + b"\n" * (b"\n" in content)):
+        with pytest.raises(ValueError, match=r"lines has carriage returns in the place of line feeds"):
             list(read_byte_lines(path))
         return
     lines = text.removesuffix(b"\n").split(b"\n") if content else []
@@ -67,6 +68,7 @@ def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
 ) -> None:
     """The last pair has no fault, because a corpus without a kept pair is refused."""
     lines = [b"\t".join(b"".join(side) for side in pair).replace(b"\n", b"") for pair in sides]
+    assume(not has_old_line_ends(lines[0] + b"\n"))
     spec = tsv(folder, b"\n".join([*lines, b"one pair\tein Paar"]))
     made = prepared(folder, spec, ratio=2.0)
     pairs = list(read_byte_pairs(spec))
@@ -74,7 +76,7 @@ def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
     assert made.report.read == len(pairs) == made.report.kept + dropped
     assert len(made.train) == made.report.kept
     stored = Counter(made.source.decode([made.train.sentence("source", n)])[0].encode() for n in range(len(made.train)))
-    assert stored <= Counter(source for source, _ in pairs)
+    assert stored <= Counter(normalise(source.decode(errors="replace"), "source").encode() for source, _ in pairs)
     used: list[bytes] = []
     for step in Planner(made.train, batch_tokens=600, micro_batches=2, seed=3).steps():
         used += [np.trim_zeros(row, "b").tobytes() for micro_batch in step.micro_batches for row in micro_batch.source]

@@ -34,8 +34,11 @@ def inspect(
     from transduce.corpus.corpus_inspection import inspect_corpus, read_held_out
     from transduce.inspection.languages import PairLanguages, load_language_identifier
     from transduce.inspection.line_checks import Check
+    from transduce.text.language_codes import check_language
 
     check_writable(html, overwrite=overwrite, option="--html")
+    for code in filter(None, (from_language, to_language)):
+        check_language(code)
     corpora, sets = _corpora(files, (from_language, to_language))
     identify = load_language_identifier()
     results = []

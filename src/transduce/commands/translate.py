@@ -67,7 +67,10 @@ def translate(
     output_format.check(translator)
     translate_lines, terms = with_glossary(translator, glossary, method)
     lines_of = functools.partial(output_format.lines, translator)
-    translate_windows(translate_lines, lines_of, *read_windows(text, prefix), output.out, terms)
+    windows, prefixes = read_windows(text, prefix)
+    if isinstance(windows, list):
+        translator.check_lengths([line for window in windows for line in window])
+    translate_windows(translate_lines, lines_of, windows, prefixes, output.out, terms)
 
 
 def refuse_document(text: Path | None) -> None:

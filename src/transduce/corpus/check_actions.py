@@ -6,17 +6,22 @@ throughout, and a validation or test set that the training corpora contain.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 
-from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
-from transduce.corpus.corpus_kinds import CorpusSpec
+from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_decoded, read_held_out
+from transduce.corpus.corpus_kinds import CorpusSpec, Embedded, ParallelCorpus
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import name_of
 from transduce.inspection.held_out import HeldOutText
-from transduce.inspection.inspector import Inspection, first_numbers
-from transduce.inspection.languages import PairLanguages, load_language_identifier
+from transduce.inspection.inspector import Inspection, PairInspector, first_numbers
+from transduce.inspection.languages import LEARNED, LEAST_LETTERS, PairLanguages, load_language_identifier
 from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 
 _log = logging.getLogger("transduce")
+
+EXCHANGED = 0.3
+"""Share of the first long pairs with exchanged languages from which on a corpus seems exchanged; some show no language.
+"""
 
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
@@ -51,6 +56,31 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
                 "training pairs with `checks: {overlap: drop}` in `data`, or allow it with `checks: {overlap: keep}`"
             )
     return dropped
+
+
+def warn_of_exchanged_sides(data: DataSpec) -> None:
+    """Logs a warning for a corpus whose first pairs have the languages of the sides exchanged.
+
+    Judges corpora of some size that name both languages, where the extra `languages` is installed.
+    """
+    for corpus in data.train:
+        direction = data.direction_of(corpus)
+        if isinstance(corpus, ParallelCorpus) and not isinstance(corpus, Embedded) and all(direction):
+            pairs = list(islice(read_decoded(corpus), LEARNED))
+            long = [pair for pair in pairs if min(map(len, pair[:2])) >= LEAST_LETTERS]
+            identify = load_language_identifier() if len(long) >= LEAST_PAIRS else None
+            if identify is None:
+                continue
+            inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
+            for source, target, is_utf8 in long:
+                inspector.add(source, target, is_utf8=is_utf8)
+            inspection = inspector.finish()
+            if inspection.share(Check.SWAPPED) > EXCHANGED:
+                _log.warning(
+                    f"warning: {name_of(corpus)}: the sides seem exchanged, as in pairs "
+                    f"{first_numbers(inspection.faults[Check.SWAPPED][:3])} of its long ones: the source should be "
+                    f"{direction.source}, the target {direction.target}; `direction: backward` exchanges the sides"
+                )
 
 
 def _is_checked(data: DataSpec, check: Check) -> bool:

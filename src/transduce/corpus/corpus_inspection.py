@@ -53,6 +53,9 @@ class CorpusInspection(NamedTuple):
                 verdicts.append(f"Most first lines of the {side} are in the language {language}.")
         if self.misalignment is not None:
             verdicts.append(f"The lines are out of step; {self.misalignment.describe('the source', 'the target')}.")
+        if inspection.normalised:
+            counts = ", ".join(f"{part} in {count:,} lines" for part, count in inspection.normalised.items())
+            verdicts.append(f"The normaliser of the subwords changes {counts}.")
         verdicts += [
             f"The corpus has the sources of {text.contained:,} of {text.lines:,} lines ({text.share:.1%}) of "
             f"{text.name}."
@@ -90,16 +93,16 @@ def inspect_pairs(
     """Returns the faults of the pairs of a corpus, which is read once; raises the errors of `inspect_corpus`."""
     inspector = PairInspector(checks, languages, held_out)
     with track(f"inspecting {name_of(corpus)}") as progress:
-        for number, (source, target, is_utf8) in enumerate(_decoded(read_byte_pairs(corpus)), start=1):
+        for number, (source, target, is_utf8) in enumerate(read_decoded(corpus), start=1):
             inspector.add(source, target, is_utf8=is_utf8)
             if number % PROGRESS_PAIRS == 0:
                 progress.update(number)
     return inspector.finish()
 
 
-def _decoded(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, bool]]:
+def read_decoded(corpus: CorpusSpec) -> Iterator[tuple[str, str, bool]]:
     """Yields each pair as text, and whether its bytes are UTF-8; other bytes become U+FFFD."""
-    for source, target in pairs:
+    for source, target in read_byte_pairs(corpus):
         try:
             yield source.decode(), target.decode(), True
         except UnicodeDecodeError:
@@ -110,7 +113,7 @@ def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Ch
     """Reads the corpus up to the last example, and returns the first `count` pairs with each fault."""
     chosen = {check: [int(number) for number in numbers[:count]] for check, numbers in inspection.faults.items()}
     numbers_of_examples = {number for numbers in chosen.values() for number in numbers}
-    pairs = enumerate(islice(_decoded(read_byte_pairs(corpus)), max(numbers_of_examples, default=0)), start=1)
+    pairs = enumerate(islice(read_decoded(corpus), max(numbers_of_examples, default=0)), start=1)
     texts = {number: (source, target) for number, (source, target, _) in pairs if number in numbers_of_examples}
     return {
         check: [

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.settings import Spec, from_satellite
 from transduce.text.directions import Direction, is_same_language
+from transduce.text.language_codes import LanguageCode
 from transduce.text.source_tags import NAME
 from transduce.text.tree_linearisation import InOrder, LinearisationSpec, TopDown
 
@@ -30,7 +31,7 @@ def _check_languages(value: Any) -> Any:
     return tuple(codes)
 
 
-Languages = Annotated[tuple[str, str], BeforeValidator(_check_languages)]
+Languages = Annotated[tuple[LanguageCode, LanguageCode], BeforeValidator(_check_languages)]
 """Codes of the source language and the target language, such as en and de."""
 
 PATHS = ("source", "target", "tsv", "tmx", "trees")
@@ -50,10 +51,10 @@ class TaggedCorpus(Spec):
 class ParallelCorpus(TaggedCorpus):
     """The languages of a corpus, and which side is translated into which."""
 
-    source_language: str | None = Field(
+    source_language: LanguageCode | None = Field(
         default=None, description="Code of the language of `source`, the first side; null: that of `data`."
     )
-    target_language: str | None = Field(
+    target_language: LanguageCode | None = Field(
         default=None, description="Code of the language of `target`, the second side; null: that of `data`."
     )
     direction: Literal["forward", "backward", "both"] = Field(

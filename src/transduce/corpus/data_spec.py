@@ -18,6 +18,7 @@ from transduce.corpus.pair_checks import name_of
 from transduce.inspection.line_checks import Check
 from transduce.settings import Spec
 from transduce.text.directions import Direction
+from transduce.text.language_codes import LanguageCode
 from transduce.text.source_tags import NAME, corpus_tag, language_tag
 from transduce.text.tree_linearisation import InOrder, LinearisationSpec, TopDown
 
@@ -40,10 +41,10 @@ class DataSpec(Spec):
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.
-    source_language: str | None = Field(
+    source_language: LanguageCode | None = Field(
         default=None, description="Code of the source language, such as `en`; kept with the model."
     )
-    target_language: str | None = Field(
+    target_language: LanguageCode | None = Field(
         default=None, description="Code of the target language; some metrics tokenise by it."
     )
     linearisation: LinearisationSpec | None = Field(

@@ -32,9 +32,9 @@ Pair = tuple[str, str]
 class Noise(Spec):
     """Shares of the training pairs that an epoch changes."""
 
-    capitals: float = Field(default=0.05, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
+    capitals: float = Field(default=0.1, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
     title: float = Field(
-        default=0.05, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
+        default=0.1, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
     )
     typos: float = Field(
         default=0.15,
@@ -43,7 +43,7 @@ class Noise(Spec):
         description="Share of pairs with letters exchanged, doubled or left out in the source.",
     )
     copies: float = Field(
-        default=0.1,
+        default=0.15,
         ge=0,
         le=1,
         description="Share of pairs that get one to three emoji, names, codes or words of other scripts in both sides.",
@@ -142,6 +142,7 @@ _SCRIPTS = [_letters(ends) for ends in ("αω", "ая", "את", "अह", "ぁ�
 _EMOJI = [(0x1F600, 0x1F64F), (0x1F600, 0x1F64F), (0x1F330, 0x1F37F), (0x1F400, 0x1F4FF), (0x1F680, 0x1F6C5)]
 _EMOJI += [(0x1F910, 0x1F93A), (0x1F940, 0x1F9FF), (0x2600, 0x2604), (0x26BD, 0x26BE)]
 _SKIN_TONES, _FLAGS = (0x1F3FB, 0x1F3FF), (0x1F1E6, 0x1F1FF)
+_LETTERS, _ACCENTED, _DOMAINS = "abcdefghijklmnopqrstuvwxyz", "àáâäåæçèéêëíîïñóôöøùúûüß", ["com", "net", "org", "de"]
 _ONSETS = ["b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "sch", "t", "tr", "v", "w", "z"]
 _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
@@ -149,27 +150,32 @@ _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 def invented_word(draw: Draw) -> str:
     """Returns an emoji, an invented name, a code, an address, or letters of some script."""
 
-    def one_of(choices: list[str]) -> str:
+    def one_of(choices: Sequence[str]) -> str:
         return choices[int(draw() * len(choices))]
 
     def number() -> str:
         return str(int(10 ** (1 + 4 * draw())))
 
-    def syllables() -> str:
-        return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
+    def word() -> str:
+        if draw() < 0.3:
+            return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
+        return "".join(one_of(_ACCENTED if draw() < 0.05 else _LETTERS) for _ in range(3 + int(draw() * 6)))
 
     kind = draw()
-    if kind < 0.25:
+    if kind < 0.2:
         return _emoji(draw)
-    if kind < 0.45:
+    if kind < 0.35:
         return _SCRIPTS[int(draw() * len(_SCRIPTS))](draw)
-    word = syllables()
-    if kind < 0.7:
-        return word if kind < 0.55 else word.title()
-    if kind < 0.87:
-        code = word[:3].upper()
-        return one_of([f"{code}-{number()}", f"{code}{number()}", f"{word}_{syllables()}", f"v{number()}.{number()}"])
-    return f"{word}@{syllables()}.org" if kind < 0.95 else f"https://{word}.com/{syllables()}"
+    if kind < 0.75:
+        return word().title() if draw() < 0.6 else word()
+    if kind < 0.9:
+        letters = word()[:3].upper()
+        return one_of(
+            [f"{letters}-{number()}", f"{letters}{number()}", f"{word()}_{word()}", f"v{number()}.{number()}"]
+        )
+    if kind < 0.95:
+        return f"{one_of(_LETTERS)}.{word()}@{word()}.{one_of(_DOMAINS)}"
+    return f"https://{word()}.{one_of(_DOMAINS)}/{word()}"
 
 
 def _emoji(draw: Draw) -> str:

@@ -5,6 +5,7 @@ each fault. Hash values have 64 bits: a false duplicate among 10 million pairs h
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from transduce.inspection.held_out import HeldOutText, text_key
 from transduce.inspection.languages import LEARNED, SCRIPTS, PairLanguages, lines_in_other_scripts, script_of
 from transduce.inspection.line_checks import LINE_CHECKS, NEEDS_LANGUAGES, Check, line_faults
+from transduce.text.normalisation import normalised_parts
 
 RATIO = 4.0
 """A pair's ratio of lengths may differ from the median by this factor."""
@@ -47,6 +49,9 @@ class Inspection(NamedTuple):
     languages: tuple[dict[str, int], dict[str, int]]
     """Identified lines of the first pairs by language; empty where languages are not identified."""
     held_out: Sequence[HeldOutText]
+    normalised: dict[str, int]
+    """The number of lines, of both sides, in which the normaliser changes white space, invisible characters and others.
+    """
 
     def share(self, check: Check) -> float:
         """The share of the pairs with this fault."""
@@ -69,6 +74,7 @@ class PairInspector:
         self._waiting: list[tuple[int, str, str]] = []  # pairs whose languages are not judged yet
         self._numbers: dict[Check, array[int]] = {check: array("q") for check in Check if check in self._checks}
         self._hashes = {check: array("q") for check in (Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS)}
+        self._normalised = Counter[str]()
         self._compares_pairs = not self._checks.isdisjoint(self._hashes)
         self._lengths = array("I"), array("I")
         self._scripts = bytearray(), bytearray()
@@ -85,6 +91,9 @@ class PairInspector:
             faults.append(Check.ENCODING)
         for fault in faults:
             self._numbers[fault].append(number)
+        if Check.UNNORMALISED in faults:
+            self._normalised.update(normalised_parts(source, "source"))
+            self._normalised.update(normalised_parts(target, "target"))
         # A pair that has an empty side, or is no UTF-8, repeats nothing: no run keeps it.
         is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
         if self._compares_pairs:
@@ -146,7 +155,16 @@ class PairInspector:
         )
         identified = self._languages.identified if self._languages else ({}, {})
         languages = dict(identified[0]), dict(identified[1])
-        return Inspection(len(lengths[0]), faults, first, lengths, (source, target), languages, self._held_out)
+        return Inspection(
+            len(lengths[0]),
+            faults,
+            first,
+            lengths,
+            (source, target),
+            languages,
+            self._held_out,
+            dict(self._normalised.most_common()),
+        )
 
 
 def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:

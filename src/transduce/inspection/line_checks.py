@@ -1,10 +1,11 @@
 """The checks of parallel text by name, and those that judge one pair by itself."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from enum import StrEnum
+
+from transduce.text.normalisation import normalise
 
 
 class Check(StrEnum):
@@ -27,7 +28,7 @@ class Check(StrEnum):
     MARKUP = "markup", "with markup"
     CONTROL = "control", "with control characters"
     MOJIBAKE = "mojibake", "with text decoded from a wrong encoding"
-    UNNORMALISED = "unnormalised", "with invisible characters or Unicode that is not NFC"
+    UNNORMALISED = "unnormalised", "that the normaliser of the subwords changes"
     NUMBERS = "numbers", "with numbers that differ between the sides"
     OVERLAP = "overlap", "with a source of the validation or test set"
 
@@ -72,11 +73,6 @@ MOJIBAKE = re.compile(
 )
 """UTF-8 that was decoded as Latin-1 or as Windows-1252, and the character that stands for undecodable bytes."""
 
-INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
-)
-"""Characters of no width. The joiners U+200C and U+200D are left out: Persian and Indic scripts need them."""
-
 DIGITS = re.compile(r"\d\d")
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*(?:[.,]\d+)?")
 TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
@@ -103,11 +99,12 @@ def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Che
         faults.append(Check.MARKUP)
     if Check.CONTROL in checks and not both.replace("\t", "").isprintable() and CONTROL.search(both):
         faults.append(Check.CONTROL)
-    if not both.isascii():
-        if Check.MOJIBAKE in checks and MOJIBAKE.search(both):
-            faults.append(Check.MOJIBAKE)
-        if Check.UNNORMALISED in checks and (INVISIBLE.search(both) or not unicodedata.is_normalized("NFC", both)):
-            faults.append(Check.UNNORMALISED)
+    if Check.MOJIBAKE in checks and not both.isascii() and MOJIBAKE.search(both):
+        faults.append(Check.MOJIBAKE)
+    if Check.UNNORMALISED in checks and (
+        normalise(source, "source") != source or normalise(target, "target") != target
+    ):
+        faults.append(Check.UNNORMALISED)
     if Check.NUMBERS in checks and numbers_differ(source, target):
         faults.append(Check.NUMBERS)
     return faults

@@ -18,6 +18,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers import tokenizer_spm
 
 from transduce.measure.metric_choice import METRICS
+from transduce.text.language_codes import check_language
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
 TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # no spaces between words: a line would be one word
@@ -56,7 +57,7 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
     A region is ignored: `pt-BR` is `pt`. Raises ValueError for an unknown name or tokeniser, and where the metric needs
     a language and has none.
     """
-    language = re.split("[-_]", language)[0].lower() if language else None
+    language = re.split("[-_]", check_language(language))[0].lower() if language else None
     short_code = _SHORT_CODES.get(language or "", language or "")
     match name:
         case "bleu":
@@ -127,8 +128,6 @@ def _bleu_of_moses(name: str, language: str | None) -> Metric:
     """
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")
-    if not re.fullmatch("[a-z]{2,3}", language):
-        raise ValueError(f"language {language!r} is no ISO 639 code of two or three letters, such as `de`")
     from transduce.measure import moses
 
     is_papers = name == "bleu-paper"

@@ -26,6 +26,8 @@ _MARKS = {
 }
 MARKLESS_BYTES = 1024  # of a file, by which UTF-16 without a mark is told
 
+_LINE_END_OF_OLD_MACS = re.compile(rb"(?<=[^\r\n])\r(?=[^\r\n])")  # between two texts
+
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IGNORECASE)
 
@@ -99,8 +101,7 @@ def refuse_other_forms(beginning: bytes, name: str) -> None:
     if 2 * max(zeros) > len(beginning[0:MARKLESS_BYTES:2]) > 1 and max(zeros) > 2 * min(zeros):
         encoding = "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
         raise ValueError(f"{name} is UTF-16 without a mark; convert it with `iconv -f {encoding} -t UTF-8`")
-    lone = beginning.removesuffix(b"\r").count(b"\r") - beginning.count(b"\r\n")
-    if lone > 0 and lone >= beginning.count(b"\n"):
+    if len(_LINE_END_OF_OLD_MACS.findall(beginning)) > beginning.count(b"\n"):
         raise ValueError(f"{name} has carriage returns in the place of line feeds; convert it with `tr '\\r' '\\n'`")
 
 

@@ -74,6 +74,19 @@ def normalise(line: str, side: Side) -> str:
     return str(_normalizer(side).normalize_str(line))
 
 
+def normalised_parts(line: str, side: Side) -> list[str]:
+    """Returns what the rules of a side change in a line, in words for users."""
+    if normalise(line, side) == line:
+        return []
+    parts = {
+        "invisible characters": bool(_SUSPECT.search(line)),
+        "letters that are not composed": not unicodedata.is_normalized("NFC", line),
+        "full-width letters": side == "source" and bool(_FULL_WIDTH.keys() & set(line)),
+    }
+    spaced = line.strip() if side == "target" else " ".join(line.split())
+    return [*(part for part, is_there in parts.items() if is_there), *(["white space"] if spaced != line else [])]
+
+
 def has_text_to_translate(line: str) -> bool:
     """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
     return any(any(map(str.isalpha, word)) and not _is_address(word) for word in line.split())

@@ -402,6 +402,13 @@ class Translator:
             if isinstance(tokens, str) and lines[place].strip()
         }
 
+    def check_lengths(self, lines: Sequence[str]) -> None:
+        """Raises ValueError for the first line that is too long, before any line is translated."""
+        # A subword has a byte or more.
+        long = [place for place, line in enumerate(lines) if len(line.encode()) > self.max_line_tokens]
+        for place, fault in sorted(self.line_faults([lines[place] for place in long]).items()):
+            raise ValueError(f"line {long[place] + 1} {fault}")
+
     def is_translated(self, line: str) -> bool:
         """Returns whether a line is translated, or parsed; others are copied."""
         return bool(line.strip()) if self.linearisation is not None else has_text_to_translate(line)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from transduce.corpus.check_actions import DroppedPairs, run_checks
+from transduce.corpus.check_actions import DroppedPairs, run_checks, warn_of_exchanged_sides
 from transduce.corpus.corpus_kinds import files_of
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.epoch_encoding import ReencodedStore, Reencoding
@@ -146,6 +146,7 @@ def prepare(
     if prepared := _open_if_current(directory, fingerprint, in_use):
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
+    warn_of_exchanged_sides(data)
     dropped, staging = run_checks(data), directory / "making"
     staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
     description = _encode_pairs(data, staging, staged, dropped, threads) | {
