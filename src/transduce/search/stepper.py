@@ -80,8 +80,14 @@ def forced_scores(
     pad: int,
 ) -> Float[Tensor, "batch target"]:
     """Returns the log-probability of each token of `target_out`, 0 at padding; a row's sum is its translation's."""
-    state = stepper.start(source, visible, target_in.shape[1])
-    log_probabilities, _ = stepper.step(target_in, state)
+    log_probabilities, _ = stepper.step(target_in, stepper.start(source, visible, target_in.shape[1]))
+    return scores_of_tokens(log_probabilities, target_out, pad)
+
+
+def scores_of_tokens(
+    log_probabilities: Float[Tensor, "batch target vocabulary"], target_out: Int[Tensor, "batch target"], pad: int
+) -> Float[Tensor, "batch target"]:
+    """Returns the log-probability of each token of `target_out`, 0 at padding."""
     chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)
     return chosen.masked_fill(target_out == pad, 0.0)
 

@@ -187,7 +187,7 @@ class Subwords:
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
         """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
         readable = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
-        return [readable[token] if token in readable else _make_readable(self._bytes[token]) for token in ids]
+        return [readable[token] if token in readable else _make_readable(self.subword_bytes[token]) for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> "ByteSymbols":
         """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
@@ -198,7 +198,7 @@ class Subwords:
         line = np.repeat(np.arange(len(lines)), [len(encoding) for encoding in encodings])
         word = np.fromiter(chain.from_iterable(encoding.word_ids for encoding in encodings), np.int64, len(line))
         begins = (np.diff(word, prepend=-1) != 0) | (np.diff(line, prepend=-1) != 0)
-        texts = [self._bytes[token] for encoding in encodings for token in encoding.ids]
+        texts = [self.subword_bytes[token] for encoding in encodings for token in encoding.ids]
         lengths = [len(text) for text in texts]
         letters = np.array([self._tokenizer.token_to_id(letter) for letter in byte_letters()])
         line = np.repeat(line, lengths)
@@ -232,7 +232,7 @@ class Subwords:
         return Merges([(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]])
 
     @cached_property
-    def _bytes(self) -> list[bytes]:
+    def subword_bytes(self) -> list[bytes]:
         """The bytes of each id; none of symbols and tags."""
         byte = {letter: code for code, letter in enumerate(byte_letters())}
         subwords = {token: subword for subword, token in self._tokenizer.get_vocab().items() if token > END}
@@ -248,12 +248,12 @@ class Subwords:
     @cached_property
     def max_subword_bytes(self) -> int:
         """The bytes of the longest subword."""
-        return max(map(len, self._bytes))
+        return max(map(len, self.subword_bytes))
 
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
         """Whether each id begins with a space, as only the first id of a word does."""
-        return np.array([subword.startswith(b" ") for subword in self._bytes])
+        return np.array([subword.startswith(b" ") for subword in self.subword_bytes])
 
     def _rules(self) -> dict[str, Any]:
         """Returns the description of the tokenizer without vocabulary and merges."""
@@ -272,7 +272,7 @@ class Subwords:
         marks = ("", CONTINUES) if isinstance(self._tokenizer.model, models.WordPiece) else ("",)
         if missing := {mark + letter for mark in marks for letter in byte_letters()} - vocabulary.keys():
             raise ValueError(f"it lacks {len(missing)} of the 256 bytes")
-        if self.decode(self.encode([PROBE])) != self.normalise([PROBE]) or len(self._bytes) != self.size:
+        if self.decode(self.encode([PROBE])) != self.normalise([PROBE]) or len(self.subword_bytes) != self.size:
             raise ValueError("decoding does not give back the encoded text")
 
 

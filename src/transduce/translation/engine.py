@@ -24,7 +24,8 @@ its engine:
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 import torch
@@ -35,18 +36,22 @@ from transduce.model.attention import Attention
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import Symbols, TranslationModel
 from transduce.runtime.device import count_forks
-from transduce.search.beam import Hypothesis, beam_search
+from transduce.search.beam import Decoding, Hypothesis, beam_search
 from transduce.search.cancellation import StopCheck, StoppableStepper
 from transduce.search.cpu_stepper import WeightsRecord, compile_search, cpu_stepper, is_compiled
 from transduce.search.greedy_and_sampling import greedy_search, sample
-from transduce.search.stepper import SearchProblem, Stepper, forced_scores, pad_rows
+from transduce.search.stepper import SearchProblem, Stepper, pad_rows, scores_of_tokens
 from transduce.search.wrapped_steppers import Ensemble, ForcedPrefix, NoRepeatedNgrams
 from transduce.settings import from_satellite
+from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.text.tree_linearisation import InOrder, TopDown
 from transduce.translation.batching import MAX_LINE_TOKENS, SentenceBatch
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.search_threads import map_in_threads
+
+if TYPE_CHECKING:
+    from transduce.search.spelling import Spelling
 
 TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
@@ -72,6 +77,19 @@ class SearchEngine(Protocol):
         ValueError for a search that the engine does not have. After an error that `is_out_of_memory` recognises, the
         translator searches the halves of the batch.
         """
+
+
+TokenPair = tuple[Sequence[int], Sequence[int]]  # source, with its tags, and target
+
+
+class ScoredTarget(NamedTuple):
+    """The scores of a target."""
+
+    log_probabilities: NDArray[np.float64]  # of each token, the end symbol included
+    has_rival: bool  # whether a token of another split of the text is more probable than that in its place
+
+
+SPLITS = 4  # beam of the search for the most probable split of a text
 
 
 class SearchRules(NamedTuple):
@@ -125,6 +143,13 @@ class TorchEngine:
     def device(self) -> torch.device:
         """The device of the models."""
         return next(self.models[0].parameters()).device
+
+    @cached_property
+    def _spelling(self) -> "Spelling | None":
+        """What spells text in the target's subwords; None where these are none of our own."""
+        from transduce.search.spelling import Spelling  # here, because translating spells nothing
+
+        return Spelling(self.target.subword_bytes, self.symbols.end) if isinstance(self.target, Subwords) else None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Returns an engine with copies of the models."""
@@ -200,19 +225,42 @@ class TorchEngine:
         return beam_search(stepper, problem, method.decoding, method.n_best, compiled=compiled)
 
     @torch.inference_mode()
-    def score(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], check: StopCheck
-    ) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each target token, end symbol included, of pairs of source and target."""
+    def score(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[ScoredTarget]:
+        """Returns the log-probabilities of the target tokens of pairs of source and target."""
         self.check_ready()
         begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         source = self._rectangle([[*source, end] for source, _ in pairs])
         target_in = self._rectangle([[begin, *target] for _, target in pairs])
         target_out = self._rectangle([[*target, end] for _, target in pairs])
         stepper = StoppableStepper(self.current[0], check)
-        log_probabilities = forced_scores(stepper, source, source != pad, target_in, target_out, pad)
-        rows = log_probabilities.double().cpu().numpy()
-        return [row[: len(target) + 1] for row, (_, target) in zip(rows, pairs, strict=True)]
+        of_vocabulary, _ = stepper.step(target_in, stepper.start(source, source != pad, target_in.shape[1]))
+        chosen = scores_of_tokens(of_vocabulary, target_out, pad)
+        has_rival = torch.zeros(len(pairs), dtype=torch.bool)
+        if self._spelling is not None:
+            rivals = [self._spelling.rivals(target) for _, target in pairs]
+            counts = [[len(tokens) for tokens in row] for row in rivals]
+            rows = self._tensor([row for row, of_row in enumerate(counts) for _ in range(sum(of_row))])
+            places = self._tensor([at for of_row in counts for at, count in enumerate(of_row) for _ in range(count)])
+            tokens = self._tensor([token for row in rivals for place in row for token in place])
+            is_likelier = of_vocabulary[rows, places, tokens] > chosen[rows, places]
+            has_rival[rows[is_likelier].cpu()] = True
+        results = zip(chosen.double().cpu().numpy(), has_rival.tolist(), pairs, strict=True)
+        return [ScoredTarget(row[: len(target) + 1], rival) for row, rival, (_, target) in results]
+
+    @torch.inference_mode()
+    def score_best_split(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[float]:
+        """Returns the log-probability of the most probable split of each target's text that beam search finds."""
+        from transduce.search.spelling import Spelled
+
+        assert self._spelling is not None
+        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
+        source = self._rectangle([[*tokens, end] for tokens, _ in pairs])
+        texts = [self._spelling.text_of(target) for _, target in pairs]
+        stepper = Spelled(StoppableStepper(self.current[0], check), self._spelling, texts)
+        bounds = self._tensor([min(len(text), self.max_line_tokens) + 1 for text in texts])
+        problem = SearchProblem(source, source != pad, bounds, begin, end, ())
+        found = beam_search(stepper, problem, Decoding(beam=SPLITS, length_penalty=0.0))
+        return [best[0].log_probability for best in found]
 
     @torch.inference_mode()
     def attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:

@@ -35,7 +35,14 @@ from transduce.translation.batching import (
     max_lengths,
     sentence_batches,
 )
-from transduce.translation.engine import SearchEngine, TorchEngine, TranslationPrecision, check_precision
+from transduce.translation.engine import (
+    ScoredTarget,
+    SearchEngine,
+    TokenPair,
+    TorchEngine,
+    TranslationPrecision,
+    check_precision,
+)
 from transduce.translation.results import EMPTY, Explanation, Translation, decoded, one_line
 from transduce.translation.search_method import SearchMethod, SearchOptions, search_method
 from transduce.translation.source_request import SourceRequest, choose_tags
@@ -450,8 +457,24 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[float]:
-        """Returns the log-probability of each target given its source, end symbol included."""
-        return [float(tokens.sum()) for tokens in self.token_scores(sources, targets, batch_tokens=batch_tokens)]
+        """Returns the log-probability of each target given its source, end symbol included.
+
+        Where a text may be split into subwords in several ways, it is that of the most probable one that is found: a
+        translation has the log-probability with which it was written.
+        """
+        pairs = self._encode_pairs(sources, targets)
+        scored = self._score(pairs, batch_tokens)
+        scores = [float(each.log_probabilities.sum()) for each in scored]
+        split = [place for place, each in enumerate(scored) if each.has_rival]
+        lengths = np.array([max(map(len, pairs[place])) + 1 for place in split], dtype=np.int64)
+        for batch in sentence_batches(lengths, batch_tokens):
+            places = [split[index] for index in batch.tolist()]
+            best = run_by_halves(
+                lambda some: self.torch_engine.score_best_split([pairs[place] for place in some], self._check), places
+            )
+            for place, score in zip(places, best, strict=True):
+                scores[place] = max(scores[place], score)
+        return scores
 
     def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
@@ -462,23 +485,30 @@ class Translator:
         LineTooLargeError for a pair that does not fit into memory alone, and RuntimeError for a log-probability that is
         not finite.
         """
+        return self.score_tokens(self._encode_pairs(sources, targets), batch_tokens=batch_tokens)
+
+    def _encode_pairs(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenPair]:
+        """Returns the tokens of sources, tags included, and of targets; raises ValueError as `token_scores`."""
         sources, targets = list(_each_text(sources, "source")), list(_each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
             )
-        pairs = list(zip(self.encode_sources(sources), self._encode_targets(targets), strict=True))
-        return self.score_tokens(pairs, batch_tokens=batch_tokens)
+        return list(zip(self.encode_sources(sources), self._encode_targets(targets), strict=True))
 
     def score_tokens(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, batch_tokens: int = SCORED_TOKENS
+        self, pairs: Sequence[TokenPair], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
         """Returns what `token_scores` does for pairs of source tokens, tags included, and target tokens."""
+        return [scored.log_probabilities for scored in self._score(pairs, batch_tokens)]
+
+    def _score(self, pairs: Sequence[TokenPair], batch_tokens: int) -> list[ScoredTarget]:
+        """Returns the scores of each pair; raises the errors of `token_scores`."""
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
-        scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(pairs)
+        scores: list[ScoredTarget] = [ScoredTarget(np.zeros(0), has_rival=False)] * len(pairs)
         for places in sentence_batches(lengths, batch_tokens):
             for place, row in zip(places, self._score_by_halves(pairs, places), strict=True):
-                if not np.isfinite(row).all():
+                if not np.isfinite(row.log_probabilities).all():
                     raise RuntimeError(
                         f"line {place + 1}: the model computes no finite log-probability, because its weights are "
                         "damaged or too large; restore it from a backup, or train it with a lower rate"
@@ -498,12 +528,10 @@ class Translator:
                 )
         return encoded
 
-    def _score_by_halves(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], places: NDArray[np.int64]
-    ) -> list[NDArray[np.float64]]:
-        """Returns the log-probabilities of the pairs at `places`, in halves where memory is short."""
+    def _score_by_halves(self, pairs: Sequence[TokenPair], places: NDArray[np.int64]) -> list[ScoredTarget]:
+        """Returns the scores of the pairs at `places`, in halves where memory is short."""
 
-        def refuse(place: int) -> NDArray[np.float64]:
+        def refuse(place: int) -> ScoredTarget:
             source, target = pairs[place]
             lengths = f"{len(source):,} source and {len(target):,} target subwords"
             raise LineTooLargeError(place + 1, f"has {lengths}, too many for the memory here; split the line")

@@ -1,0 +1,107 @@
+"""The splits of a text into subwords, and a search for the most probable of them.
+
+A text may be split in several ways, and a translator writes some translations in another way than that in which its
+subwords encode text:
+
+    the text           ▁Spruchen
+    as it is encoded   ▁Spr uchen
+    as it was written  ▁Spr uch en
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transduce.search.stepper import Stepper, StepperState
+
+
+class Spelling:
+    """The tokens that spell a text, byte by byte; `end` may follow the whole text alone."""
+
+    def __init__(self, subword_bytes: Sequence[bytes], end: int) -> None:
+        self.subword_bytes, self.end = subword_bytes, end
+        self._tokens: dict[bytes, list[int]] = defaultdict(list)
+        for token, text in enumerate(subword_bytes):
+            if text:
+                self._tokens[text].append(token)
+        self._longest = max(map(len, self._tokens))
+
+    def text_of(self, tokens: Sequence[int]) -> bytes:
+        """Returns the text that tokens spell."""
+        return b"".join(self.subword_bytes[token] for token in tokens)
+
+    def followers(self, text: bytes, written: int) -> list[int]:
+        """Returns the tokens that may stand after the first `written` bytes of a text."""
+        if written == len(text):
+            return [self.end]
+        # The space before a text, which decoding removes, may be missing.
+        starts = (0, 1) if not written and text.startswith(b" ") else (written,)
+        return [
+            token
+            for start in starts
+            for end in range(start + 1, min(start + self._longest, len(text)) + 1)
+            for token in self._tokens.get(text[start:end], ())
+        ]
+
+    def written_after(self, text: bytes, written: int, token: int) -> int:
+        """Returns how many bytes of a text are written after one more token."""
+        spelled = self.subword_bytes[token]
+        lacks_space = bool(spelled) and not written and not text.startswith(spelled)
+        return written + len(spelled) + lacks_space
+
+    def rivals(self, tokens: Sequence[int]) -> list[list[int]]:
+        """Returns the tokens that may stand at each place in a split of the same text, the end symbol's place too."""
+        text, written, rivals = self.text_of(tokens), 0, []
+        for token in (*tokens, self.end):
+            rivals.append(self.followers(text, written))
+            written = self.written_after(text, written, token)
+        return rivals
+
+
+class SpelledState(NamedTuple):
+    """The inner state, the sentence of each row, and how many bytes of its text the row has written."""
+
+    inner: StepperState
+    sentences: Int[Tensor, " rows"]
+    written: Int[Tensor, " rows"]
+
+    def pick(self, rows: Int[Tensor, " rows"]) -> "SpelledState":
+        """Returns the state of the chosen rows."""
+        return SpelledState(self.inner.pick(rows), self.sentences[rows], self.written[rows])
+
+
+class Spelled:
+    """A stepper around a stepper: tokens that do not spell the text of their sentence have probability 0."""
+
+    def __init__(self, inner: Stepper, spelling: Spelling, texts: Sequence[bytes]) -> None:
+        self.inner, self.spelling, self.texts = inner, spelling, texts
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> SpelledState:
+        """Returns the state before the first token."""
+        inner = self.inner.start(source, visible, max_length)
+        sentences = torch.arange(len(source), device=source.device)
+        return SpelledState(inner, sentences, torch.zeros_like(sentences))
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: SpelledState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], SpelledState]:
+        """Returns the inner log-probabilities, −∞ for what the text does not go on with, and the state."""
+        log_probabilities, inner = self.inner.step(tokens, state.inner)
+        texts = [self.texts[sentence] for sentence in state.sentences.tolist()]
+        counts = state.written.tolist()
+        for column in tokens.T.tolist():
+            counts = [self.spelling.written_after(*row) for row in zip(texts, counts, column, strict=True)]
+        followers = list(map(self.spelling.followers, texts, counts))
+        rows = state.written.new_tensor([row for row, tokens in enumerate(followers) for _ in tokens])
+        columns = state.written.new_tensor([token for tokens in followers for token in tokens])
+        spelled = log_probabilities[rows, -1, columns]
+        log_probabilities[:, -1] = -math.inf
+        log_probabilities[rows, -1, columns] = spelled
+        return log_probabilities, SpelledState(inner, state.sentences, state.written.new_tensor(counts))
