@@ -11,8 +11,9 @@ from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
+from transduce.text.imported_subwords import SentencePieces
 from transduce.text.normalisation import Side, normalise
-from transduce.text.subword_training import MIN_SIZE, Bpe, WordPiece
+from transduce.text.subword_training import MIN_SIZE, Bpe, SentencePiece, SubwordsSpec, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import (
@@ -32,11 +33,11 @@ SAMPLE_BYTES = 1 << 25
 
 
 def learn_subwords(
-    data: DataSpec, spec: Bpe | WordPiece, dropped: Sequence[Mapping[int, Check]]
+    data: DataSpec, spec: SubwordsSpec, dropped: Sequence[Mapping[int, Check]]
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
     """Learns the subwords of both sides from a sample without the `dropped` pairs of each corpus.
 
-    Returns them and the number of all pairs.
+    Returns them and the number of all pairs. SentencePiece models that the recipe names are read instead.
 
     The source side has the source tags too. The target side of trees has the symbols of all trees instead.
     """
@@ -44,14 +45,16 @@ def learn_subwords(
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
     sample, pairs = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
+    texts = [(pair.source, pair.target) for pair in sample]
+    if data.noise is not None:  # else words in capitals would be letters
+        texts = data.noise.cased(texts)
+    if spec.kind == "sentencepiece":
+        return _sentence_pieces(data, spec, texts), pairs
     if is_parser:  # the words of treebanks stand between spaces, as their parser has them
         words = _learn((pair.source for pair in sample), spec, None, tags)
         return (words, SymbolVocabulary(sorted(symbols))), pairs
     as_source: Side | None = "source" if spec.normalise else None
     as_target: Side | None = "target" if spec.normalise else None
-    texts = [(pair.source, pair.target) for pair in sample]
-    if data.noise is not None:  # else words in capitals would be letters
-        texts = data.noise.cased(texts)
     sources = _normalised((source for source, _ in texts), as_source)
     targets = _normalised((target for _, target in texts), as_target)
     if spec.shared:
@@ -59,6 +62,26 @@ def learn_subwords(
         return (both, target_side(both)), pairs
     source = _learn(sources, spec, as_source, tags)
     return (source, _learn(targets, spec, as_target, [])), pairs
+
+
+def _sentence_pieces(
+    data: DataSpec, spec: SentencePiece, texts: Sequence[tuple[str, str]]
+) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Returns SentencePiece models for both sides, those of the recipe or learned ones.
+
+    Raises ValueError for trees and where sources need tags.
+    """
+    if data.tree_linearisation is not None or data.source_tags:
+        what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
+        raise ValueError(f"`subwords.kind: sentencepiece` is not for {what}: set `kind: bpe`")
+    if spec.model_files:
+        sides = [SentencePieces.of_model(path.read_bytes(), str(path)) for path in spec.model_files]
+        return sides[0], sides[-1] if len(sides) > 1 or spec.shared else SentencePieces(sides[0].content)
+    if spec.shared:
+        both = SentencePieces.learn(chain.from_iterable(texts), spec, keeps_characters=False)
+        return both, both
+    source = SentencePieces.learn((source for source, _ in texts), spec, keeps_characters=False)
+    return source, SentencePieces.learn((target for _, target in texts), spec, keeps_characters=True)
 
 
 def _normalised(lines: Iterable[str], side: Side | None) -> Iterable[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.exchange.parity import EngineTranslation, import_engine
+from transduce.exchange.subword_files import write_subwords
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
     TransformerWeights,
@@ -23,7 +24,7 @@ from transduce.model_directory.config import Config
 from transduce.model_directory.model import Model
 from transduce.search.beam import Hypothesis, length_penalty
 from transduce.search.cancellation import StopCheck
-from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch
 from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod
@@ -52,9 +53,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     specification.validate()
     specification.optimize(quantization="float16" if precision == "float16" else None)
     specification.save(str(folder))
-    sides = model.source, model.target
-    for name, side in zip(subwords_files(shared=share_subwords(sides)), sides, strict=True):
-        side.save(folder / name)
+    write_subwords((model.source, model.target), folder)
     config = json.dumps(model.config.as_dictionary(), indent=2, ensure_ascii=False)
     (folder / CONFIG_COPY).write_text(config + "\n", "utf-8", newline="\n")
 

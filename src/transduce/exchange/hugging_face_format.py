@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation, import_engine
+from transduce.exchange.subword_files import SPM_FILES
 from transduce.exchange.transformer_weights import (
     AS_THEY_ARE,
     Order,
@@ -195,8 +196,8 @@ def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
         languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
         separate = model.source.vocabulary != model.target.vocabulary
         for side, model_file, vocabulary_file in (
-            (model.source, "source.spm", "vocab.json"),
-            (model.target, "target.spm", "target_vocab.json" if separate else "vocab.json"),
+            (model.source, SPM_FILES[0], "vocab.json"),
+            (model.target, SPM_FILES[1], "target_vocab.json" if separate else "vocab.json"),
         ):
             (folder / model_file).write_bytes(side.model_file)
             pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from transduce.exchange.engine_limits import check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
 from transduce.exchange.parity import EngineTranslation, import_engine
+from transduce.exchange.subword_files import write_subwords
 from transduce.exchange.transformer_weights import attentions_of, transformer_weights
 from transduce.model.embedding import Sinusoidal
 from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Tied
 from transduce.model_directory.model import Model
-from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
+from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.results import one_line
 
 MODEL = "model.npz"
@@ -71,8 +72,8 @@ def write(model: Model, folder: Path, precision: str) -> None:
     arrays[SETTINGS] = np.frombuffer(json.dumps(settings).encode() + b"\0", np.int8)  # JSON is YAML
     np.savez(folder / MODEL, **arrays)
     sides, files = (model.source, model.target), vocabulary_files(model)
-    for name, file, side in zip(subwords_files(shared=share_subwords(sides)), files, sides, strict=True):
-        side.save(folder / name)
+    write_subwords(sides, folder)
+    for file, side in zip(files, sides, strict=True):
         (folder / file).write_text(_vocabulary(marian_tokens(model, side)), "utf-8", newline="\n")
     decoder = {
         "relative-paths": True,

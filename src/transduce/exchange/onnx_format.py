@@ -42,7 +42,7 @@ def check(model: Model) -> None:
     check_is_transformer(model, "ONNX")
     if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
         raise refusal(
-            "ONNX", "its subwords are those of the model that it was imported from, which have no tokenizer.json"
+            "ONNX", "its subwords are SentencePiece or those of fairseq, which have no tokenizer.json of `tokenizers`"
         )
     check_is_untagged(model, "ONNX")
 

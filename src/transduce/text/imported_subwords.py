@@ -1,15 +1,16 @@
-"""Subwords of imported models: SentencePiece (Kudo and Richardson 2018), and fairseq's BPE over words of Moses.
+"""Subwords of other programs: SentencePiece (Kudo and Richardson 2018), and fairseq's BPE over words of Moses.
 
-Another program has learned them. Their subwords are fixed by id, and one id is the unknown token.
+Imported models have them; a recipe may have SentencePiece too. One id is the unknown token.
 """
 
 import html
 from abc import ABC, abstractmethod
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
 import tokenizers
@@ -21,6 +22,11 @@ from transduce.settings import Spec
 from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 from transduce.text.subwords import encoding_error
+
+if TYPE_CHECKING:
+    from transduce.text.subword_training import SentencePiece
+
+THREADS = 4  # of the library's learning, whatever the machine: its sums depend on the number
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
@@ -112,7 +118,7 @@ class ImportedSubwords(ABC, Generic[Content]):
 
     def check_can_drop_merges(self, name: str) -> NoReturn:
         """Raises ValueError, because no merge of these subwords is dropped; `name` is the subwords in the message."""
-        raise ValueError(f"{name} are those of an imported model, which have no dropout: set subwords.dropout: 0")
+        raise ValueError(f"{name} are those of another program, which have no dropout: set subwords.dropout: 0")
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
         """Returns each id as readable text: "▁" where a word begins, "</s>" for the end."""
@@ -148,6 +154,40 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
     def model_file(self) -> bytes:
         """The content of the SentencePiece model, a `.spm` file."""
         return b64decode(self.content.model)
+
+    @classmethod
+    def of_model(cls, model: bytes, place: str) -> Self:
+        """Returns the subwords of a SentencePiece model, its pieces in their order; errors call the model `place`."""
+        pieces = pieces_of_model(model, place)
+        unknown = len(SYMBOLS) + _processor(model).unk_id()
+        return cls(SentencePieceContent(unknown=unknown, subwords=tuple(pieces), model=b64encode(model).decode()))
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
+        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
+
+        `keeps_characters` leaves out the library's normalisation. Raises ValueError where the library refuses the text.
+        """
+        library, model = _library(), BytesIO()
+        try:
+            library.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type=spec.algorithm,
+                vocab_size=spec.size - len(SYMBOLS),
+                hard_vocab_limit=False,
+                byte_fallback=True,
+                user_defined_symbols=list(spec.symbols),
+                normalization_rule_name="identity" if keeps_characters else "nmt_nfkc",
+                bos_id=-1,
+                eos_id=-1,
+                pad_id=-1,
+                num_threads=THREADS,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise ValueError(f"SentencePiece cannot learn {spec.size:,} subwords from this text: {error}") from None
+        return cls.of_model(model.getvalue(), "the learned model")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.content,)
@@ -191,15 +231,20 @@ def pieces_of_model(model: bytes, place: str) -> list[str]:
 def _processor(model: bytes) -> Any:
     """Loads a SentencePiece model; raises ValueError where the library is missing, or refuses the model."""
     try:
+        return _library().SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ValueError(f"this is no SentencePiece model ({error})") from None
+
+
+def _library() -> Any:
+    """Imports SentencePiece; raises MissingLibraryError where it is not installed."""
+    try:
         import sentencepiece
     except ImportError:
         raise MissingLibraryError(
-            "the subwords of this model need SentencePiece: `pip install 'transduce[sentencepiece]'`"
+            "these subwords need SentencePiece: `pip install 'transduce[sentencepiece]'`"
         ) from None
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
-        raise ValueError(f"this is no SentencePiece model ({error})") from None
+    return sentencepiece
 
 
 CONTINUED = "@@"  # after every subword but the last of a word

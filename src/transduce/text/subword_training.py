@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 import tokenizers
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from tokenizers import models, trainers
 
 from transduce.settings import Spec
@@ -72,7 +73,53 @@ class WordPiece(Spec):
     normalise: bool = NORMALISE
 
 
-SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]
+class SentencePiece(Spec):
+    """SentencePiece, learned and applied by its own library (Kudo and Richardson 2018), the extra `sentencepiece`.
+
+    The library normalises text: sources, and both sides of a shared vocabulary, by its rule `nmt_nfkc`; targets of
+    their own vocabulary keep their characters.
+    """
+
+    kind: Literal["sentencepiece"] = "sentencepiece"
+    size: int = Field(
+        default=10_000,
+        ge=MIN_SIZE + 1,
+        le=MAX_SIZE,
+        description="Tokens a side, 256 bytes and 4 symbols included; fewer where the text yields fewer.",
+    )
+    algorithm: Literal["unigram", "bpe"] = Field(default="unigram", description="What the library learns.")
+    shared: bool = Field(
+        default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
+    )
+    symbols: tuple[str, ...] = Field(default=(), description="Texts that are one token each, such as `<name>`.")
+    model: str | None = Field(
+        default=None, description="A `.model` or `.spm` file that you have, of both sides; nothing is learned."
+    )
+    source_model: str | None = Field(default=None, description="The file of the source side.")
+    target_model: str | None = Field(default=None, description="The file of the target side.")
+
+    @field_validator("symbols", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _check_models(self) -> Self:
+        """Raises ValueError for files that contradict each other, or `shared`."""
+        if (self.source_model is None) != (self.target_model is None) or (self.model and self.source_model):
+            raise ValueError("name `model`, the file of both sides, or both `source_model` and `target_model`")
+        if self.source_model and self.shared:
+            raise ValueError("`source_model` and `target_model` are two vocabularies: set `shared: false`")
+        return self
+
+    @property
+    def model_files(self) -> tuple[Path, ...]:
+        """The files that take the place of learning: none, that of both sides, or those of source and target."""
+        named = (self.model,) if self.model else (self.source_model, self.target_model)
+        return tuple(Path(name) for name in named if name)
+
+
+SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece, Field(discriminator="kind")]
 
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:

@@ -44,7 +44,7 @@ from transduce.corpus.store.store_description import (
 from transduce.corpus.store.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
-from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subword_training import SubwordsSpec
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, share_subwords, subwords_files
 
 _log = logging.getLogger("transduce")
@@ -113,7 +113,7 @@ def _find_faults(directory: Path, files: StoredFiles) -> list[str]:
 
 def prepare(
     data: DataSpec,
-    subwords: Bpe | WordPiece,
+    subwords: SubwordsSpec,
     directory: Path,
     *,
     threads: int,
@@ -165,7 +165,7 @@ def _stage_subwords(
     staging: Path,
     fingerprint: str,
     data: DataSpec,
-    subwords: Bpe | WordPiece,
+    subwords: SubwordsSpec,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     growth: int | None,
     dropped: Sequence[DroppedPairs],
@@ -176,7 +176,8 @@ def _stage_subwords(
     remove(staging)
     staging.mkdir(parents=True)
     if existing_subwords is None:
-        _log.info(f"learning subwords ({subwords.kind}, {subwords.size:,})")
+        if subwords.kind != "sentencepiece" or not subwords.model_files:
+            _log.info(f"learning subwords ({subwords.kind}, {subwords.size:,})")
         sides, pairs = learn_subwords(data, subwords, dropped)
     else:
         check_tags(data, existing_subwords[0])

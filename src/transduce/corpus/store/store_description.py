@@ -22,7 +22,7 @@ from transduce.settings import Spec, from_satellite
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.source_tags import tagged_languages
-from transduce.text.subword_training import Bpe, WordPiece
+from transduce.text.subword_training import SubwordsSpec
 from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subwords_files, tags_of
 
 DESCRIPTION = "store.json"
@@ -165,7 +165,7 @@ def describe_files(paths: Sequence[Path]) -> StoredFiles:
 
 def fingerprint_of(
     data: DataSpec,
-    subwords: Bpe | WordPiece,
+    subwords: SubwordsSpec,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     checksums: Sequence[FileChecksum],
     growth: Spec | None = None,
@@ -187,7 +187,7 @@ def fingerprint_of(
             "checks": data.checks,
             "noise": data.noise.as_dictionary() if data.noise else None,
         },
-        "subwords": subwords.as_dictionary(),
+        "subwords": _subwords_identity(subwords),
         "given": growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()],
         "corpora": [
             {
@@ -202,6 +202,15 @@ def fingerprint_of(
     held_out = [_identity(corpus, sha256, without=NOT_HELD_OUT) for corpus in _held_out_corpora(data)]
     parts = [training, held_out] if held_out else [training]
     return ".".join(hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for part in parts)
+
+
+def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
+    """Returns what decides the subwords: the settings, and checksums of the files that they name."""
+    if subwords.kind != "sentencepiece":
+        return subwords.as_dictionary()
+    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in subwords.model_files]
+    nameless = subwords.replaced(model=None, source_model=None, target_model=None)
+    return {**nameless.as_dictionary(), "files": files}
 
 
 def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
