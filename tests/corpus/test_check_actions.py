@@ -244,3 +244,26 @@ def test_a_vocabulary_does_not_grow_by_dropped_pairs(tmp_path):
 
     copies = [("Qqxzqq qqxzqq.", "Qqxzqq qqxzqq.")] * 60
     assert grown("clean", CLEAN) == grown("dirty", [*CLEAN, *copies]) != base.source.as_json()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_exchanged_sides_are_named(tmp_path, log_lines, direction):
+    pytest.importorskip("py3langid", reason="needs the extra languages")
+    long = [pair for pair in split("train", seed=5, count=600) if min(len(pair.source), len(pair.target)) >= 25]
+    pairs = [(pair.source, pair.target) if direction == "forward" else (pair.target, pair.source) for pair in long]
+    assert len(pairs) >= 100
+    languages = {"source_language": "en", "target_language": "de"}
+    prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), **languages))
+    warned = [line for line in log_lines if "the sides seem exchanged" in line]
+    assert len(warned) == (direction == "backward")
+    assert all("`direction: backward` exchanges the sides" in line for line in warned)
+
+
+def test_pairs_whose_source_has_no_text_are_left_out_and_counted(tmp_path, log_lines):
+    pairs = [*CLEAN, ("12 %", "12 %"), ("---", "nichts"), ("https://a.org", "Seite"), ("\u200b", "leer"), ("A", "1")]
+    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),)))
+    assert sources(store)[-1] == "A"
+    assert len(store.train) == 151
+    assert (
+        "4 dropped, whose source has no text to translate: train.tsv:151, train.tsv:152, train.tsv:153, …" in log_lines
+    )

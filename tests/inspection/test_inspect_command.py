@@ -1,6 +1,7 @@
 """`transduce inspect` names lines in text, JSON and a page, and changes nothing that it reads."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -91,3 +92,55 @@ def test_lines_out_of_step_are_found_with_equal_line_counts() -> None:
     assert found is not None
     assert abs(found.line - 300) <= 1
     assert found.shift == 1
+
+
+def test_terse_lines_are_not_out_of_step() -> None:
+    """The words of an interface: in a list of symbols one language says in a word what the other says in six."""
+    names = ["Left and right bracket", "Upward ellipsis", "Real part of a number", "h with line over it", "infinity"]
+    short = ["Klammern", "Punkte nach oben", "Realteil", "h quer", "infinity"]
+    filler = [
+        (f"Sentence {n} has {'a word ' * (n % 9)}.", f"Satz {n} hat {'ein Wort ' * (n % 9)}.") for n in range(400)
+    ]
+    terse = [(names[n % 5] + " symbol" * (n % 3 == 0), short[n % 5]) for n in range(25)]
+    pairs = [*filler[:200], *terse, *filler[200:]]
+    source, target = ([pair[side].encode() for pair in pairs] for side in (0, 1))
+    assert find_misalignment(source, target) is None
+
+
+def test_words_of_both_sides_show_a_shift() -> None:
+    names = ["Nabla", "Lambda", "Unicode", "Python", "Writer", "Calc", "Impress", "Ubuntu", "Debian", "Kernel"]
+    pairs = [
+        (f"{names[n * 7 % 10]} window{' dogs' * (n % 3)}", f"Fenster {names[n * 7 % 10]}{' Hund' * (n % 3)}")
+        for n in range(300)
+    ]
+    source, target = ([pair[side].encode() for pair in pairs] for side in (0, 1))
+    assert find_misalignment(source, target) is None
+    found = find_misalignment(source[:150] + source[151:], target[:-1])
+    assert found is not None
+    assert abs(found.line - 150) <= 2
+
+
+@pytest.mark.parametrize("corpus", ["libreoffice-en-de/train", "libreoffice-en-fr/train", "multi30k/train"])
+def test_real_corpora_are_in_step(corpus: str) -> None:
+    folder = Path(os.environ.get("TRANSDUCE_DATA", "none"))
+    target = folder / f"{corpus}.{'fr' if 'fr' in corpus else 'de'}"
+    if not target.exists():
+        pytest.skip(f"TRANSDUCE_DATA/{corpus} is not there")
+    sides = [(folder / f"{corpus}.en"), target]
+    assert find_misalignment(*(path.read_bytes().split(b"\n") for path in sides)) is None
+
+
+def test_what_the_normaliser_would_change_is_counted(tmp_path: Path) -> None:
+    odd = [
+        ("two  spaces here", "zwei"),
+        ("soft\u00adhyphen", "weich\u00adtrennung"),
+        ("ｆｕｌｌ", "breit"),
+        ("e\u0301", "é"),
+    ]
+    path = write(tmp_path, [*PAIRS, *odd])
+    result = json.loads(inspect(path, "--json"))[0]
+    assert result["checks"]["unnormalised"]["lines"] == [151, 152, 153, 154]
+    (verdict,) = [line for line in result["verdicts"] if "normaliser" in line]
+    for part in ("invisible characters in 2 lines", "white space in 1 lines", "full-width letters in 1 lines"):
+        assert part in verdict
+    assert "letters that are not composed in 1 lines" in verdict

@@ -230,3 +230,28 @@ def test_the_line_from_which_texts_are_out_of_step_is_named(tmp_path):
     counts = "output has 300 lines and .*reference has 299: they must be equally many"
     with pytest.raises(ValueError, match=f"{counts}; {place}"):
         read_paired_texts(str(tmp_path / "output"), str(tmp_path / "reference"))
+
+
+def test_lines_too_short_for_bleu_are_remarked_on(folder):
+    (folder / "short").write_text("Open\nSave as\n")
+    for name, is_short in (("short", True), ("perfect", False)):
+        result = CliRunner().invoke(app, ["--reference", name, name, "--metric", "bleu,chrf"])
+        assert ("no line of the reference has four words, so that BLEU is 0" in result.stderr) == is_short
+        assert "chrf" in result.stdout
+    assert "four words" not in CliRunner().invoke(app, ["--reference", "short", "short", "--metric", "chrf"]).stderr
+
+
+def test_one_sentence_has_no_p_value(folder):
+    (folder / "one").write_text("the cat sat on a mat\n")
+    (folder / "other").write_text("a dog ran\n")
+    printed = run("--reference", "one", "one", "other")
+    assert "no p-value of one sentence" in printed
+    values = json.loads(run("--reference", "one", "one", "other", "--json"))
+    assert values["bleu"]["compared"][0]["p"] is None
+    trees = "(S (NP (NN owl)) (VP (VBZ eats)))"
+    (folder / "gold").write_text(f"{trees}\n")
+    (folder / "flat").write_text("(S (NN owl) (VBZ eats))\n")
+    assert "no p-value of one sentence" in run("--reference", "gold", "gold", "flat", "--metric", "brackets")
+    result = CliRunner().invoke(app, ["--differences", "--reference", "one", "one", "other"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "none" in result.stdout
