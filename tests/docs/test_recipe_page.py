@@ -9,10 +9,10 @@ from ruamel.yaml import YAML
 
 from transduce.model.layers import MIXERS
 from transduce.model.model_spec import MODELS
+from transduce.pages.recipe_page import reference_page, reference_specs
 from transduce.paper.models_page import models_page, specs_of_satellite
 from transduce.paper.system_presets import PRESETS
 from transduce.recipe.recipe import Recipe, merge_preset
-from transduce.recipe.reference import reference_page, reference_specs
 from transduce.settings import Spec, merged
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -21,7 +21,7 @@ SPECS = [*reference_specs(), *specs_of_satellite(MODELS), *specs_of_satellite(MI
 
 
 def test_the_page_is_what_the_generator_prints() -> None:
-    assert reference_page() == PAGE, "write it anew: python -m transduce.recipe.reference > docs/recipe.md"
+    assert reference_page() == PAGE, "write it anew: python -m transduce.pages.recipe_page > docs/recipe.md"
 
 
 def test_the_page_of_models_is_what_the_generator_prints() -> None:

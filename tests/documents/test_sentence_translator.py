@@ -9,7 +9,7 @@ from fake_translator import result, reverse, reversing, same, words_of
 from transduce.documents.document import ClosingTag, Content, InlineCode, OpeningTag, Unit
 from transduce.documents.sentence_splitter import SentenceSplitter
 from transduce.documents.sentence_translator import SentenceTranslator, codes_of, translate_units
-from transduce.text.imported_subwords import SentencePieceContent, SentencePieces
+from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
 
 A, B, C = OpeningTag(1), ClosingTag(1), InlineCode(2)
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from transduce.commands import app
-from transduce.measure.system_comparison import compare_systems
+from transduce.pages.system_comparison import compare_systems
 
 REFERENCE = ["the cat sat on the mat", "a dog ran away from it", "so it goes today", ""]
 FIRST = ["the cat sat on a mat", "a dog ran away from it", "", "x"]

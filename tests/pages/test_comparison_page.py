@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_attention_page import CHROMIUM, Outline, browse
 
-from transduce.measure.system_comparison import compare_systems
 from transduce.pages import draw_comparison
 from transduce.pages.comparison_page import mark_differences
+from transduce.pages.system_comparison import compare_systems
 
 REFERENCE = ["the </script><b>cat</b> sat on the mat & slept", "שלום עולם", "我有一只猫", "so $it goes\x01"]
 FIRST = ["the </script><b>cat</b> lay on a mat & slept", "שלום לך", "我有一只猫", "so $it goes"]

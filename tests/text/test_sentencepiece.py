@@ -10,7 +10,7 @@ from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.store.preparation import prepare
 from transduce.recipe.recipe import load
 from transduce.run.train import run_training
-from transduce.text.imported_subwords import SentencePieces
+from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.subword_training import SentencePiece
 from transduce.text.token_vocabulary import load_subwords
 

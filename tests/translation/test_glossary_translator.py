@@ -3,9 +3,9 @@
 import pytest
 
 from micro_run import WORDS
+from transduce.exchange.moses_bpe import MosesBpe
 from transduce.search.greedy_and_sampling import Sampling
 from transduce.text.glossary import Glossary
-from transduce.text.imported_subwords import MosesBpe
 from transduce.translation.batching import LineTooLargeError
 from transduce.translation.engine import TorchEngine
 from transduce.translation.glossary_translator import Attempt, Draft, GlossaryTranslator, _word_boundaries

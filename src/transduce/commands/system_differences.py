@@ -8,7 +8,7 @@ from transduce.commands.paired_texts import check_paired
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
+    from transduce.pages.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
 TOP = 10  # most n-grams and sentences of each direction
 Texts = Sequence[tuple[str, str]]  # of one sentence: what a text is, and the text
@@ -26,7 +26,7 @@ def show_differences(
     as_json: bool,
 ) -> None:
     """Prints where two systems differ: scores with a paired test, by length, by word frequency, n-grams, sentences."""
-    from transduce.measure.system_comparison import compare_systems
+    from transduce.pages.system_comparison import compare_systems
     from transduce.text.lines import read_texts
 
     paired = [path for path in (reference_path, *system_paths, source_path) if path is not None]

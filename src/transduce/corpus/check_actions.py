@@ -65,21 +65,19 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
     """
     for corpus in data.train:
         direction = data.direction_of(corpus)
-        if isinstance(corpus, ParallelCorpus) and not isinstance(corpus, Embedded) and all(direction):
-            pairs = list(islice(read_decoded(corpus), LEARNED))
-            long = [pair for pair in pairs if min(map(len, pair[:2])) >= LEAST_LETTERS]
-            identify = load_language_identifier() if len(long) >= LEAST_PAIRS else None
-            if identify is None:
-                continue
+        if isinstance(corpus, Embedded) or not isinstance(corpus, ParallelCorpus) or not all(direction):
+            continue
+        pairs = islice(read_decoded(corpus), LEARNED)
+        long = [(source, target) for source, target, _ in pairs if min(len(source), len(target)) >= LEAST_LETTERS]
+        identify = load_language_identifier() if len(long) >= LEAST_PAIRS else None
+        if identify is not None:
             inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
-            for source, target, is_utf8 in long:
-                inspector.add(source, target, is_utf8=is_utf8)
-            inspection = inspector.finish()
-            if inspection.share(Check.SWAPPED) > EXCHANGED:
+            for source, target in long:
+                inspector.add(source, target)
+            if inspector.finish().share(Check.SWAPPED) > EXCHANGED:
                 _log.warning(
-                    f"warning: {name_of(corpus)}: the sides seem exchanged, as in pairs "
-                    f"{first_numbers(inspection.faults[Check.SWAPPED][:3])} of its long ones: the source should be "
-                    f"{direction.source}, the target {direction.target}; `direction: backward` exchanges the sides"
+                    f"warning: {name_of(corpus)}: the sides seem exchanged: the source should be {direction.source}, "
+                    f"the target {direction.target}; `direction: backward` exchanges the sides"
                 )
 
 

@@ -11,8 +11,8 @@ from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
-from transduce.text.imported_subwords import SentencePieces
 from transduce.text.normalisation import Side, normalise
+from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.subword_training import MIN_SIZE, Bpe, SentencePiece, SubwordsSpec, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary

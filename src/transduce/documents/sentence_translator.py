@@ -8,8 +8,8 @@ from transduce.documents.document import Content, Unit
 from transduce.documents.segments import Marker, UnitSentence, divide
 from transduce.documents.sentence_splitter import SentenceSplitter, is_spaceless
 from transduce.documents.tag_placement import place_markers
-from transduce.text.imported_subwords import SentencePieces
 from transduce.text.repetition import is_loop
+from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import aligned_words
 from transduce.translation.results import Translation

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from transduce.exchange.engine_limits import check_is_untagged, check_products, length_power, refusal
 from transduce.exchange.foreign_formats import foreign_format, named_layers
+from transduce.exchange.moses_bpe import MosesBpe
 from transduce.exchange.parity import EngineTranslation, import_engine
 from transduce.exchange.subword_files import SPM_FILES
 from transduce.exchange.transformer_weights import (
@@ -33,7 +34,7 @@ from transduce.model.transformer import Transformer
 from transduce.model.translation_model import Symbols
 from transduce.model_directory.model import Model
 from transduce.storage.atomic import write_tensors
-from transduce.text.imported_subwords import MosesBpe, SentencePieces
+from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.engine import SearchRules

@@ -13,7 +13,7 @@ from transduce.exchange.imported_model import ForeignTensors, ForeignVocabulary,
 from transduce.exchange.weight_files import read_npz
 from transduce.recipe.recipe_values import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.imported_subwords import pieces_of_model
+from transduce.text.sentence_pieces import pieces_of_model
 
 SETTINGS = "special:model.yml"
 BEAM, EXPONENT = 12, 0.0  # Marian's defaults, where there is no decoder.yml

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from transduce.exchange.engine_limits import length_penalty_of_power
 from transduce.exchange.foreign_formats import ForeignFormat, LayerNames, layer_weights
+from transduce.exchange.moses_bpe import MosesBpe, MosesBpeContent
 from transduce.model.transformer import Transformer
 from transduce.search.beam import Decoding
 from transduce.settings import validated
 from transduce.text.byte_level import BEGIN, END, PAD
-from transduce.text.imported_subwords import (
-    MosesBpe,
-    MosesBpeContent,
+from transduce.text.sentence_pieces import (
     SentencePieceContent,
     SentencePieces,
     SubwordsContent,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.text.imported_subwords import SentencePieces
+from transduce.text.sentence_pieces import SentencePieces
 from transduce.text.token_vocabulary import TokenVocabulary, share_subwords, subwords_files
 
 SPM_FILES = ("source.spm", "target.spm")  # as OPUS-MT, Marian and Argos name the models of SentencePiece

@@ -11,7 +11,7 @@ from transduce.pages.rendering import render
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
-    from transduce.measure.system_comparison import OutputComparison
+    from transduce.pages.system_comparison import OutputComparison
 
 MAX_WORDS = 1000  # of a text that is compared; time grows with the square
 

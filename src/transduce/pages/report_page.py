@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
 from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.score_test_set import TranslatedTest, request_for_corpus, translate_test
-from transduce.measure.system_comparison import SystemScores, score_systems, sentence_differences
 from transduce.model_directory.config import Config
 from transduce.model_directory.manifest import RECIPE
 from transduce.model_directory.model import Model
@@ -22,6 +21,7 @@ from transduce.pages.calibration_drawing import calibration_charts
 from transduce.pages.charts import ChartLine, LineChart
 from transduce.pages.comparison_page import SentenceOutputs
 from transduce.pages.rendering import render
+from transduce.pages.system_comparison import SystemScores, score_systems, sentence_differences
 from transduce.recipe.model_summary import summarise_model
 from transduce.run.metrics_log import METRICS_LOG
 from transduce.text.directions import Direction

@@ -2,9 +2,9 @@
 
 from transduce.model.layers import MIXERS
 from transduce.model.model_spec import MODELS
+from transduce.pages.recipe_page import keys_table, presets_table, reference_specs, specs_below, title
 from transduce.paper.system_presets import PRESETS
 from transduce.recipe import presets
-from transduce.recipe.reference import keys_table, presets_table, reference_specs, specs_below, title
 from transduce.settings import ByKind, Spec
 
 INTRODUCTION = """\

@@ -1,7 +1,6 @@
 """The parts of a training, built from its recipe."""
 
 import math
-from typing import Any
 
 import torch
 
@@ -91,7 +90,7 @@ def build_validation(
 ) -> Validation | JointValidation | None:
     """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
-    metric: Any = "bleu" if measure in ("f1", "loss") else measure
+    metric = "bleu" if measure == "f1" or measure == "loss" else measure
     validations = {
         name: Validation(
             read_parallel_text(corpus),

@@ -18,12 +18,7 @@ MAX_LINE_BYTES = 1 << 26
 """Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
 
 # First bytes of text in other encodings; of two where one begins the other, the longer is first.
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32",
-    b"\0\0\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
+_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 MARKLESS_BYTES = 1024  # of a file, by which UTF-16 without a mark is told
 
 _LINE_END_OF_OLD_MACS = re.compile(rb"(?<=[^\r\n])\r(?=[^\r\n])")  # between two texts

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from transduce.settings import from_satellite
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 
 if TYPE_CHECKING:
-    from transduce.text.imported_subwords import MosesBpe, SentencePieces
+    from transduce.text.sentence_pieces import ImportedSubwords
 
-TokenVocabulary: TypeAlias = "Subwords | SymbolVocabulary | SentencePieces | MosesBpe"
+TokenVocabulary: TypeAlias = "Subwords | SymbolVocabulary | ImportedSubwords[Any]"
 """Text to token ids and back."""
 
 
@@ -35,13 +36,14 @@ def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
     if b'"type": "WordLevel"' in content:
         return SymbolVocabulary.parse(content, place=place)
     if b'"type": "SentencePiece"' in content:
-        from transduce.text.imported_subwords import SentencePieces
+        from transduce.text.sentence_pieces import SentencePieces
 
         return SentencePieces.parse(content, place=place)
     if b'"type": "MosesBpe"' in content:
-        from transduce.text.imported_subwords import MosesBpe
-
-        return MosesBpe.parse(content, place=place)
+        vocabulary: TokenVocabulary = from_satellite("transduce.exchange.moses_bpe:MosesBpe").parse(
+            content, place=place
+        )
+        return vocabulary
     return Subwords.parse(content, place=place)
 
 

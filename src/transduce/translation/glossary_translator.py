@@ -17,8 +17,8 @@ from torch import Tensor
 from transduce.runtime.combining_marks import is_in_word
 from transduce.runtime.progress import track
 from transduce.text.glossary import Glossary, Occurrence, capitalise
-from transduce.text.imported_subwords import MosesBpe
 from transduce.text.normalisation import normalise
+from transduce.text.sentence_pieces import ImportedSubwords
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
 from transduce.translation.batching import LineTooLargeError
@@ -234,7 +234,7 @@ def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabu
     A part of a character is readable as an escape, such as "\xc3", and counts as a letter. In fairseq's subwords a word
     that goes on says so itself, so that after a whole one every token begins another.
     """
-    if isinstance(target, MosesBpe):
+    if isinstance(target, ImportedSubwords) and target.says_where_words_end:
         return torch.ones(target.size, dtype=torch.bool)
     subwords = target.readable_subwords(range(target.size))
     flags = [not (subword.startswith("\\x") or (subword and is_in_word(subword[0]))) for subword in subwords]

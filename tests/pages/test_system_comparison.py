@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from transduce.measure.scores import compare
-from transduce.measure.system_comparison import compare_systems
+from transduce.pages.system_comparison import compare_systems
 
 NAMES = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
 

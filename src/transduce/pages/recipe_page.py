@@ -1,4 +1,4 @@
-"""The page docs/recipe.md, generated from the settings: `python -m transduce.recipe.reference` prints it."""
+"""The page docs/recipe.md, generated from the settings: `python -m transduce.pages.recipe_page` prints it."""
 
 import inspect
 import json
@@ -38,7 +38,7 @@ SHARED: dict[type[Any], str] = {
 
 CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
 
-TEMPLATE = files(__package__) / "reference.md"  # the page, with places for the tables
+TEMPLATE = files(__package__) / "recipe_page.md"  # the page, with places for the tables
 
 
 def reference_page() -> str:

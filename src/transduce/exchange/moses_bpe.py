@@ -1,0 +1,105 @@
+"""The subwords of fairseq's models: BPE over words of Moses."""
+
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from transduce.text.byte_level import END
+from transduce.text.sentence_pieces import ImportedSubwords, SubwordsContent, UnicodeText
+from transduce.text.subwords import encoding_error
+
+CONTINUED = "@@"  # after every subword but the last of a word
+WORD_END = "</w>"  # after the last letter of a word, in merges
+UNKNOWN_LETTER = " "  # in place of letters without a subword; no word has it
+
+
+class MosesBpeContent(SubwordsContent):
+    """The file of a side: the vocabulary, the merges, first ones first, and the language of the Moses tokeniser."""
+
+    type: Literal["MosesBpe"] = "MosesBpe"
+    language: str
+    merges: tuple[tuple[UnicodeText, UnicodeText], ...]
+
+
+class MosesBpe(ImportedSubwords[MosesBpeContent]):
+    """Tokenises, splits hyphenated words at ` @-@ `, escapes what XML reserves, and merges the letters of each word.
+
+    These are the defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and undoes the tokenisation;
+    white space is not kept as it was.
+    """
+
+    content_type = MosesBpeContent
+    says_where_words_end = True
+
+    def __init__(self, content: MosesBpeContent) -> None:
+        from sacremoses import MosesDetokenizer, MosesTokenizer  # here because it takes half a second
+
+        super().__init__(content)
+        self._tokenise = MosesTokenizer(content.language).tokenize
+        self._detokenise = MosesDetokenizer(content.language).detokenize
+        symbols = dict.fromkeys([UNKNOWN_LETTER, *_merged_symbols(content)])
+        vocabulary = {symbol: number for number, symbol in enumerate(symbols)}
+        self._merging = tokenizers.Tokenizer(
+            models.BPE(vocabulary, list(content.merges), unk_token=UNKNOWN_LETTER, end_of_word_suffix=WORD_END)
+        )
+        self._merging.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.content,)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
+        words = [self._tokenise(line, aggressive_dash_splits=True, return_str=True) for line in lines]
+        try:
+            encodings = self._merging.encode_batch_fast(words, add_special_tokens=False)
+        except TypeError:
+            raise encoding_error(lines) from None
+        return [[self._id_of_merged[number] for number in encoding.ids] for encoding in encodings]
+
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the text of each sequence without symbols; the unknown token is shown as the vocabulary has it."""
+        joined = (" ".join(self.vocabulary[token] for token in sequence if token > END) for sequence in ids)
+        return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
+
+    def readable_subwords(self, ids: Iterable[int]) -> list[str]:
+        """Returns each id as readable text: "▁" where a word of the text begins, "</s>" for the end.
+
+        A word is what stands between spaces: several tokens of Moses, such as "world" and ",", may make one.
+        """
+        ids = list(ids)
+        (text,) = self.decode([ids])
+        readable, begins_token, position = [], True, 0
+        for token in ids:
+            subword = self.readable_token(token)
+            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # as Moses writes them
+            begins_word = begins_token and token > END
+            if token > END and (start := text.find(letters, position)) >= 0 and not text[position:start].strip():
+                begins_word = begins_word and (start > position or position == 0)
+                position = start + len(letters)
+            readable.append("▁" * begins_word + subword.removesuffix(CONTINUED))
+            begins_token = not subword.endswith(CONTINUED)
+        return readable
+
+    @cached_property
+    def _id_of_merged(self) -> list[int]:
+        """The id of each symbol of the merging; symbols that the vocabulary lacks are unknown."""
+        vocabulary = self._merging.get_vocab()
+        merged = sorted(vocabulary, key=vocabulary.__getitem__)
+        subwords = (
+            symbol.removesuffix(WORD_END) if symbol.endswith(WORD_END) else symbol + CONTINUED for symbol in merged
+        )
+        return [self._ids.get(subword, self.content.unknown) for subword in subwords]
+
+
+def _merged_symbols(content: MosesBpeContent) -> Iterator[str]:
+    """Yields every symbol that the merges join or make, and the letters of the vocabulary alone."""
+    for left, right in content.merges:
+        yield from (left, right, left + right)
+    for subword in content.subwords:
+        letter = subword.removesuffix(CONTINUED)
+        if len(letter) == 1:
+            yield letter if subword.endswith(CONTINUED) else letter + WORD_END
