@@ -136,11 +136,10 @@ def test_the_bounds_of_length_and_ratio_are_inclusive(
 
 def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned_subwords, "SAMPLE", 10)
-    first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
-    second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in learned_subwords.sample_pairs([first, second], 9)[0]] == list(
-        range(0, 37, 4)
-    )
+    first = corpus(tmp_path, [(f"line {number}", "x") for number in range(13)], "one")
+    second = corpus(tmp_path, [(f"line {number}", "x") for number in range(13, 37)], "two")
+    sample, _ = learned_subwords.sample_pairs([first, second], 9)
+    assert [source for _, source, _ in sample] == [f"line {number}" for number in range(0, 37, 4)]
 
 
 def test_long_lines_make_batches_and_the_sample_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

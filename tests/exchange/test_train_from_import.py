@@ -73,7 +73,7 @@ def test_dropout_of_subwords_is_refused(tmp_path: Path) -> None:
         "training": {**TRAINING, "validate_every": None},
     }
     options = TrainOptions("cpu", 1, start_from=tmp_path / "imported")
-    with pytest.raises(ValueError, match=r"of --from are those of an imported model.*set subwords.dropout: 0"):
+    with pytest.raises(ValueError, match=r"of --from are those of another program.*set subwords.dropout: 0"):
         run_training(from_values(values, place="a test"), tmp_path / "run", options)
 
 

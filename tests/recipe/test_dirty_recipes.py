@@ -130,12 +130,10 @@ def test_changes_that_once_crashed_are_errors(path, change):
 
 
 def test_dates_are_strings_and_so_are_numbers_as_names(path):
-    recipe = load_or_message(
-        path, b"data: {train: {tsv: a}, test: {2016: {tsv: b}, 2001-12-14: {tsv: c}}, source_language: 2001-12-14}"
-    )
+    recipe = load_or_message(path, b"data: {train: {tsv: a}, test: {2016: {tsv: b}, 2001-12-14: {tsv: 2001-12-14}}}")
     assert isinstance(recipe, Recipe)
     assert list(recipe.data.test) == ["2016", "2001-12-14"]
-    assert recipe.data.source_language == "2001-12-14"
+    assert recipe.data.test["2001-12-14"].tsv == str(path.parent / "2001-12-14")
 
 
 def test_anchors_and_merge_keys_are_accepted(path):

@@ -124,11 +124,11 @@ def test_yaml_is_1_2(write_recipe):
     recipe = load(
         write_recipe(
             "model: {preset: tiny}\ntraining: {schedule: {peak: 5e-3}}\n",
-            "data: {train: {source: a, target: b}, source_language: no, target_language: on}\n",
+            "data: {train: {source: a, target: b}, source_language: no, test: {on: {tsv: off}}}\n",
         )
     )
     assert recipe.training.schedule.peak == 0.005
-    assert (recipe.data.source_language, recipe.data.target_language) == ("no", "on")
+    assert (recipe.data.source_language, list(recipe.data.test)) == ("no", ["on"])
 
 
 def test_a_preset_and_changes_to_it(write_recipe):

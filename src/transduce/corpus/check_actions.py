@@ -4,6 +4,7 @@ Without a word in the recipe, two faults are refused that are surely mistakes: a
 throughout, and a validation or test set that the training corpora contain.
 """
 
+import contextlib
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
@@ -69,7 +70,10 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
             continue
         pairs = islice(read_decoded(corpus), LEARNED)
         long = [(source, target) for source, target, _ in pairs if min(len(source), len(target)) >= LEAST_LETTERS]
-        identify = load_language_identifier() if len(long) >= LEAST_PAIRS else None
+        identify = None
+        if len(long) >= LEAST_PAIRS:
+            with contextlib.suppress(OSError):  # a remark is worth no training: the library unpacks its model on disk
+                identify = load_language_identifier()
         if identify is not None:
             inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
             for source, target in long:

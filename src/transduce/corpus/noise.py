@@ -78,8 +78,7 @@ class DrawnNoise(NamedTuple):
     @property
     def rows(self) -> list[int]:
         """The pairs that change."""
-        changed: NDArray[np.int64] = np.flatnonzero(np.any(self, axis=0))
-        return changed.tolist()
+        return list(map(int, np.flatnonzero(np.any(self, axis=0))))
 
     def apply(self, row: int, pair: Pair, key: int) -> Pair:
         """Returns the pair `row` with its noise, a function of `key`."""

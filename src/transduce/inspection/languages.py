@@ -8,6 +8,7 @@ learned. Of later lines only those with few frequent words are identified.
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +86,7 @@ THROUGHOUT = 0.5
 """Share of the first pairs whose languages must be exchanged, so that the sides are exchanged throughout."""
 
 
+@cache
 def load_language_identifier() -> Identifier | None:
     """Returns a function that scores a text in each language; None where the extra `languages` is not installed."""
     try:

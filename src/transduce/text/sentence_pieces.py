@@ -177,9 +177,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
                 byte_fallback=True,
                 user_defined_symbols=list(spec.symbols),
                 normalization_rule_name="identity" if keeps_characters else "nmt_nfkc",
-                bos_id=-1,
-                eos_id=-1,
-                pad_id=-1,
+                **dict.fromkeys(("bos_id", "eos_id", "pad_id"), -1),
                 num_threads=THREADS,
                 minloglevel=2,
             )
@@ -240,6 +238,6 @@ def _library() -> Any:
         import sentencepiece
     except ImportError:
         raise MissingLibraryError(
-            "these subwords need SentencePiece: `pip install 'transduce[sentencepiece]'`"
+            "SentencePiece is not installed: `pip install 'transduce[sentencepiece]'`"
         ) from None
     return sentencepiece
