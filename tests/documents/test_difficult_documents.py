@@ -379,3 +379,13 @@ def test_runs_of_equal_formatting_are_joined_in_a_time_that_grows_with_their_num
     (unit,) = read_document(docx(body), TextFormat.DOCX, LANGUAGES).units
     assert plain(unit.content) == text * 60_000
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "text", ["A dog.\u202c", "\u200eA dog.\u202c", "A dog.\u200b A cat.\ufeff", "A dog. \u200e", "\u200e", "A dog.  "]
+)
+def test_invisible_characters_alone_are_no_sentence(text):
+    splitter = SentenceSplitter("en", lambda texts: [len(text) for text in texts], 1000)
+    sentences = [text[start:end] for start, end in splitter.spans(text, wraps=False)]
+    assert len(sentences) == max(1, text.count("dog") + text.count("cat"))
+    assert not any(sentence.isspace() or sentence != sentence.strip() for sentence in sentences)

@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from transduce.text.normalisation import normalise
+
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
 SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
@@ -79,13 +81,18 @@ class SentenceSplitter(NamedTuple):
         ends = {0, len(text), *cuts}
         if not wraps:
             ends |= {match.start() for match in re.finditer("\n", text)}
-        spans = []
+        spans: list[CutSpan] = []
         bounds = sorted(ends)
         for start, end in itertools.pairwise(bounds):
             line = re.sub(r"\s", " ", text[start:end])
             offset = start
             for sentence in _sentences(segment, rules, line):
-                spans.append(trim(text, offset, offset + len(sentence)))
+                span = trim(text, offset, offset + len(sentence))
+                is_text = bool(normalise(text[span.start : span.end], "source"))
+                if offset > start and span.start < span.end and not is_text:
+                    spans[-1] = spans[-1]._replace(end=span.end)  # invisible characters alone are no sentence
+                else:
+                    spans.append(span)
                 offset += len(sentence)
             assert offset == end, "sentences lack a part of the text"
         return self._short([span for span in spans if span.start < span.end], text)

@@ -237,7 +237,5 @@ def _library() -> Any:
     try:
         import sentencepiece
     except ImportError:
-        raise MissingLibraryError(
-            "SentencePiece is not installed: `pip install 'transduce[sentencepiece]'`"
-        ) from None
+        raise MissingLibraryError("SentencePiece is not installed: `pip install 'transduce[sentencepiece]'`") from None
     return sentencepiece
