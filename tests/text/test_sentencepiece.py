@@ -2,6 +2,7 @@
 
 import json
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 
@@ -70,24 +71,18 @@ def test_a_model_that_people_have_is_taken_as_it_is(tmp_path, foreign):
     assert made.source.model_file == foreign.read_bytes()
     copy = tmp_path / "copy.spm"
     copy.write_bytes(foreign.read_bytes())
-    sides = SentencePiece(source_model=str(copy), target_model=str(foreign), shared=False)
+    sides = SentencePiece(model=(str(copy), str(foreign)), shared=False)
     two = prepare(data, sides, tmp_path / "two", threads=1)
     assert two.source is not two.target
     elsewhere = prepare(data, SentencePiece(model=str(copy)), tmp_path / "copied", threads=1)
     assert elsewhere.fingerprint == made.fingerprint
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"source_model": "a"}, "or both `source_model` and `target_model`"),
-        ({"model": "a", "source_model": "a", "target_model": "b", "shared": False}, "the file of both sides, or both"),
-        ({"source_model": "a", "target_model": "b"}, "two vocabularies: set `shared: false`"),
-    ],
-)
-def test_files_that_contradict_each_other_are_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        SentencePiece(**keys)
+def test_two_files_are_two_vocabularies():
+    values = {"kind": "sentencepiece", "model": ["a.model", "b.model"], "shared": False}
+    assert SentencePiece.model_validate(values).model_files == (Path("a.model"), Path("b.model"))
+    with pytest.raises(ValueError, match="`model` names two vocabularies: set `shared: false`"):
+        SentencePiece.model_validate(values | {"shared": True})
 
 
 def test_faults_are_named(tmp_path):

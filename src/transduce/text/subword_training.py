@@ -92,31 +92,29 @@ class SentencePiece(Spec):
         default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
     )
     symbols: tuple[str, ...] = Field(default=(), description="Texts that are one token each, such as `<name>`.")
-    model: str | None = Field(
-        default=None, description="A `.model` or `.spm` file that you have, of both sides; nothing is learned."
+    model: str | tuple[str, str] | None = Field(
+        default=None,
+        description="A `.model` or `.spm` file that you have, of both sides, or two: `[source, target]`; nothing is "
+        "learned.",
     )
-    source_model: str | None = Field(default=None, description="The file of the source side.")
-    target_model: str | None = Field(default=None, description="The file of the target side.")
 
-    @field_validator("symbols", mode="before")
+    @field_validator("symbols", "model", mode="before")
     @classmethod
     def _as_tuple(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
-        """Raises ValueError for files that contradict each other, or `shared`."""
-        if (self.source_model is None) != (self.target_model is None) or (self.model and self.source_model):
-            raise ValueError("name `model`, the file of both sides, or both `source_model` and `target_model`")
-        if self.source_model and self.shared:
-            raise ValueError("`source_model` and `target_model` are two vocabularies: set `shared: false`")
+        """Raises ValueError for two files of one vocabulary."""
+        if isinstance(self.model, tuple) and self.shared:
+            raise ValueError("`model` names two vocabularies: set `shared: false`")
         return self
 
     @property
     def model_files(self) -> tuple[Path, ...]:
         """The files that take the place of learning: none, that of both sides, or those of source and target."""
-        named = (self.model,) if self.model else (self.source_model, self.target_model)
-        return tuple(Path(name) for name in named if name)
+        named = (self.model,) if isinstance(self.model, str) else self.model or ()
+        return tuple(map(Path, named))
 
 
 SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece, Field(discriminator="kind")]

@@ -209,7 +209,7 @@ def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
     if subwords.kind != "sentencepiece":
         return subwords.as_dictionary()
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in subwords.model_files]
-    nameless = subwords.replaced(model=None, source_model=None, target_model=None)
+    nameless = subwords.replaced(model=None)
     return {**nameless.as_dictionary(), "files": files}
 
 
