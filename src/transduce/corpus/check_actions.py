@@ -68,7 +68,7 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
         direction = data.direction_of(corpus)
         if isinstance(corpus, Embedded) or not isinstance(corpus, ParallelCorpus) or not all(direction):
             continue
-        pairs = islice(read_decoded(corpus), LEARNED)
+        pairs = islice(read_decoded(corpus), LEARNED)  # the first may be short
         long = [(source, target) for source, target, _ in pairs if min(len(source), len(target)) >= LEAST_LETTERS]
         identify = None
         if len(long) >= LEAST_PAIRS:
@@ -76,7 +76,7 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
                 identify = load_language_identifier()
         if identify is not None:
             inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
-            for source, target in long:
+            for source, target in long[:LEAST_PAIRS]:
                 inspector.add(source, target)
             if inspector.finish().share(Check.SWAPPED) > EXCHANGED:
                 _log.warning(

@@ -36,6 +36,7 @@ _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _SUSPECT = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
 _SUSPECT_IN_SOURCE = re.compile(f"[{_INVISIBLE}{_JOINERS}\uff01-\uff5e]")
 
+_LETTER = re.compile(r"[^\W\d_]")
 _BEFORE_AN_ADDRESS = "(<[\"'“„«"
 
 
@@ -89,6 +90,10 @@ def normalised_parts(line: str, side: Side) -> list[str]:
 
 def has_text_to_translate(line: str) -> bool:
     """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
+    if "@" not in line and "://" not in line and "www." not in line:
+        first = _LETTER.search(line)
+        if first is None or first.group().isalpha():  # and no sign such as "²"
+            return first is not None
     return any(any(map(str.isalpha, word)) and not _is_address(word) for word in line.split())
 
 

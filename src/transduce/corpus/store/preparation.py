@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,9 +147,11 @@ def prepare(
     if prepared := _open_if_current(directory, fingerprint, in_use):
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
-    warn_of_exchanged_sides(data)
     dropped, staging = run_checks(data), directory / "making"
-    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
+    # Beside the learning, which does not hold Python's lock: to load the model of languages takes a third of a second.
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(warn_of_exchanged_sides, data)
+        staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
     description = _encode_pairs(data, staging, staged, dropped, threads) | {
         "given": existing is not None,
         "growth": stored_growth,
