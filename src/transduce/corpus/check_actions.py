@@ -21,8 +21,7 @@ from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
 _log = logging.getLogger("transduce")
 
 EXCHANGED = 0.3
-"""Share of the first long pairs with exchanged languages from which on a corpus seems exchanged; some show no language.
-"""
+"""A corpus seems exchanged where more than this share of its first long pairs are; many pairs show no language."""
 
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""

@@ -67,7 +67,7 @@ def learn_subwords(
 def _sentence_pieces(
     data: DataSpec, spec: SentencePiece, texts: Sequence[tuple[str, str]]
 ) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns SentencePiece models for both sides, those of the recipe or learned ones.
+    """Returns the SentencePiece models of both sides: those that the recipe names, or else learned ones.
 
     Raises ValueError for trees and where sources need tags.
     """

@@ -24,7 +24,7 @@ LENGTH_DEVIATION = 0.35
 """Standard deviation of the log of the ratio of two translations' lengths, about that of European languages."""
 
 SMOOTHING = 6.0
-"""Bytes added to both lengths: those of words and names differ more than those of sentences."""
+"""Bytes added to both lengths, because the lengths of single words and names differ more than those of sentences."""
 
 DRIFT = 0.25
 """Gain of a line, in nats, that counts as none where the line counts are equal."""
@@ -38,7 +38,7 @@ ALIKE = 3.0
 MAX_LINES = 5_000_000
 """Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""
 
-WORDS = 4  # of a line, the longest, that are compared with those of the other side: names and loan words are equal
+WORDS = 4  # longest words of a line that are compared with the other side, which has the same names and loan words
 
 FEATURES = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1"), ("words", "u2", WORDS)])
 NUMBER = re.compile(rb"\d+")

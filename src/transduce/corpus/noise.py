@@ -7,8 +7,7 @@ Each kind changes a share of the pairs, drawn anew for every epoch; most pairs s
     typos      letters of long source words        A man sleesp.       Ein Mann schläft.
     copies     unknown words in both sides         A man sleeps. 🚲    Ein Mann schläft. 🚲
 
-Capitals and title case are those of Marian (`--all-caps-every`, `--english-title-case-every`) and of OpusTrainer, whose
-typing errors and inserted words these are too.
+Marian has capitals and title case (`--all-caps-every`, `--english-title-case-every`); OpusTrainer has all four.
 """
 
 import random
@@ -60,7 +59,7 @@ class Noise(Spec):
         )
 
     def cased(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Returns pairs of which the same shares are in capitals and in title case, to learn subwords from."""
+        """Puts the same shares of `pairs` into capitals and into title case; subwords are learned from the result."""
         keys = hash_numbers(np.arange(len(pairs)))
         drawn = self.replaced(typos=0.0, copies=0.0).draw(keys)
         noisy = {row: drawn.apply(row, pairs[row], int(keys[row])) for row in drawn.rows}

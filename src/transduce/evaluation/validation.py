@@ -134,7 +134,7 @@ class Validation:
             raise ValueError(f"data.validation: {error}") from None
 
     def _check_metric(self) -> None:
-        """Raises ValueError where the metric cannot be computed, which a few references as translations show."""
+        """Raises ValueError where the metric cannot be computed; a function is tried on a few references."""
         if callable(self.metric):
             sources, references = self.corpus.source[:CHECKED_LINES], self.corpus.target[:CHECKED_LINES]
             self.group.on_rank_zero(lambda: self._score_by_function(sources, references, references), slow=True)
@@ -187,7 +187,7 @@ class Validation:
         return ValidationScore(name, score, self.metric.command if isinstance(self.metric, ProgramMetric) else name)
 
     def _score_by_function(self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Returns the score by the program or function; raises ValueError where it returns no number."""
+        """Calls the program or function, and returns its score; raises ValueError where that is no number."""
         assert callable(self.metric)
         score = self.metric(sources, outputs, references)
         if not isinstance(score, int | float):
