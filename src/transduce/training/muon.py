@@ -23,7 +23,10 @@ ITERATIONS = 5
 
 
 class Muon(Spec):
-    """Muon (Jordan et al. 2024) for the matrices of linear maps, at the rates of Adam, with decay (Liu et al. 2025)."""
+    """Muon (Jordan et al. 2024) for the matrices of linear maps, with decay and at Adam's rates (Liu et al. 2025).
+
+    Everything else has Adam with its defaults.
+    """
 
     kind: Literal["muon"] = "muon"
     momentum: Decay = Field(default=0.95, description="Decay of a matrix's mean gradient.")
@@ -33,7 +36,6 @@ class Muon(Spec):
     weight_decay: float = Field(
         default=0.1, ge=0, description="A step multiplies matrices by 1 − rate · `weight_decay`."
     )
-    adam: Adam = Field(default=Adam(), description="Adam for everything else.")
 
 
 class FlatMuon(FlatOptimiser):
@@ -58,7 +60,7 @@ class FlatMuon(FlatOptimiser):
         buffers = self.vector, self.gradient, self._momentum
         self._matrices = list(_equal_matrices(self.layout, shares[group.rank], spec, *buffers))
         self._gradients_of_others = self.gradient[end:]
-        self._adam = FusedAdam([self.vector[end:]], spec.adam)
+        self._adam = FusedAdam([self.vector[end:]], Adam())
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
         """See `Optimiser.update`."""
