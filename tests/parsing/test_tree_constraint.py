@@ -14,7 +14,7 @@ from transduce.search.stepper import SearchProblem
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH, InOrder, TopDown
 
-SYMBOLS = SymbolVocabulary.learn(["(S )S (NP )NP NN VB ,"])
+SYMBOLS = SymbolVocabulary(sorted("(S )S (NP )NP NN VB ,".split()))
 KINDS = [TopDown(), InOrder()]
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -13,7 +14,7 @@ from transduce.corpus.readers import read_byte_pairs
 from transduce.inspection.line_checks import Check
 from transduce.text.normalisation import Side, normalise
 from transduce.text.sentence_pieces import SentencePieces
-from transduce.text.subword_training import MIN_SIZE, Bpe, SentencePiece, SubwordsSpec, WordPiece
+from transduce.text.subword_training import MIN_SIZE, Bpe, Pretokenised, SentencePiece, SubwordsSpec, WordPiece
 from transduce.text.subwords import Subwords
 from transduce.text.symbol_vocabulary import SymbolVocabulary
 from transduce.text.token_vocabulary import (
@@ -42,17 +43,23 @@ def learn_subwords(
     The source side has the source tags too. The target side of trees has the symbols of all trees instead.
     """
     tags = data.source_tags
-    symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
-    sample, pairs = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
+    tokens = Tokens() if is_parser or spec.kind == "pretokenised" else None
+    sample, pairs = sample_pairs(data.train, data.max_length, tokens, dropped)
     texts = [(pair.source, pair.target) for pair in sample]
     if data.noise is not None:  # else words in capitals would be letters
         texts = data.noise.cased(texts)
+    if spec.kind in ("sentencepiece", "pretokenised"):
+        _check_kind(data, spec.kind)
     if spec.kind == "sentencepiece":
-        return _sentence_pieces(data, spec, texts), pairs
+        return _sentence_pieces(spec, texts), pairs
+    if spec.kind == "pretokenised":
+        assert tokens is not None
+        return _vocabularies_of_tokens(spec, tokens), pairs
     if is_parser:  # the words of treebanks stand between spaces, as their parser has them
         words = _learn((pair.source for pair in sample), spec, None, tags)
-        return (words, SymbolVocabulary(sorted(symbols))), pairs
+        assert tokens is not None
+        return (words, SymbolVocabulary.of_counts(tokens.target)), pairs
     as_source: Side | None = "source" if spec.normalise else None
     as_target: Side | None = "target" if spec.normalise else None
     sources = _normalised((source for source, _ in texts), as_source)
@@ -64,16 +71,37 @@ def learn_subwords(
     return (source, _learn(targets, spec, as_target, [])), pairs
 
 
-def _sentence_pieces(
-    data: DataSpec, spec: SentencePiece, texts: Sequence[tuple[str, str]]
-) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns the SentencePiece models of both sides: those that the recipe names, or else learned ones.
-
-    Raises ValueError for trees and where sources need tags.
-    """
+def _check_kind(data: DataSpec, kind: str) -> None:
+    """Raises ValueError where text cannot have subwords that are none of our own."""
     if data.tree_linearisation is not None or data.source_tags:
         what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
-        raise ValueError(f"`subwords.kind: sentencepiece` is not for {what}: set `kind: bpe`")
+        raise ValueError(f"`subwords.kind: {kind}` is not for {what}: set `kind: bpe`")
+    if kind == "pretokenised" and data.noise is not None:
+        raise ValueError("`data.noise` changes text before it is cut, and this text is cut already: leave it out")
+
+
+class Tokens:
+    """Counts what stands between white space, in the sources and in the targets of corpora."""
+
+    def __init__(self) -> None:
+        self.source, self.target = Counter[str](), Counter[str]()
+
+    def add(self, pair: CheckedPair) -> None:
+        """Counts the tokens of a pair."""
+        self.source.update(pair.source.split())
+        self.target.update(pair.target.split())
+
+
+def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Returns the vocabularies of text that is cut already."""
+    if spec.shared:
+        both = SymbolVocabulary.of_counts(tokens.source + tokens.target, spec.size)
+        return both, both
+    return SymbolVocabulary.of_counts(tokens.source, spec.size), SymbolVocabulary.of_counts(tokens.target, spec.size)
+
+
+def _sentence_pieces(spec: SentencePiece, texts: Sequence[tuple[str, str]]) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Returns the SentencePiece models of both sides: those that the recipe names, or else learned ones."""
     if spec.model_files:
         sides = [SentencePieces.of_model(path.read_bytes(), str(path)) for path in spec.model_files]
         return sides[0], sides[-1] if len(sides) > 1 or spec.shared else SentencePieces(sides[0].content)
@@ -112,13 +140,13 @@ def tag_ids(data: DataSpec, corpus: CorpusSpec, source: TokenVocabulary) -> list
 def sample_pairs(
     corpora: Sequence[CorpusSpec],
     max_length: int,
-    symbols: set[str] | None = None,
+    tokens: Tokens | None = None,
     dropped: Sequence[Mapping[int, Check]] = (),
 ) -> tuple[list[CheckedPair], int]:
     """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
 
-    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The words of all targets
-    are added to `symbols`. The `dropped` pairs of each corpus are left out.
+    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The tokens of all pairs
+    are added to `tokens`. The `dropped` pairs of each corpus are left out.
     """
     sample: list[CheckedPair] = []
     size, stride, report = 0, 1, Report()
@@ -128,8 +156,8 @@ def sample_pairs(
         for pair in check_pairs(enumerate(read_byte_pairs(corpus), start=1), corpus, report, max_length, numbers)
     )
     for number, pair in enumerate(all_pairs):
-        if symbols is not None:
-            symbols.update(pair.target.split())
+        if tokens is not None:
+            tokens.add(pair)
         if number % stride == 0:
             sample.append(pair)
             size += _size(pair)
@@ -159,9 +187,9 @@ Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 
 def check_vocabularies(sides: Vocabularies) -> None:
     """Raises ValueError where the vocabularies of a model cannot grow."""
-    for side, name in zip(sides, ("source", "target"), strict=True):
-        if not isinstance(side, SymbolVocabulary):
-            check_can_grow(side, name)
+    check_can_grow(sides[0], "source")
+    if not isinstance(sides[1], SymbolVocabulary):
+        check_can_grow(sides[1], "target")
 
 
 def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
@@ -181,9 +209,8 @@ def grow_vocabularies(
     The symbols of trees get all others of the corpora. Logs what a sentence gains.
     """
     check_vocabularies(sides)
-    symbols: set[str] = set()
-    is_parser = isinstance(sides[1], SymbolVocabulary)
-    pairs, _ = sample_pairs(data.train, data.max_length, symbols if is_parser else None, dropped)
+    tokens = Tokens() if isinstance(sides[1], SymbolVocabulary) else None
+    pairs, _ = sample_pairs(data.train, data.max_length, tokens, dropped)
     texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     normalised = [
         side.normalise(lines) if isinstance(side, Subwords) else lines for side, lines in zip(sides, texts, strict=True)
@@ -192,7 +219,7 @@ def grow_vocabularies(
         both = _grow(sides[0], [*normalised[0], *normalised[1]], count)
         grown = both, target_side(both)
     else:
-        target_lines = [" ".join(symbols)] if symbols else normalised[1]
+        target_lines = [" ".join(tokens.target)] if tokens is not None else normalised[1]
         grown = _grow(sides[0], normalised[0], count), _grow(sides[1], target_lines, count)
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]

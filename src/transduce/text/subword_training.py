@@ -117,7 +117,20 @@ class SentencePiece(Spec):
         return tuple(map(Path, named))
 
 
-SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece, Field(discriminator="kind")]
+class Pretokenised(Spec):
+    """Text that is cut already, such as by `spm_encode` or subword-nmt: what stands between spaces is a token.
+
+    Translating takes and gives such text. Rarer tokens than `size` keeps become one unknown token.
+    """
+
+    kind: Literal["pretokenised"] = "pretokenised"
+    size: int = Field(default=10_000, ge=len(SYMBOLS) + 2, le=MAX_SIZE, description="Tokens a side, the most frequent.")
+    shared: bool = Field(
+        default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
+    )
+
+
+SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece | Pretokenised, Field(discriminator="kind")]
 
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:

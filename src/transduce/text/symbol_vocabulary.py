@@ -1,7 +1,7 @@
-"""A vocabulary of whole symbols, which white space separates, such as those of linearised trees."""
+"""A vocabulary of symbols between white space: those of linearised trees, or the tokens of text that is cut already."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -28,11 +28,14 @@ class SymbolVocabulary:
         self._ids = {symbol: token for token, symbol in enumerate(self.symbols)}
         if len(self._ids) < len(self.symbols):
             raise ValueError("a symbol has two ids")
+        self._ids_in_text = {symbol: token for symbol, token in self._ids.items() if token > END}
 
     @classmethod
-    def learn(cls, lines: Iterable[str]) -> "SymbolVocabulary":
-        """Returns the vocabulary of all symbols of `lines`."""
-        return cls(sorted({symbol for line in lines for symbol in line.split()}))
+    def of_counts(cls, counts: Mapping[str, int], size: int | None = None) -> "SymbolVocabulary":
+        """Returns the vocabulary of all symbols that were counted, or of the most frequent ones up to `size` ids."""
+        symbols = counts.keys() - {*SYMBOLS, UNKNOWN_SYMBOL}
+        frequent = sorted(symbols, key=lambda symbol: (-counts[symbol], symbol))
+        return cls(sorted(frequent if size is None else frequent[: size - UNKNOWN - 1]))
 
     def grown(self, lines: Iterable[str]) -> "SymbolVocabulary":
         """Returns these symbols and, after them, the others of `lines`."""
@@ -50,8 +53,8 @@ class SymbolVocabulary:
                 raise ValueError("it splits text by other rules, or has other ids")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(
-                f"{place} holds no symbols of trees, or is damaged ({error}); take the file from a backup, or prepare "
-                "and train again"
+                f"{place} holds no symbols between white space, or is damaged ({error}); take the file from a "
+                "backup, or prepare and train again"
             ) from None
         return loaded
 
@@ -82,7 +85,7 @@ class SymbolVocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each line; `UNKNOWN` for symbols that training did not have."""
-        return [[self._ids.get(symbol, UNKNOWN) for symbol in line.split()] for line in lines]
+        return [[self._ids_in_text.get(symbol, UNKNOWN) for symbol in line.split()] for line in lines]
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]

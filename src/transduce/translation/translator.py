@@ -525,6 +525,9 @@ class Translator:
                 raise ValueError(
                     f"line {number} of the target has {symbol!r}, no symbol of this parser: write the symbols of a "
                     "tree, such as `(S (NP PRP )NP )S`, and not the tree"
+                    if self.linearisation is not None
+                    else f"line {number} of the target has {symbol!r}, no token of this model, which takes text that "
+                    "is cut already, as its training text was"
                 )
         return encoded
 
