@@ -9,6 +9,7 @@ from transduce.suggestion.candidates import (
     r_drop_pays,
     subword_count,
     with_checkpoints,
+    with_dropout,
     with_r_drop,
 )
 
@@ -109,6 +110,13 @@ def test_r_drop_is_added_where_the_recipe_leaves_it_open_and_has_dropout():
     assert may_have_r_drop({"model": {"dropout": 0.2}, "training": {"steps": 5}})
     assert not may_have_r_drop({"training": {"regulariser": None}})
     assert not may_have_r_drop({"model": {"dropout": 0}})
+
+
+def test_a_training_of_few_epochs_has_less_dropout():
+    first = candidates(29_000, {})[0].values
+    assert with_dropout(first, 10.0, {}) == first
+    assert with_dropout(first, 9.9, {})["model"]["dropout"] == 0.1
+    assert with_dropout(first, 9.9, {"model": {"dropout": 0.25}})["model"]["dropout"] == 0.25
 
 
 def test_with_r_drop_what_is_given_stays():

@@ -16,6 +16,10 @@ Values = dict[str, Any]
 R_DROP_PAIRS, R_DROP_BATCH, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 2048, 9000, 35
 R_DROP_COST = 1.45  # the time of a step with R-Drop of half of the pairs, times that of a step without, on a CPU
 
+# On 43,923 pairs of help pages, 7,000 steps of 1,024 positions, 7 epochs, gave BLEU 32.4 with a dropout of 0.1 and 28.0
+# with 0.3, which is for trainings that read each pair many times.
+DROPOUT, DROPOUT_OF_FEW_EPOCHS, FEW_EPOCHS = 0.3, 0.1, 10
+
 # Steps between validations, and between checkpoints, if a recipe has no others; parts of a training with fewer steps.
 USUAL_STEPS, SHORT_PARTS = 500, 4
 
@@ -62,7 +66,7 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
     for size, batch_tokens in _variants(pairs, model.get("preset")):
         own: Values = {
             "subwords": {"kind": "bpe", "size": subword_count(pairs), "shared": True},
-            "model": {"preset": size.preset, "dropout": 0.3 if pairs < 200_000 else 0.1},
+            "model": {"preset": size.preset, "dropout": DROPOUT if pairs < 200_000 else DROPOUT_OF_FEW_EPOCHS},
             "training": {
                 "steps": None,
                 "batch_tokens": batch_tokens,
@@ -95,6 +99,14 @@ def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
     """Returns a candidate with R-Drop and the dropout that is best beside it; every value of `fixed` stands."""
     changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop", "share": 0.5}}}
     changed: Values = merged(merged(values, changes), fixed)
+    return changed
+
+
+def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Values:
+    """Returns a candidate with the dropout for a training of `epochs`; every value of `fixed` stands."""
+    if epochs >= FEW_EPOCHS:
+        return values
+    changed: Values = merged(merged(values, {"model": {"dropout": DROPOUT_OF_FEW_EPOCHS}}), fixed)
     return changed
 
 

@@ -27,6 +27,7 @@ from transduce.suggestion.candidates import (
     may_have_r_drop,
     r_drop_pays,
     with_checkpoints,
+    with_dropout,
     with_r_drop,
 )
 from transduce.training.training_settings import Training
@@ -143,6 +144,7 @@ def suggest_recipe(
     if adds_r_drop:
         values, pace = with_r_drop(values, fixed), slower
     length = _length(pace, training, minutes, probe)
+    values = with_dropout(values, length[1], fixed)
     values, memory = _limited(with_checkpoints(values, length[0], fixed), minutes), peak_memory(chosen)
     return Suggestion(values, pairs, share, probes, best, score, memory, adds_r_drop, pace, *length)
 
