@@ -131,6 +131,10 @@ def test_the_identifier_of_the_extra_knows_its_languages() -> None:
     assert identify is not None
     scores = identify("Die Katze sitzt auf dem Tisch und schläft seit Stunden.")
     assert max(scores, key=scores.__getitem__) == "de"
+    wide = "".join(
+        chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in "A man sleeps in the sun."
+    )
+    assert identify(f"{wide}\u200b") == identify("A man sleeps in the sun.")
 
 
 def test_a_side_whose_language_is_unknown_is_not_judged() -> None:

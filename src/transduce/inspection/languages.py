@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.inspection.line_checks import Check
+from transduce.text.normalisation import normalise
 
 RANGES = {
     "Latin": "A-Za-zªºÀ-ÖØ-öø-ɏḀ-ỿ",
@@ -88,13 +89,16 @@ THROUGHOUT = 0.5
 
 @cache
 def load_language_identifier() -> Identifier | None:
-    """Returns a function that scores a text in each language; None where the extra `languages` is not installed."""
+    """Returns a function that scores a text in each language; None where the extra `languages` is not installed.
+
+    What nobody sees in a text does not change its language: it is normalised as a source is.
+    """
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
         return None
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
-    return lambda text: dict(identifier.rank(text))
+    return lambda text: dict(identifier.rank(normalise(text, "source")))
 
 
 class UsualLanguage(NamedTuple):
