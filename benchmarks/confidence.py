@@ -30,7 +30,7 @@ def main() -> None:
         (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de", "fr")
     )
     translator, calibration, scorer = Translator.load(run), Calibration.read(run), CHRF()
-    own, foreign = translator.translate(english), translator.translate(french)
+    own, foreign = translator.translate_records(english), translator.translate_records(french)
     assessed = [calibration.assess(*pair) for pair in zip(english, own, strict=True)]
     raw, fitted = [raw_confidence(one) for one in own], [one.confidence for one in assessed]
     shuffled = random.Random(1).sample(german, len(german))

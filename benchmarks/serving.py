@@ -73,7 +73,7 @@ def main() -> None:
         loop = Path(__file__).with_name("ctranslate2_loop.py")
         server = started([sys.executable, str(loop), arguments.run, "--threads", str(arguments.threads)])
     else:
-        translations = [best.text for best in Translator.load(arguments.run).translate(lines)]
+        translations = Translator.load(arguments.run).translate(lines)
         options = ["--max-waiting", str(arguments.clients), "--threads", str(arguments.threads)]
         server = started_server(arguments.run, options=options)
     with server as running:

@@ -82,7 +82,7 @@ def doors(run: Path, target: str, folder: Path) -> Iterator[dict[str, Door]]:
                 "shards": in_shards,
                 "HTML": in_html,
                 "server": by_server,
-                "Python": lambda lines: [translation.text for translation in translator.translate(lines)],
+                "Python": lambda lines: translator.translate(lines),
                 "browser": lambda lines: translate(browser, lines, 0).texts,
             }
 

@@ -11,7 +11,7 @@ another class:
 
 The last 1,000 turns of `train` are for validation.
 
-    TRANSDUCE_DATA=… python stress/sentences_before.py runs/context --seeds 1 2 3 --epochs 20
+    TRANSDUCE_DATA=… python stress/sentences_before.py runs/context --seeds 1 2 3 --epochs 10
 """
 
 import argparse
@@ -34,8 +34,8 @@ data:
   train: {source: train.en, target: train.de}
   validation: {source: validation.en, target: validation.de}
 subwords: {size: 4000, shared: false}
-model: {preset: tiny, embeddings: separate}
-training: {steps: null, validate_every: 500, schedule: {kind: linear, warmup: 500, peak: 0.005}}
+model: {preset: tiny, dropout: 0.1, embeddings: separate}
+training: {steps: null, batch_tokens: 1024, validate_every: 1000}
 """
 
 CLASSES = {
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--turns", type=int, default=2, help="turns before each")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     corpus = Path(os.environ["TRANSDUCE_DATA"], "bcontrast-en-de")
@@ -121,7 +121,7 @@ def main() -> None:
             command += [word for setting in settings for word in ("--set", setting)]
             command += ["--threads", str(arguments.threads)]
             subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            outputs = [translation.text for translation in Translator.load(run).translate(inputs)]
+            outputs = Translator.load(run).translate(inputs)
             score = scores(outputs, [references])["bleu"]
             counts = [right_pronouns(word, sources, references, outputs) for word in CLASSES]
             pronouns = " | ".join(f"{right} of {number} ({right / number:.1%})" for right, number in counts)

@@ -99,7 +99,7 @@ def workers(folder: Path) -> list[Worker]:
     quantised = transduce.Translator.load(folder / "run-0", precision="int8")
 
     def translate_with(translator: transduce.Translator, **options: object) -> tuple[int, str]:
-        return len(lines), digest([best.text for best in translator.translate(lines, **options)])
+        return len(lines), digest(translator.translate(lines, **options))
 
     def explain_some() -> tuple[int, str]:
         maps = [plain.explain(line) for line in lines[:20]]

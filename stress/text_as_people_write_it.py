@@ -114,7 +114,7 @@ def main() -> None:
     translator = Translator.load(arguments.run)
 
     def translated(lines: list[str]) -> list[str]:
-        return [translation.text for translation in translator.translate(lines)]
+        return translator.translate(lines)
 
     def bleu(outputs: list[str], expected: list[str]) -> float:
         return scores(outputs, [expected])["bleu"].score

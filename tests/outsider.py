@@ -70,7 +70,7 @@ def main(out):
     model = Model.read(out / "run", build=MeanAndGru)
     mine = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     backwards = Translator(Backwards(), model.source, model.source, Decoding())
-    return [translator.translate("the old dog sleeps").text for translator in (mine, backwards)]
+    return [translator.translate("the old dog sleeps") for translator in (mine, backwards)]
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[s
     _log.info(f"\nsacreBLEU ({results['test']['model'].signature})")
     _print_table((system, [results[name][system].score for name in results]) for system in results["test"])
     for example in list(split("novel"))[:5]:
-        _log.info(f"  {example.source}\n  {translator.translate(example.source).text}\n")
+        _log.info(f"  {example.source}\n  {translator.translate(example.source)}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
     pages.draw_attention(translator.explain(sentence), picture)
@@ -87,7 +87,7 @@ def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -
     examples = list(split(name))
     sources, references = [example.source for example in examples], [example.target for example in examples]
     outputs = {
-        "model": [translation.text for translation in translator.translate(sources)],
+        "model": translator.translate(sources),
         "translation memory": translation_memory(training, sources),
         "word by word": word_by_word(training, sources),
     }

@@ -70,7 +70,7 @@ def test_translating_counts_the_tokens_of_the_translations(trained):
     lines = ["a b", "", "c d e"]
     translator = Translator.load(trained)
     report = bench_translating(translator, lines, "run", 2, SearchMethod(translator.decoding))
-    lengths = [len(translation.tokens) + 1 for translation in translator.translate(lines)]
+    lengths = [len(translation.tokens) + 1 for translation in translator.translate_records(lines)]
     token_count = sum(lengths)
     assert report.keys() == {*KEYS, "lengths"}
     assert report["lengths"] == {"mean": pytest.approx(token_count / len(lines)), "longest": max(lengths)}

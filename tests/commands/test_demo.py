@@ -45,7 +45,7 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
         sources, references = ([getattr(example, side) for example in split(name)] for side in ("source", "target"))
         assert len(sources) == SIZES[name]
         outputs = [
-            [translation.text for translation in translator.translate(sources)],
+            translator.translate(sources),
             translation_memory(training, sources),
             word_by_word(training, sources),
         ]
@@ -58,7 +58,7 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
     assert rows[-4:] == [("", "unseen test", "novel pairs"), *figures]
     assert len({score for _, *row in figures[1:] for score in row}) == 4  # else columns could change places
 
-    shown = [(example.source, translator.translate(example.source).text) for example in split("novel")[:5]]
+    shown = [(example.source, translator.translate(example.source)) for example in split("novel")[:5]]
     assert [line for line in printed if line.endswith("\n") and line.startswith("  ")] == [
         f"  {source}\n  {translation}\n" for source, translation in shown
     ]
@@ -77,7 +77,7 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
         monkeypatch.setattr("sys.stdin", file)
         with pytest.raises(SystemExit) as leaving:
             main(command[1:])
-    assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
+    assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence)}\n")
 
 
 def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch, log_lines):

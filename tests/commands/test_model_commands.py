@@ -32,7 +32,7 @@ def translator(fluent):
 
 @pytest.fixture(scope="module")
 def translations(translator, lines):
-    return translator.translate(lines)
+    return translator.translate_records(lines)
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +158,9 @@ def test_options_change_the_search(fluent, micro, lines, translator, translation
 
 def test_several_models_are_an_ensemble_in_every_command(ensemble, micro, lines, command, tmp_path):
     both, source, target = Translator.load(*ensemble), micro / "test.en", micro / "test.de"
-    expected = [translation.text for translation in both.translate(lines)]
+    expected = both.translate(lines)
     members = [Translator.load(run) for run in ensemble]
-    assert all([translation.text for translation in member.translate(lines)] != expected for member in members)
+    assert all(member.translate(lines) != expected for member in members)
     assert command("translate", *ensemble, source)[1].split("\n")[:-1] == expected
     code, printed, _ = command("evaluate", *ensemble, "--test", "spare", "--json", "--out", tmp_path / "out")
     assert (code, (tmp_path / "out").read_text().split("\n")[:-1]) == (0, expected)

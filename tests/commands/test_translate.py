@@ -50,7 +50,7 @@ def test_the_ban_changes_what_repeats_itself(micro, text, tmp_path, command):
 
 @pytest.mark.parametrize("options", [{}, {"greedy": True}, {"temperature": 1.0}])
 def test_no_bigram_of_tokens_stands_twice(trained, options):
-    for translation in Translator.load(trained).translate(["ant bee cat", "owl"], no_repeat_ngram=2, **options):
+    for translation in Translator.load(trained).translate_records(["ant bee cat", "owl"], no_repeat_ngram=2, **options):
         bigrams = list(zip(translation.tokens, translation.tokens[1:], strict=False))
         assert len(bigrams) == len(set(bigrams))
 
@@ -63,8 +63,8 @@ def test_the_ban_of_the_recipe_is_kept_and_switched_off(micro, text, tmp_path, c
     assert code == 0, error
     assert Model.read_config(tmp_path / "run").decoding.no_repeat_ngram == 1
     assert json.loads((tmp_path / "run" / "config.json").read_text())["decoding"]["no_repeat_ngram"] == 1
-    with_ban = Translator.load(tmp_path / "run").translate("ant bee").tokens
-    free = Translator.load(tmp_path / "run").translate("ant bee", no_repeat_ngram=0).tokens
+    with_ban = Translator.load(tmp_path / "run").translate_records("ant bee").tokens
+    free = Translator.load(tmp_path / "run").translate_records("ant bee", no_repeat_ngram=0).tokens
     assert with_ban != free
     code, _, error = command("export", tmp_path / "run", "--to", "marian", "--out", tmp_path / "export")
     assert (code, "no_repeat_ngram" in error) == (2, True), error

@@ -64,7 +64,7 @@ def test_bleu_is_of_the_translations(fluent, model, source_tags):
     """The lines are translated in another order, by length."""
     result = validation(model, source_tags=source_tags)(model.module)
     translator = Translator.load(fluent).with_source_tags(source_tags)
-    assert result.outputs == [translator.translate(line).text for line in LINES.source]
+    assert result.outputs == [translator.translate(line) for line in LINES.source]
     assert result.score.score == scores(result.outputs, [LINES.target])["bleu"].score > 0
 
 

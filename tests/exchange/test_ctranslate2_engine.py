@@ -188,7 +188,7 @@ def test_the_program_of_the_guide_translates_as_the_model_does(run, text, tmp_pa
     exec(program, namespace)
     assert capsys.readouterr().out.strip()
     lines = [line for line in text.read_text().splitlines() if line]
-    translated = Translator.load(run).translate(lines, greedy=True)
+    translated = Translator.load(run).translate_records(lines, greedy=True)
     assert [namespace["translate"](line, beam=1) for line in lines] == [translation.text for translation in translated]
     with pytest.raises(ValueError, match="positions"):
         namespace["translate"]("ant " * 2100)

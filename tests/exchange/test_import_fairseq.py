@@ -223,9 +223,9 @@ def test_the_words_of_subwords_are_those_between_spaces(run: tuple[Path, Merges]
 
 def test_the_run_translates_and_draws(run: tuple[Path, Merges]) -> None:
     translator = Translator.load(run[0])
-    best = translator.translate("the cat sees", beam=5, length_penalty=0.0, n_best=2)
+    best = translator.translate_records("the cat sees", beam=5, length_penalty=0.0, n_best=2)
     assert 0 > best[0].log_probability >= best[1].log_probability
-    assert best[0].log_probability >= translator.translate("the cat sees", greedy=True).log_probability
+    assert best[0].log_probability >= translator.translate_records("the cat sees", greedy=True).log_probability
     assert translator.explain("the cat", "der Kater").target[-1] == "</s>"
 
 

@@ -142,7 +142,7 @@ def test_greedy_text_is_that_of_transformers(opus: tuple[Path, Path]) -> None:
     tokenizer = MarianTokenizer.from_pretrained(opus[0])
     lines = [ENGLISH[29], "owl", "a bee likes 你"]
     translator = Translator.load(opus[1])
-    ours = translator.translate(lines, greedy=True)
+    ours = translator.translate_records(lines, greedy=True)
     for line, our in zip(lines, ours, strict=True):
         bound = len(translator.source.encode([line])[0]) + 51
         with torch.no_grad():
@@ -159,15 +159,15 @@ def test_greedy_text_is_that_of_transformers(opus: tuple[Path, Path]) -> None:
 
 def test_the_run_translates_scores_draws_and_is_an_ensemble(opus: tuple[Path, Path]) -> None:
     translator = Translator.load(opus[1], opus[1])
-    single, (both,) = Translator.load(opus[1]), Translator.load(opus[1], opus[1]).translate(["the cat"], beam=3)
-    assert single.translate("the cat", beam=3).tokens == both.tokens
+    single, (both,) = Translator.load(opus[1]), Translator.load(opus[1], opus[1]).translate_records(["the cat"], beam=3)
+    assert single.translate_records("the cat", beam=3).tokens == both.tokens
     assert translator.score(["the cat"], [GERMAN[0]]) == pytest.approx(single.score(["the cat"], [GERMAN[0]]))
     explanation = single.explain("the cat", GERMAN[0])
     assert explanation.source[-1] == "</s>"
     int8 = Translator.load(opus[1], precision="int8")
     (exact,), (rounded,) = (one.score([ENGLISH[3]], [GERMAN[5]]) for one in (single, int8))
     assert exact == pytest.approx(rounded, rel=0.05)
-    assert len(int8.translate(ENGLISH[:2], beam=2)) == 2
+    assert len(int8.translate_records(ENGLISH[:2], beam=2)) == 2
 
 
 def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Path], tmp_path: Path) -> None:

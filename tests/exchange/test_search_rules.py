@@ -103,7 +103,7 @@ WAYS = {
 @pytest.mark.parametrize("logits", EAGER.values(), ids=EAGER)
 def test_every_engine_and_documented_program_has_the_rules_of_our_search(logits, target, tmp_path) -> None:
     run = write_eager_model(tmp_path, logits)
-    expected = [str(each) for each in Translator.load(run).translate(LINES, greedy=True)]
+    expected = Translator.load(run).translate(LINES, greedy=True)
     assert not export(run, target, tmp_path / "exported", "float32", 0).differences
     for way in WAYS[target]:
         assert way(run, tmp_path / "exported") == expected
@@ -150,7 +150,7 @@ class OtherEngine:
         self.translator, self.score, self.change = translator, translator.token_scores, change
 
     def translate(self, lines: list[str], bounds: list[int]) -> list[EngineTranslation]:
-        ours = self.translator.translate(lines, greedy=True)
+        ours = self.translator.translate_records(lines, greedy=True)
         return [self.change(each.text, list(each.tokens)) for each in ours]
 
 

@@ -56,7 +56,7 @@ def test_requests_that_wait_share_a_group_and_each_gets_its_own(queue, beam, tra
         assert futures[0].result(60)[0].text == best[0].text
         assert futures[0].result(60)[0].score == pytest.approx(best[0].score, abs=1e-5)
         assert futures[1].result(60)[0].text.startswith("eht")
-    assert alone[0].result(60)[0] == translator.translate("jay kite", greedy=True)
+    assert alone[0].result(60)[0] == translator.translate_records("jay kite", greedy=True)
     shared = [line for line in LINES if line] + ["gnu"] * 4
     assert [sorted(group) for group in queue.groups] == [["fox"], sorted(shared), ["jay kite"]]
 
@@ -69,7 +69,7 @@ def test_requests_with_other_source_tags_share_no_group(queue, beam, translator)
     queue.gate.set()
     wait([*held, *futures], 60)
     assert queue.groups == [["fox"], ["cat dog"] * 2, ["cat dog"]]
-    assert futures[1].result()[0].text == other.translator.translate("cat dog").text
+    assert futures[1].result()[0].text == other.translator.translate("cat dog")
 
 
 def test_a_short_request_does_not_wait_for_a_long_one(queue, beam):
@@ -110,7 +110,7 @@ def test_a_search_stops_when_nobody_waits_for_it_and_the_next_begins(queue, beam
         ticket.result(left)
     queue.gate.set()
     (served,) = queue.submit(beam, ["cat dog"], None, Ticket(60))
-    assert served.result(60)[0].text == translator.translate("cat dog").text
+    assert served.result(60)[0].text == translator.translate("cat dog")
     assert not dropped.done()  # never searched, since nobody waits
     assert queue.groups == [["fox"], ["cat dog"]]
 
@@ -133,7 +133,7 @@ def test_an_error_of_a_search_reaches_every_request_of_the_group_and_no_other(be
             future.result(60)
     monkeypatch.undo()
     (future,) = queue.submit(beam, ["fox"], None, Ticket(60))
-    assert future.result(60)[0].text == translator.translate("fox").text
+    assert future.result(60)[0].text == translator.translate("fox")
     queue.close()
 
 
@@ -142,7 +142,7 @@ def test_closing_answers_what_waits_and_takes_nothing_more(beam, translator):
     futures = [queue.submit(beam, [line], None, Ticket(60))[0] for line in ("fox", "gnu")]
     queue.gate.set()
     queue.close()
-    expected = [translation.text for translation in translator.translate(["fox", "gnu"])]
+    expected = translator.translate(["fox", "gnu"])
     assert [future.result(0)[0].text for future in futures] == expected
     assert not queue.is_working
     with pytest.raises(SearchStoppedError, match="the server is stopping"):

@@ -28,7 +28,7 @@ def command_translates(command, fluent, tmp_path):
 @pytest.mark.parametrize("place", ["json", "data", "params"])
 def test_values_stand_in_json_in_a_form_or_in_the_query_string(server, translator, place):
     answer = server.post("/translate", **{place: ASKED})
-    assert (answer.status_code, answer.json()) == (200, {"translatedText": translator.translate("cat dog").text})
+    assert (answer.status_code, answer.json()) == (200, {"translatedText": translator.translate("cat dog")})
     # Clients send keys that we do not know.
     assert server.post("/translate", **{place: {**ASKED, "apiKey": "x", "format": "text"}}).json() == answer.json()
 
@@ -52,11 +52,11 @@ def test_html_keeps_its_tags_and_is_what_the_command_prints(server, command_tran
 def test_a_list_has_a_list(server, translator, sent):
     ((place, values),) = sent.items()
     answer = server.post("/translate", **{place: {**ASKED, **values}}).json()
-    assert answer == {"translatedText": [translator.translate(text).text for text in ("cat dog", "", "owl")]}
+    assert answer == {"translatedText": [translator.translate(text) for text in ("cat dog", "", "owl")]}
 
 
 def test_alternatives_are_the_other_translations_of_the_beam(server, translator):
-    best, other = translator.translate("cat dog", n_best=2)
+    best, other = translator.translate_records("cat dog", n_best=2)
     asked = {**ASKED, "alternatives": 3}
     answer = {"translatedText": best.text, "alternatives": [other.text]}
     assert server.post("/translate", json=asked).json() == answer  # the beam has two
@@ -71,12 +71,12 @@ def test_alternatives_are_the_other_translations_of_the_beam(server, translator)
 def test_the_language_of_a_text_is_detected(server, translator):
     english, german = "this is the house of my mother", "das ist das Haus meiner Mutter"
     answer = server.post("/translate", json={**ASKED, "q": english, "source": "auto"}).json()
-    assert answer["translatedText"] == translator.translate(english).text
+    assert answer["translatedText"] == translator.translate(english)
     assert answer["detectedLanguage"]["language"] == "en"
     assert 50 < answer["detectedLanguage"]["confidence"] <= 100
     answer = server.post("/translate", json={**ASKED, "q": [german, english], "source": "auto"}).json()
     assert [language["language"] for language in answer["detectedLanguage"]] == ["de", "en"]
-    assert answer["translatedText"] == [german, translator.translate(english).text]  # German is German already
+    assert answer["translatedText"] == [german, translator.translate(english)]  # German is German already
     first, second = server.post("/detect", json={"q": german, "format": "text"}).json()
     assert (first["language"], second["language"]) == ("de", "en")
     assert first["confidence"] > 50 > 5 > second["confidence"]

@@ -140,7 +140,7 @@ def test_the_language_of_a_text_is_detected_and_a_text_in_the_target_language_is
 
 def test_a_word_has_its_probability_without_a_calibration(server, translator):
     (line,) = server.post("/v1/translate", json={"text": "cat dog", "words": True}).json()["lines"]
-    best = translator.translate("cat dog")
+    best = translator.translate_records("cat dog")
     assert [word for word, _ in line["words"]] == best.text.split()
     assert all(0 < probability <= 1 for _, probability in line["words"])
     (scores,) = translator.token_scores(["cat dog"], [best.text])
@@ -168,7 +168,7 @@ def test_only_spaces_end_a_word(translator, text, words):
 
 
 def test_the_picture_is_that_of_the_command_under_a_policy(server, command, fluent, translator, tmp_path):
-    best = translator.translate("cat dog").text
+    best = translator.translate("cat dog")
     answer = server.post("/v1/attention", json={"text": "cat dog", "translation": best})
     assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
     code, _, error = command("draw", fluent, "cat dog", "--out", tmp_path / "picture.html")

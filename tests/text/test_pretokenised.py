@@ -65,7 +65,7 @@ def test_a_run_trains_resumes_translates_and_scores(micro, tmp_path):
     translator = Translator.load(tmp_path / "run")
     words = translator.source.vocabulary[UNKNOWN + 1 : UNKNOWN + 3]
     (translation,) = translator.translate([" ".join(words)])
-    assert set(translation.text.split()) <= set(translator.target.vocabulary)
+    assert set(translation.split()) <= set(translator.target.vocabulary)
     assert translator.score(words, words)[0] < 0
     with pytest.raises(ValueError, match="'nobody', no token of this model, which takes text that is cut already"):
         translator.score(words[:1], ["nobody"])

@@ -111,14 +111,14 @@ def uncompiled(translator: Translator) -> Translator:
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_a_translator_follows_weights_that_move(fluent, move, precision) -> None:
     translator = Translator.load(fluent, precision=precision)
-    expected, scores = translator.translate(LINES), translator.score(["owl"], ["lwo"])
+    expected, scores = translator.translate_records(LINES), translator.score(["owl"], ["lwo"])
     move(translator.models[0])
     # New weights at the old addresses, which a search that still read them would take.
     ballast = [torch.full_like(parameter, 3.0) for parameter in translator.models[0].parameters() for _ in range(3)]
-    assert translator.translate(LINES) == expected
-    assert translator.translate(LINES, greedy=True) == Translator.load(fluent, precision=precision).translate(
-        LINES, greedy=True
-    )
+    assert translator.translate_records(LINES) == expected
+    assert translator.translate_records(LINES, greedy=True) == Translator.load(
+        fluent, precision=precision
+    ).translate_records(LINES, greedy=True)
     assert translator.score(["owl"], ["lwo"]) == scores
     del ballast
 
@@ -140,26 +140,26 @@ CHANGES |= {"added": add_bias, "hooks": hook_networks}
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_translator_follows_weights_that_change(fluent, change) -> None:
     translator = Translator.load(fluent)
-    before, tags = translator.translate(LINES), translator.with_source_tags(())
+    before, tags = translator.translate_records(LINES), translator.with_source_tags(())
     change(translator.models[0])
-    expected = uncompiled(translator).translate(LINES)
-    after = translator.translate(LINES)
+    expected = uncompiled(translator).translate_records(LINES)
+    after = translator.translate_records(LINES)
     assert [each.tokens for each in after] == [each.tokens for each in expected]
     assert [each.log_probability for each in after] == pytest.approx(
         [each.log_probability for each in expected], rel=1e-4
     )
     assert after != before
-    assert tags.translate(LINES) == after  # translators with the same models follow them too
+    assert tags.translate_records(LINES) == after  # translators with the same models follow them too
 
 
 def test_unchanged_weights_are_packed_once(fluent) -> None:
     translator = Translator.load(fluent)
     engine = translator.torch_engine
     first, _ = engine.current
-    translator.translate(LINES)
+    translator.translate_records(LINES)
     assert engine.current[0] is first
     translator.models[0].share_memory()
-    translator.translate(LINES)
+    translator.translate_records(LINES)
     assert engine.current[0] is not first or first is translator.models[0]
 
 
@@ -167,24 +167,24 @@ def test_unchanged_weights_are_packed_once(fluent) -> None:
 def test_a_pickled_translator_loads_its_directories_again(fluent, tmp_path, monkeypatch, precision) -> None:
     translator = Translator.load(fluent, precision=precision)
     translator.decoding = Decoding(beam=2, length_penalty=0.3)
-    expected = translator.translate(LINES)
+    expected = translator.translate_records(LINES)
     address = next(translator.models[0].parameters()).data_ptr()
     sent = ForkingPickler.dumps(translator)
     assert next(translator.models[0].parameters()).data_ptr() == address
-    assert translator.translate(LINES) == expected
+    assert translator.translate_records(LINES) == expected
     monkeypatch.chdir(tmp_path)
     received = pickle.loads(sent)
     assert received.models[0] is not translator.models[0]
-    assert received.translate(LINES) == expected
+    assert received.translate_records(LINES) == expected
     assert copy.copy(translator).models is translator.models
 
 
 def test_a_pickled_ensemble_and_a_relative_directory(fluent, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(fluent.parent)
     ensemble = Translator.load(fluent.name, fluent)
-    expected = ensemble.translate(LINES)
+    expected = ensemble.translate_records(LINES)
     monkeypatch.chdir(tmp_path)
-    assert pickle.loads(pickle.dumps(ensemble)).translate(LINES) == expected
+    assert pickle.loads(pickle.dumps(ensemble)).translate_records(LINES) == expected
 
 
 def test_a_pickled_translator_of_another_model_is_refused(fluent, monkeypatch) -> None:
@@ -198,22 +198,22 @@ def test_a_pickled_translator_of_another_model_is_refused(fluent, monkeypatch) -
 def test_changed_weights_are_not_sent_and_moved_ones_are(fluent) -> None:
     """Another process would translate with the weights of the directory, without a message."""
     translator = Translator.load(fluent)
-    expected = translator.translate(LINES)
+    expected = translator.translate_records(LINES)
     translator.models[0].share_memory()
-    assert pickle.loads(pickle.dumps(translator)).translate(LINES) == expected
+    assert pickle.loads(pickle.dumps(translator)).translate_records(LINES) == expected
     halve(translator.models[0])
     with pytest.raises(ValueError, match="the weights were changed after loading"):
         pickle.dumps(translator)
     copied = copy.deepcopy(translator)
-    assert copied.translate(LINES) == translator.translate(LINES) != expected
+    assert copied.translate_records(LINES) == translator.translate_records(LINES) != expected
     halve(copied.models[0])
-    assert copied.translate(LINES) != translator.translate(LINES)
+    assert copied.translate_records(LINES) != translator.translate_records(LINES)
 
 
 def test_the_copy_of_a_translator_has_weights_of_its_own_to_check(fluent) -> None:
     """The copy was once taken for unchanged as long as the original was."""
     copied = copy.deepcopy(Translator.load(fluent))
-    assert pickle.loads(pickle.dumps(copied)).translate(LINES) == copied.translate(LINES)
+    assert pickle.loads(pickle.dumps(copied)).translate_records(LINES) == copied.translate_records(LINES)
     halve(copied.models[0])
     with pytest.raises(ValueError, match="the weights were changed after loading"):
         pickle.dumps(copied)
@@ -254,14 +254,14 @@ if __name__ == "__main__":
     lines = ["cat dog", "the owl saw a mole and an ibis near the lark", "pig", "owl"] * 5
     torch.set_num_threads(2)
     translator = Translator.load(directory, precision=precision)
-    expected = [str(each) for each in translator.translate(lines)]
+    expected = translator.translate(lines)
     torch.rand(1_000_000).exp().sum()  # uses both threads
     context = multiprocessing.get_context(method)
     with context.Pool(2) as pool:
-        assert [str(each) for each in pool.map(translator.translate, lines)] == expected
+        assert pool.map(translator.translate, lines) == expected
     with ProcessPoolExecutor(2, mp_context=context) as executor:
-        assert [str(each) for each in executor.map(translator.translate, lines, timeout=60)] == expected
-    assert [str(each) for each in translator.translate(lines)] == expected
+        assert list(executor.map(translator.translate, lines, timeout=60)) == expected
+    assert translator.translate(lines) == expected
     print("equal")
 """
 

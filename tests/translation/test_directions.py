@@ -267,7 +267,7 @@ def test_separate_vocabularies_have_the_tags_on_the_source_side_alone(folder):
 def test_no_translation_has_a_tag(both):
     """A tag is a token of a shared vocabulary, which a sampling search would draw if it were not banned."""
     translator = Translator.load(both, to="de")
-    drawn = translator.translate(["They should cry."] * 40, temperature=1000.0)
+    drawn = translator.translate_records(["They should cry."] * 40, temperature=1000.0)
     assert not {token for one in drawn for token in one.tokens} & set(translator.source.tags.values())
 
 
@@ -296,7 +296,7 @@ def test_the_server_translates_each_direction(both, folder):
     assert [(one["code"], one["targets"]) for one in call("GET", "/languages")] == [("de", ["en"]), ("en", ["de"])]
     lines = {code: (folder / f"lines.{code}").read_text("utf-8").splitlines() for code in ("en", "de")}
     for source, target in (("en", "de"), ("de", "en")):
-        expected = [best.text for best in Translator.load(both, to=target).translate(lines[source])]
+        expected = Translator.load(both, to=target).translate(lines[source])
         asked = {"q": lines[source], "source": source, "target": target}
         assert call("POST", "/translate", json=asked)["translatedText"] == expected
         detected = call("POST", "/translate", json={**asked, "q": " ".join(lines[source][:3]), "source": "auto"})

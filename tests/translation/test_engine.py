@@ -46,15 +46,11 @@ def expected(translator, line):
 
 def test_an_engine_of_an_outsider_translates_lines_in_batches(translator):
     lines = ["cat dog", "", "the owl saw a mole", "pig"]
-    assert [str(each) for each in translator.translate(lines, batch_tokens=8)] == [
-        expected(translator, line) if line else "" for line in lines
-    ]
+    assert translator.translate(lines, batch_tokens=8) == [expected(translator, line) if line else "" for line in lines]
     indices = [batch.indices for batch in translator.engine.batches]
     assert len(indices) > 1
     assert sorted(index for some in indices for index in some) == [0, 2, 3]
-    assert [str(each) for each in translator.stream(iter(lines), lookahead=2)] == [
-        str(each) for each in translator.translate(lines)
-    ]
+    assert list(translator.stream(iter(lines), lookahead=2)) == translator.translate(lines)
     last = translator.engine.batches[-1]
     assert last.bounds == [len(source) + 1 + 3 for source in last.sources]
 
@@ -67,7 +63,7 @@ def test_documents_are_translated_without_alignments(translator):
 
 def test_prefixes_tags_stops_and_copies_reach_the_engine(translator):
     (prefix,) = translator.target.encode(["ibis"])
-    assert translator.translate("cat", prefix="ibis").tokens[: len(prefix)] == prefix
+    assert translator.translate_records("cat", prefix="ibis").tokens[: len(prefix)] == prefix
     translator.with_source_tags([7, 8]).translate("cat")
     assert translator.engine.batches[-1].sources[0][:2] == [7, 8]
 

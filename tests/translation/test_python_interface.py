@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterable
@@ -30,7 +31,7 @@ def translator(fluent: Path) -> Translator:
 @pytest.fixture(scope="module")
 def translations(translator: Translator) -> list[Translation]:
     """The translation of each of LINES alone."""
-    return [translator.translate(line) for line in LINES]
+    return [translator.translate_records(line) for line in LINES]
 
 
 def python(code: str) -> str:
@@ -56,14 +57,26 @@ def test_all_is_sorted_and_every_name_resolves() -> None:
         transduce.translate  # noqa: B018
 
 
+def test_translate_gives_text_and_records_have_the_same(
+    translator: Translator, translations: list[Translation]
+) -> None:
+    texts = [translation.text for translation in translations]
+    assert translator.translate(LINES) == texts
+    assert translator.translate("cat dog") == texts[0]
+    assert translator.translate("cat dog", prefix="gip", beam=3).startswith("gip")
+    assert json.dumps(translator.translate(LINES)) == json.dumps(texts)
+    with pytest.raises(TypeError, match="`translate` returns one text for each: `translate_records` has `n_best`"):
+        translator.translate("cat dog", n_best=2)  # type: ignore[call-overload]
+
+
 def test_a_str_gives_one_translation(translator: Translator, translations: list[Translation]) -> None:
     """A str was once an iterable of letters, each translated by itself."""
-    translation = translator.translate("cat dog")
+    translation = translator.translate_records("cat dog")
     assert isinstance(translation, Translation)
     assert translation.text.strip()
     assert str(translation) == translation.text
     assert translation == translations[0]
-    assert translator.translate("") == Translation("", 0.0, 0.0, [])
+    assert translator.translate_records("") == Translation("", 0.0, 0.0, [])
 
 
 ITERABLES: dict[str, Callable[[], Iterable[str]]] = {
@@ -78,7 +91,7 @@ ITERABLES: dict[str, Callable[[], Iterable[str]]] = {
 @pytest.mark.parametrize("kind", ITERABLES)
 def test_any_iterable_gives_a_list(translator: Translator, translations: list[Translation], kind: str) -> None:
     """A generator once gave empty translations: it was used up before its lines were encoded."""
-    result = translator.translate(ITERABLES[kind]())
+    result = translator.translate_records(ITERABLES[kind]())
     assert isinstance(result, list)
     assert [translation.text for translation in result] == [translation.text for translation in translations]
     assert result[0].text
@@ -87,19 +100,19 @@ def test_any_iterable_gives_a_list(translator: Translator, translations: list[Tr
 def test_an_open_file_gives_a_list(translator: Translator, translations: list[Translation], tmp_path: Path) -> None:
     (tmp_path / "input.txt").write_text("\n".join(LINES), "utf-8")
     with (tmp_path / "input.txt").open(encoding="utf-8") as file:
-        result = translator.translate(file)
+        result = translator.translate_records(file)
     assert [translation.text for translation in result] == [translation.text for translation in translations]
-    assert translator.translate([]) == []
+    assert translator.translate_records([]) == []
 
 
 def test_n_best_gives_lists_best_first(translator: Translator, translations: list[Translation]) -> None:
-    best = translator.translate("cat dog", n_best=2)
+    best = translator.translate_records("cat dog", n_best=2)
     assert [type(translation) for translation in best] == [Translation, Translation]
     assert best[0].text == translations[0].text
     assert best[0].score >= best[1].score
     assert best[0].tokens != best[1].tokens
-    assert len(translator.translate("cat dog", n_best=1)) == 1
-    lists = translator.translate(iter(LINES), n_best=2)
+    assert len(translator.translate_records("cat dog", n_best=1)) == 1
+    lists = translator.translate_records(iter(LINES), n_best=2)
     assert [len(best) for best in lists] == [2, 2, 1, 2]
     assert [best[0].text for best in lists] == [translation.text for translation in translations]
 
@@ -114,14 +127,14 @@ def test_keyword_arguments_are_options_of_the_command() -> None:
 
 
 def test_keyword_arguments_choose_the_search(translator: Translator) -> None:
-    greedy = translator.translate(LINES, greedy=True)
+    greedy = translator.translate_records(LINES, greedy=True)
     assert all(translation.score == translation.log_probability for translation in greedy)
-    beam = translator.translate("cat dog", beam=5, length_penalty=0.0, margin=4.0, n_best=5)
+    beam = translator.translate_records("cat dog", beam=5, length_penalty=0.0, margin=4.0, n_best=5)
     assert all(translation.score == pytest.approx(translation.log_probability) for translation in beam)
     options = {"temperature": 2.0, "top_k": 40, "top_p": 0.95}
-    drawn = [translator.translate(LINES, seed=seed, **options) for seed in (1, 1, 2)]
+    drawn = [translator.translate_records(LINES, seed=seed, **options) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert translator.translate(LINES, top_k=1) == greedy
+    assert translator.translate_records(LINES, top_k=1) == greedy
 
 
 @pytest.mark.parametrize(
@@ -149,18 +162,18 @@ def test_invalid_options_are_refused(
 ) -> None:
     """Surplus prefixes were once ignored, and too few raised IndexError."""
     with pytest.raises(error) as raised:
-        translator.translate(["cat dog"], **options)
+        translator.translate_records(["cat dog"], **options)
     assert message in str(raised.value)
 
 
 def test_prefixes_begin_translations(translator: Translator) -> None:
-    assert translator.translate("cat dog", prefix="gip").text.startswith("gip")
-    prefixed = translator.translate(["cat dog", "owl"], prefix=(text for text in ("gip ", "")))
+    assert translator.translate_records("cat dog", prefix="gip").text.startswith("gip")
+    prefixed = translator.translate_records(["cat dog", "owl"], prefix=(text for text in ("gip ", "")))
     texts = [translation.text for translation in prefixed]
     assert texts[0].startswith("gip")
-    assert texts[1] == translator.translate("owl").text
+    assert texts[1] == translator.translate_records("owl").text
     with pytest.raises(TypeError, match="`prefix` of one text is one str, not list"):
-        translator.translate("cat dog", prefix=["gip"])
+        translator.translate_records("cat dog", prefix=["gip"])
 
 
 @pytest.mark.parametrize(
@@ -175,7 +188,7 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
 )
 def test_values_that_are_no_text_are_refused(translator: Translator, text: Any, message: str) -> None:
     with pytest.raises(TypeError) as raised:
-        translator.translate(text)
+        translator.translate_records(text)
     assert message in str(raised.value)
     with pytest.raises(TypeError) as raised:
         list(translator.stream(text))
@@ -200,14 +213,14 @@ def test_a_model_in_training_mode_is_refused(translator: Translator) -> None:
     """Dropout once changed the translations of a model that nobody had put into evaluation mode."""
     fresh = random_translator(translator, dropout=0.5)
     for call in (
-        lambda: fresh.translate("cat dog"),
+        lambda: fresh.translate_records("cat dog"),
         lambda: list(fresh.stream(["cat dog"])),
         lambda: fresh.score(["cat dog"], ["gip"]),
     ):
         with pytest.raises(ValueError, match=r"in training mode.*call its eval\(\) first"):
             call()
     fresh.models[0].eval()
-    assert fresh.translate("cat dog") == fresh.translate("cat dog")
+    assert fresh.translate_records("cat dog") == fresh.translate_records("cat dog")
 
 
 def test_unknown_precisions_and_devices_are_refused(fluent: Path) -> None:
@@ -233,13 +246,13 @@ def test_reprs_are_one_readable_line(translator: Translator, translations: list[
 
 def test_a_stream_translates_in_order(translator: Translator, translations: list[Translation]) -> None:
     for lookahead in (1, 3, 100):
-        texts = [translation.text for translation in translator.stream(iter(LINES), lookahead=lookahead)]
+        texts = list(translator.stream(iter(LINES), lookahead=lookahead))
         assert texts == [translation.text for translation in translations]
     drawn = [list(translator.stream(LINES, lookahead=lookahead, temperature=1.0, seed=5)) for lookahead in (1, 100)]
-    assert [translation.tokens for translation in drawn[0]] == [translation.tokens for translation in drawn[1]]
+    assert drawn[0] == drawn[1]
     prefixed = list(translator.stream(LINES, prefix=iter(["gip", "", "", ""]), lookahead=2))
-    assert prefixed[0].text.startswith("gip")
-    assert prefixed[1].text == translations[1].text
+    assert prefixed[0].startswith("gip")
+    assert prefixed[1] == translations[1].text
 
 
 def test_a_stream_answers_before_it_reads_on(translator: Translator, translations: list[Translation]) -> None:
@@ -252,7 +265,7 @@ def test_a_stream_answers_before_it_reads_on(translator: Translator, translation
 
     stream = translator.stream(lines(), lookahead=1)
     assert read == []
-    assert next(stream).text == translations[0].text
+    assert next(stream) == translations[0].text
     assert read == LINES[:1]
     ahead = translator.stream(lines(), lookahead=2)
     next(ahead)
@@ -278,7 +291,7 @@ def test_translations_are_not_empty_where_one_symbol_begins_and_ends(
     fresh = random_translator(translator, symbols={"pad": 0, **symbols})
     fresh.models[0].eval()
     lines = [line for line in LINES if line]
-    results = fresh.translate(lines, **options)
+    results = fresh.translate_records(lines, **options)
     for line, result in zip(lines, results, strict=True):
         bound = len(translator.source.encode([line])[0]) + 1 + 4
         for translation in result if isinstance(result, list) else [result]:
@@ -304,7 +317,7 @@ def test_a_model_that_begins_with_its_end_symbol_may_end_after_a_token(translato
     """
     fresh = random_translator(translator, symbols={"pad": 0, "begin": 2, "end": 2})
     fresh.models[0].eval()
-    translation = fresh.translate("cat dog", beam=fresh.target.size, length_penalty=0.0)
+    translation = fresh.translate_records("cat dog", beam=fresh.target.size, length_penalty=0.0)
     assert len(translation.tokens) == 1
     expected = sum(token_log_probabilities(fresh, "cat dog", translation.tokens))
     assert translation.log_probability == pytest.approx(expected, abs=1e-3)
@@ -320,9 +333,9 @@ def test_searches_begin_with_the_models_own_settings(translator: Translator) -> 
         SearchMethod()  # type: ignore[call-arg]
     assert translator.decoding == Decoding(beam=2, length_penalty=0.6, extra_length=4)
     wider = Translator.of_models(translator.models, translator.source, translator.target, Decoding(beam=3))
-    assert len(wider.translate("gnu hen ibis jay kite", n_best=3)) == 3
+    assert len(wider.translate_records("gnu hen ibis jay kite", n_best=3)) == 3
     with pytest.raises(ValueError, match="a beam of 2 gives at most 2"):
-        translator.translate("cat dog", n_best=3)
+        translator.translate_records("cat dog", n_best=3)
 
 
 def test_recipes_load_with_changes(micro: Path) -> None:
@@ -357,4 +370,4 @@ def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Pa
     assert [record.step for record in resumed()] == [5, 6]  # after the checkpoint of step 4
     assert results[0].step == 6
     assert log_lines
-    assert isinstance(Translator.load(tmp_path / "run").translate("cat dog"), Translation)
+    assert isinstance(Translator.load(tmp_path / "run").translate_records("cat dog"), Translation)

@@ -172,7 +172,7 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
         return EnsembleResult(names, None)
     corpus = read_parallel_text(scale.corpus_named("test"))
     translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
-    outputs = [translation.text for translation in translator.translate(corpus.source)]
+    outputs = translator.translate(corpus.source)
     score = scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     add_record(work, Record(ENSEMBLE, settings, score._asdict()))
     return EnsembleResult(names, score)

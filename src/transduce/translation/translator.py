@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, NamedTuple, Self, Unpack, cast, overload
+from typing import NamedTuple, Self, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -218,21 +218,88 @@ class Translator:
         return checking
 
     @overload
-    def translate(self, text: str, *, n_best: None = None, **options: Any) -> Translation: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
+        self,
+        text: str,
+        *,
+        prefix: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> str: ...
     @overload
-    def translate(self, text: Iterable[str], *, n_best: None = None, **options: Any) -> list[Translation]: ...
-    @overload
-    def translate(self, text: str, *, n_best: int, **options: Any) -> list[Translation]: ...
-    @overload
-    def translate(self, text: Iterable[str], *, n_best: int, **options: Any) -> list[list[Translation]]: ...
     def translate(
+        self,
+        text: Iterable[str],
+        *,
+        prefix: Iterable[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> list[str]: ...
+    def translate(
+        self,
+        text: str | Iterable[str],
+        *,
+        prefix: str | Iterable[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> str | list[str]:
+        """Translates one sentence to a str, or each of an iterable to a list of str.
+
+        Arguments and errors are those of `translate_records`, which returns scores and several translations too.
+        """
+        if "n_best" in options:
+            raise TypeError("`translate` returns one text for each: `translate_records` has `n_best`")
+        records = self.translate_records(text, prefix=prefix, batch_tokens=batch_tokens, **options)
+        return records.text if isinstance(records, Translation) else [record.text for record in records]
+
+    @overload
+    def translate_records(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
+        self,
+        text: str,
+        *,
+        n_best: None = None,
+        prefix: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> Translation: ...
+    @overload
+    def translate_records(
+        self,
+        text: Iterable[str],
+        *,
+        n_best: None = None,
+        prefix: Iterable[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> list[Translation]: ...
+    @overload
+    def translate_records(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
+        self,
+        text: str,
+        *,
+        n_best: int,
+        prefix: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> list[Translation]: ...
+    @overload
+    def translate_records(
+        self,
+        text: Iterable[str],
+        *,
+        n_best: int,
+        prefix: Iterable[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        **options: Unpack[SearchOptions],
+    ) -> list[list[Translation]]: ...
+    def translate_records(
         self,
         text: str | Iterable[str],
         *,
         n_best: int | None = None,
         prefix: str | Iterable[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> Translation | list[Translation] | list[list[Translation]]:
         """Translates one sentence to one `Translation`, or each of an iterable to a list of them.
 
@@ -264,7 +331,7 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lookahead: int = LOOKAHEAD,
         **options: Unpack[SearchOptions],
-    ) -> Iterator[Translation]:
+    ) -> Iterator[str]:
         """Yields the translation of each line, in order; reads at most `lookahead` lines ahead.
 
         With a `lookahead` of 1, each line is translated before the next is read. The other arguments are those of
@@ -272,7 +339,7 @@ class Translator:
         """
         method = search_method(self.decoding, **options)
 
-        def translations() -> Iterator[Translation]:
+        def translations() -> Iterator[str]:
             if lookahead < 1:
                 raise ValueError(f"`lookahead` is {lookahead}: read at least 1 line at a time")
             texts, prefixes = _each_text(lines, "text"), None if prefix is None else _each_text(prefix, "prefix")
@@ -282,7 +349,7 @@ class Translator:
                 for best in self.translate_lines(
                     window, method, prefixes=some, batch_tokens=batch_tokens, lines_before=before
                 ):
-                    yield best[0]
+                    yield best[0].text
                 before += len(window)
             if prefixes is not None and (surplus := len(list(prefixes))):
                 raise ValueError(
@@ -558,7 +625,7 @@ class Translator:
         if isinstance(target, str):
             (target_tokens,) = self._encode_targets([target])
         else:
-            tokens = self.translate(text).tokens if target is None else target
+            tokens = self.translate_records(text).tokens if target is None else target
             # A translation that was cut at its bound may be a token longer than the positions.
             target_tokens = tokens[: self.max_line_tokens]
         try:
