@@ -114,9 +114,9 @@ def test_r_drop_is_added_where_the_recipe_leaves_it_open_and_has_dropout():
 
 def test_a_training_of_few_epochs_has_less_dropout():
     first = candidates(29_000, {})[0].values
-    assert with_dropout(first, 10.0, {}) == first
-    assert with_dropout(first, 9.9, {})["model"]["dropout"] == 0.1
-    assert with_dropout(first, 9.9, {"model": {"dropout": 0.25}})["model"]["dropout"] == 0.25
+    assert with_dropout(first, 20.0, {}) == first
+    assert with_dropout(first, 19.9, {})["model"]["dropout"] == 0.1
+    assert with_dropout(first, 19.9, {"model": {"dropout": 0.25}})["model"]["dropout"] == 0.25
 
 
 def test_with_r_drop_what_is_given_stays():
