@@ -80,3 +80,14 @@ def test_what_a_custom_model_lacks_is_refused(answers, folder, micro, tmp_path):
     with pytest.raises(ValueError, match=r"`Mine` has buffers, and only parameters are saved: register .*running_mean"):
         spec.with_builder(with_statistics).build(Vocabulary(source=9, target=9))
     assert spec.as_dictionary() == spec.with_builder(with_statistics).as_dictionary()
+
+
+def test_a_training_by_the_name_of_its_recipe_and_one_that_nobody_reads(micro, tmp_path, caplog):
+    (step, *_), before = train(micro / "recipe.yaml", tmp_path / "run", restart=True, report=False), len(caplog.records)
+    assert step.step == 1
+    train(Recipe.load(micro / "recipe.yaml"), tmp_path / "unread")
+    (warning,) = [record for record in caplog.records[before:] if record.levelname == "WARNING"]
+    assert "nothing is trained until its steps are read: `for step in train(…)`" in warning.getMessage()
+    assert not (tmp_path / "unread").exists()
+    with pytest.raises(ValueError, match=r"there is no recipe .*missing\.yaml"):
+        train(tmp_path / "missing.yaml", tmp_path / "unread")

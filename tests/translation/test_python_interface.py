@@ -141,7 +141,9 @@ def test_keyword_arguments_choose_the_search(translator: Translator) -> None:
     ("error", "options", "message"),
     [
         (TypeError, {"beams": 4}, "there is no option `beams`; did you mean `beam`?"),
-        (TypeError, {"alignments": True}, "there is no option `alignments`"),
+        (TypeError, {"alignments": True}, "there is no option `alignments`; `explain` returns attention weights"),
+        (TypeError, {"num_beams": 4}, "there is no option `num_beams`; it is `beam` here"),
+        (TypeError, {"precision": "int8"}, "it is an argument of `Translator.load`"),
         (ValueError, {"beam": 0}, "beam"),
         (ValueError, {"n_best": 0}, "`n_best` is 0: give a whole number from 1"),
         (ValueError, {"n_best": 3}, "a beam of 2 gives at most 2: add `beam=3`"),
@@ -183,7 +185,11 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
         (None, "`text` is a NoneType"),
         (7, "`text` is a int"),
         ([b"cat dog"], "`text` 1 is a bytes, not a str"),
-        (["cat dog", None], "`text` 2 is a NoneType, not a str"),
+        (["cat dog", 7], "`text` 2 is a int, not a str"),
+        (["cat dog", None], "`text` 2 is None, a missing value: put '' in its place, or leave it out"),
+        (["cat dog", float("nan")], "`text` 2 is nan, a missing value"),
+        ({"en": "cat dog"}, "`text` is a dict: give one of its columns or values, such as text['en']"),
+        (Path("input.txt"), "`text` is the path of a file: give the open file, `open(path, encoding='utf-8')`"),
     ],
 )
 def test_values_that_are_no_text_are_refused(translator: Translator, text: Any, message: str) -> None:
@@ -351,7 +357,7 @@ def test_train_is_a_generator_that_yields_steps_and_returns_the_result(micro: Pa
     from transduce.run.train import train as generator
 
     assert train is generator
-    assert inspect.isgeneratorfunction(train)
+    assert inspect.isgenerator(train(Recipe.load(micro / "recipe.yaml"), tmp_path / "unread"))
     recipe = Recipe.load(micro / "recipe.yaml", ["training.steps=6"])
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     steps = train(recipe, str(tmp_path / "run"), device="cpu", threads=threads + 1)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import weakref
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -82,7 +83,7 @@ def prepare(
 
 
 def train(
-    recipe: Recipe,
+    recipe: Recipe | Path | str,
     out: Path | str,
     options: TrainOptions = DEFAULTS,
     *,
@@ -90,7 +91,9 @@ def train(
     metric: MetricFunction | None = None,
     **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
-    """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
+    """Trains `recipe`, or the recipe in a file, into the model directory `out`, or resumes.
+
+    It trains while the records of the generator, one a step, are read; the generator returns the result.
 
     `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
     `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
@@ -106,7 +109,33 @@ def train(
     Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
-    out, options = Path(out), options._replace(**changes)
+    options = options._replace(**changes)
+    if isinstance(recipe, Path | str):
+        recipe = Recipe.load(recipe, start_from=options.start_from)
+    begun: list[bool] = []
+    steps = _train(recipe, Path(out), options, model, metric, begun)
+    weakref.finalize(steps, _warn_unless_begun, begun)
+    return steps
+
+
+def _warn_unless_begun(begun: list[bool]) -> None:
+    """Warns of a training whose records nobody has read."""
+    if not begun:
+        _log.warning(
+            "warning: `train` was called, and nothing is trained until its steps are read: `for step in train(…)`"
+        )
+
+
+def _train(
+    recipe: Recipe,
+    out: Path,
+    options: TrainOptions,
+    model: ModelBuilder | None,
+    metric: MetricFunction | None,
+    begun: list[bool],
+) -> Generator[StepRecord, None, TrainResult]:
+    """Does the work of `train`, and notes in `begun` that it has begun."""
+    begun.append(True)
     recipe = _with_builder(recipe, model)
     options.trackers.check()
     group, own_device = join_process_group(choose_device(options.device))

@@ -51,6 +51,18 @@ class SearchOptions(TypedDict, total=False):
     seed: int | None
 
 
+ELSEWHERE = {
+    **dict.fromkeys(("num_beams", "beam_size"), "it is `beam` here; "),
+    **dict.fromkeys(("batch_size", "max_batch_size"), "`batch_tokens` counts source positions; "),
+    **dict.fromkeys(("sample", "do_sample", "sampling"), "`temperature`, `top_k` or `top_p` draws; "),
+    **dict.fromkeys(("device", "precision"), "it is an argument of `Translator.load`; "),
+    **dict.fromkeys(("to", "tag"), "`translator.into` has it; "),
+    "alignments": "`explain` returns attention weights; ",
+    "glossary": "`GlossaryTranslator` takes a glossary (docs/guides/terms.md); ",
+    "confidence": "`Calibration` has it (docs/guides/doubt.md); ",
+}
+"""What to write in the place of options that other programs, or other commands of this one, have."""
+
 BEAM_OPTIONS = ("beam", "length_penalty", "margin")
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
@@ -88,7 +100,7 @@ def _check_names(options: SearchOptions) -> None:
     for name in options:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean `{near[0]}`? " if near else ""
+            hint = ELSEWHERE.get(name) or (f"did you mean `{near[0]}`? " if near else "")
             raise TypeError(f"there is no option `{name}`; {hint}options: {', '.join(names)}")
 
 

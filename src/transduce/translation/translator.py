@@ -2,10 +2,11 @@
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from multiprocessing import parent_process
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, Self, Unpack, cast, overload
 
@@ -176,6 +177,11 @@ class Translator:
         for note in dict.fromkeys(choice.note for choice in choices if choice.note):
             _log.warning("note: %s", note)
         return self.with_source_tags(choices[0].ids, choices[0].target_language)
+
+    @property
+    def source_language(self) -> str | None:
+        """The code of the source language; None where the model has none or several."""
+        return self.configs[0].source_language if self.configs else None
 
     @property
     def torch_engine(self) -> TorchEngine:
@@ -730,9 +736,16 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
 
     Raises TypeError where `lines` is no iterable of str; a single str is refused too.
     """
+    kind = type(lines).__name__
+    if isinstance(lines, PathLike):
+        raise TypeError(f"`{name}` is the path of a file: give the open file, `open(path, encoding='utf-8')`")
+    if isinstance(lines, Mapping) or hasattr(lines, "columns"):
+        raise TypeError(f"`{name}` is a {kind}: give one of its columns or values, such as {name}['en']")
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"`{name}` is a {type(lines).__name__}: give a list, or another iterable, of str")
+        raise TypeError(f"`{name}` is a {kind}: give a list, or another iterable, of str")
     for number, line in enumerate(lines, start=1):
+        if line is None or line != line:
+            raise TypeError(f"`{name}` {number} is {line}, a missing value: put '' in its place, or leave it out")
         if not isinstance(line, str):
             raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
