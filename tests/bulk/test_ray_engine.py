@@ -28,7 +28,7 @@ METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 def ray():
     """Skips tests where Ray is not installed; the engine imports it, after it has set what Ray then reads."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed: `pip install 'transduce[ray]'`")
+        pytest.skip("Ray is not installed: `pip install '.[ray]'`")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     [whole] = cut_texts(text, tmp_path / "out", 100)
-    with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
+    with pytest.raises(ValueError, match=r"`pip install '\.\[ray\]'`"):
         next(translate_on_ray(job, whole.shards, actors=None))
 
 

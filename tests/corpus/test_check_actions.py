@@ -165,7 +165,7 @@ CHECKS = {"none": {}, "copied": {"copied": "drop"}, "overlap": {"overlap": "drop
 def test_checks_of_languages_need_the_extra(tmp_path, monkeypatch):
     data = DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"wrong_language": "drop"})
     monkeypatch.setattr("transduce.corpus.check_actions.load_language_identifier", lambda: None)
-    with pytest.raises(ValueError, match=r"`data\.checks\.wrong_language` .* pip install 'transduce\[languages\]'"):
+    with pytest.raises(ValueError, match=r"`data\.checks\.wrong_language` .* `pip install '\.\[languages\]'`"):
         prepared(tmp_path, data)
 
 

@@ -125,7 +125,7 @@ def test_a_training_that_cannot_measure_its_language_does_not_begin(model, monke
     japanese = Validation(
         LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="ja"
     )
-    with pytest.raises(ValueError, match=r"pip install 'transduce\[japanese\]'"):
+    with pytest.raises(ValueError, match=r"`pip install '\.\[japanese\]'`"):
         japanese.check(model.module)
     japanese.check(model.module, will_translate=False)
 

@@ -111,7 +111,7 @@ def test_architectures_that_are_not_marians_are_refused(message, tmp_path):
 
 @pytest.mark.parametrize("change", [{}, SEPARATE, {"readout": {"kind": "separate"}, "mixer": {"bias": True}}])
 def test_marian_computes_our_log_probabilities(change, tmp_path):
-    pytest.importorskip("pymarian", reason="Marian is not installed: `pip install 'transduce[marian]'`")
+    pytest.importorskip("pymarian", reason="Marian is not installed: `pip install '.[marian]'`")
     model = Model.read(write_random_model(tmp_path / "run", spec_of({**OF_MARIAN, **change})))
     marian_format.write(model, tmp_path, "float32")
     theirs = MarianEngine(tmp_path, model).score(SOURCES, TARGETS)

@@ -85,7 +85,7 @@ def test_a_hub_without_answer_raises_unavailable(world, hub, monkeypatch):
 
 def test_a_missing_package_is_named(world, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: `pip install 'transduce\[hub\]'`"):
+    with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: `pip install '\.\[hub\]'`"):
         world.fetch("wmt14-en-de", "hub")
 
 

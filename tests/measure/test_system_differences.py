@@ -100,7 +100,7 @@ def test_the_page_is_written_and_not_overwritten_by_accident(folder: Path) -> No
         (["--html", "one", "one", "two"], "--html one: the file exists already"),
         (["one"], "--differences shows where two outputs differ: name two OUTPUTs"),
         (["--metric", "ter", "one", "two"], "--metric ter: it is not for --differences"),
-        (["--language", "ja", "one", "two"], "pip install 'transduce[japanese]'"),
+        (["--language", "ja", "one", "two"], "`pip install '.[japanese]'`"),
     ],
 )
 def test_wrong_input_is_refused(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_longer_codes_are_known(code: str | None, tokeniser: str) -> None:
 @pytest.mark.parametrize(("language", "short"), [("ja", "ja"), ("jpn_Jpan", "ja"), ("ko-KR", "ko"), ("kor", "ko")])
 def test_a_missing_package_is_named_with_its_extra(language: str, short: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{short}_mecab.MeCab", None)
-    with pytest.raises(ValueError, match=rf"{short}-mecab: pip install 'transduce\[{EXTRAS[short]}\]'"):
+    with pytest.raises(ValueError, match=rf"{short}-mecab: `pip install '\.\[{EXTRAS[short]}\]'`"):
         scores(["a"], [["a"]], language=language)
 
 
@@ -100,5 +100,5 @@ def test_a_refused_certificate_is_a_message(folder: Path, monkeypatch: pytest.Mo
 
 def test_sentencepiece_is_an_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
-    with pytest.raises(ValueError, match=r"flores200: pip install 'transduce\[sentencepiece\]'"):
+    with pytest.raises(ValueError, match=r"flores200: `pip install '\.\[sentencepiece\]'`"):
         scores(["a"], [["a"]], ["spbleu"])

@@ -246,7 +246,7 @@ def test_without_numba_torch_searches_and_the_model_does_not_change(
     assert isinstance(stepper, TransformerModel)
     assert (stepper is model) != int8
     assert len(caplog.messages) == int8
-    assert not int8 or "install transduce[int8]" in caplog.messages[0]
+    assert not int8 or "pip install '.[int8]'" in caplog.messages[0]
 
 
 @pytest.mark.parametrize("int8", PRECISIONS)

@@ -266,7 +266,7 @@ def test_a_missing_library_is_named_before_the_training(
     choice: dict[str, str], extra: str, micro: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    message = rf"--track {extra}: its library is missing; pip install 'transduce\[{extra}\]'"
+    message = rf"--track {extra}: its library is missing; `pip install '\.\[{extra}\]'`"
     with pytest.raises(ValueError, match=message):
         TrackerChoice(**choice).check()
     code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--track", extra)

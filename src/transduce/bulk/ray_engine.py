@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from transduce.bulk.shards import Shard, ShardResult
 from transduce.bulk.translate_shards import ShardTranslator, TranslationJob
+from transduce.runtime.extras import install_command
 
 _log = logging.getLogger("transduce")
 
@@ -166,7 +167,7 @@ def _connected() -> Iterator[Any]:
         import ray
         import ray.data
     except ImportError:
-        raise ValueError("--actors needs Ray: `pip install 'transduce[ray]'`; or leave it out") from None
+        raise ValueError(f"--actors needs Ray: {install_command('ray')}; or leave it out") from None
     if ray.is_initialized():  # its shutdown at the end would end the program's own cluster too
         raise ValueError("--actors: this program is connected to Ray already: call ray.shutdown() before")
     _log.info("Ray starts on this machine" if address == "local" else f"Ray at {address}")

@@ -8,6 +8,7 @@ import typer
 from transduce.commands.console import say
 from transduce.commands.options import JsonOption, OverwriteOption
 from transduce.commands.output_file import check_writable, write_output
+from transduce.runtime.extras import install_command
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
 
 EXAMPLES, SHOWN_CHARACTERS = 3, 160  # pairs shown for each fault, and the most characters of a text
-NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
+NO_LANGUAGES = f"off: languages are not identified: {install_command('languages')}"
 
 
 def inspect(

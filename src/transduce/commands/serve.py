@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.options import MachineChoice
+from transduce.runtime.extras import install_command
 
 
 def serve(
@@ -86,4 +87,4 @@ def _check_installed() -> None:
     """Raises ValueError where the libraries of the server are not installed."""
     for library in ("fastapi", "langcodes", "limits", "prometheus_client", "python_multipart", "uvicorn"):
         if importlib.util.find_spec(library) is None:
-            raise ValueError(f"{library} is not installed, and the server needs it: pip install 'transduce[serve]'")
+            raise ValueError(f"{library} is not installed, and the server needs it: {install_command('serve')}")

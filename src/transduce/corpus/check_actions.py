@@ -17,6 +17,7 @@ from transduce.inspection.held_out import HeldOutText
 from transduce.inspection.inspector import Inspection, PairInspector, first_numbers
 from transduce.inspection.languages import LEARNED, LEAST_LETTERS, PairLanguages, load_language_identifier
 from transduce.inspection.line_checks import NEEDS_LANGUAGES, Check
+from transduce.runtime.extras import install_command
 
 _log = logging.getLogger("transduce")
 
@@ -37,7 +38,7 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
         return [{} for _ in data.train]
     identify = load_language_identifier() if NEEDS_LANGUAGES & checks.keys() else None
     if identify is None and (missing := sorted(NEEDS_LANGUAGES & checks.keys())):
-        raise ValueError(f"`data.checks.{missing[0]}` identifies languages: pip install 'transduce[languages]'")
+        raise ValueError(f"`data.checks.{missing[0]}` identifies languages: {install_command('languages')}")
     held_out = list(_held_out(data)) if Check.OVERLAP in checks else []
     if data.checks:
         _log.info("checking the corpus")

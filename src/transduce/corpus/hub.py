@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from transduce.runtime.extras import install_command
 from transduce.runtime.progress import is_terminal
 
 BATCH = 1000  # rows read from a table at a time
@@ -23,7 +24,7 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise ValueError(f"{needed_by} needs the package `datasets`: `pip install 'transduce[hub]'`") from None
+        raise ValueError(f"{needed_by} needs the package `datasets`: {install_command('hub')}") from None
     if not is_terminal(sys.stderr):
         datasets.disable_progress_bars()
     try:

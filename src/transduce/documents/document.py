@@ -8,6 +8,8 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import NamedTuple
 
+from transduce.runtime.extras import install_command
+
 
 class TextFormat(StrEnum):
     """Plain text (lines of several sentences), or a document with structure."""
@@ -166,4 +168,4 @@ def import_library(name: str, documents: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"{documents} is read by {name}: pip install 'transduce[documents]'") from None
+        raise ValueError(f"{documents} is read by {name}: {install_command('documents')}") from None

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from transduce.runtime.extras import install_command
 from transduce.text.normalisation import normalise
 
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
@@ -57,7 +58,7 @@ def load_segment() -> Callable[[str, str], list[str]]:
     try:
         from sentencex import segment
     except ImportError:
-        raise ValueError("sentences are split by sentencex: pip install 'transduce[documents]'") from None
+        raise ValueError(f"sentences are split by sentencex: {install_command('documents')}") from None
     return segment
 
 

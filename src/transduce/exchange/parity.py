@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.runtime.extras import install_command
 from transduce.text.token_vocabulary import share_subwords
 from transduce.translation.engine import SearchRules
 from transduce.translation.results import Translation
@@ -40,7 +41,7 @@ def import_engine(name: str, title: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"{title} is not installed: `pip install 'transduce[{extra}]'`") from None
+        raise ValueError(f"{title} is not installed: {install_command(extra)}") from None
 
 
 class ForeignEngine(Protocol):

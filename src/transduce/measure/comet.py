@@ -1,6 +1,6 @@
 """COMET: the quality that a neural model estimates, with a reference (Rei et al. 2020) or without (Rei et al. 2022).
 
-The library is unbabel-comet, which is installed apart (`transduce[comet]`), since it needs NumPy 1.
+The library is unbabel-comet, which is installed apart (the extra `comet`), since it needs NumPy 1.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from transduce.measure.bootstrap import INTERVAL, check_resamples, p_value, resample
 from transduce.measure.scores import Comparison, Difference, Score
+from transduce.runtime.extras import install_command
 
 COMET_MODELS = {"comet": "Unbabel/wmt22-comet-da", "comet-qe": "Unbabel/wmt22-cometkiwi-da"}  # by metric
 SENTENCES_AT_ONCE = 16
@@ -118,7 +119,7 @@ def _import_library(metric: str) -> Any:
         import comet
     except ImportError as error:
         raise ValueError(
-            f"--metric {metric} needs unbabel-comet: pip install 'transduce[comet]', in an environment of its own, "
+            f"--metric {metric} needs unbabel-comet: {install_command('comet')}, in an environment of its own, "
             f"since it needs NumPy 1 and transformers 4 ({error})"
         ) from None
     finally:  # the library sets up logging for the whole process

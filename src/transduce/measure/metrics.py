@@ -18,6 +18,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers import tokenizer_spm
 
 from transduce.measure.metric_choice import METRICS
+from transduce.runtime.extras import install_command
 from transduce.text.language_codes import check_language
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
@@ -108,9 +109,9 @@ def _sacrebleu_bleu(tokeniser: str) -> BLEU:
         lacks_package, reason = False, "the certificate was refused"
     if tokeniser in EXTRAS:
         extra = EXTRAS[tokeniser]
-        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: pip install 'transduce[{extra}]' ({reason})")
+        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: {install_command(extra)} ({reason})")
     if lacks_package:
-        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: pip install 'transduce[sentencepiece]'")
+        raise ValueError(f"sacreBLEU cannot tokenise with {tokeniser}: {install_command('sentencepiece')}")
     address = tokenizer_spm.SPM_MODELS[tokeniser]["url"]
     path = Path(utils.SACREBLEU_DIR, "models", Path(address).name)
     if path.exists():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from transduce.parsing.tree_repair import flat_tree, repair_tree
 from transduce.parsing.tree_symbols import tree_of
 from transduce.parsing.trees import Tree, format_tree, unescape_word
+from transduce.runtime.extras import install_command
 from transduce.runtime.progress import track
 from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 from transduce.translation.engine import TranslationPrecision
@@ -122,7 +123,7 @@ def split_treebank_words() -> Callable[[str], list[str]]:
         from nltk.tokenize import NLTKWordTokenizer
     except ImportError:
         raise ValueError(
-            "splitting sentences into words needs NLTK: `pip install 'transduce[parsing]'`; or give words between "
+            f"splitting sentences into words needs NLTK: {install_command('parsing')}; or give words between "
             "spaces, and add --tokenised"
         ) from None
     tokenizer = NLTKWordTokenizer()

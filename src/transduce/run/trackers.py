@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from transduce.runtime.extras import install_command
 from transduce.settings import Spec, flat, validated
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
@@ -40,7 +41,7 @@ class TrackerChoice(NamedTuple):
         """Raises ValueError where the library of a tracker is not installed."""
         for name, wanted in (("wandb", self.wandb), ("mlflow", self.mlflow)):
             if wanted is not None and importlib.util.find_spec(name) is None:
-                raise ValueError(f"--track {name}: its library is missing; pip install 'transduce[{name}]'")
+                raise ValueError(f"--track {name}: its library is missing; {install_command(name)}")
 
 
 NO_TRACKERS = TrackerChoice()

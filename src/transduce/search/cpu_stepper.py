@@ -19,6 +19,7 @@ from transduce.model.int8 import quantise
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model.translation_model import Symbols, TranslationModel, Vocabulary
 from transduce.runtime.device import has_numba
+from transduce.runtime.extras import install_command
 from transduce.search.beam import Decoding, beam_search
 from transduce.search.stepper import SearchProblem, Stepper
 
@@ -42,7 +43,7 @@ def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
             if has_int8() or not int8:
                 return CompiledStepper(model, int8=int8)
         elif int8:
-            _log.warning("numba is missing, so int8 is slower than it could be: install transduce[int8]")
+            _log.warning(f"numba is missing, so int8 is slower than it could be: {install_command('int8')}")
     return quantise(model) if int8 else model
 
 

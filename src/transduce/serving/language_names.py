@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from transduce.inspection.languages import load_language_identifier
+from transduce.runtime.extras import install_command
 from transduce.serving.contract import Detection, NamedLanguage
 
 AUTO = "auto"  # in the place of a source language: it is detected
@@ -64,7 +65,7 @@ class LanguageDetector:
         """Loads py3langid; raises ValueError where it is not installed."""
         identify = load_language_identifier()
         if identify is None:
-            raise ValueError("languages are detected by py3langid: pip install 'transduce[serve]'")
+            raise ValueError(f"languages are detected by py3langid: {install_command('serve')}")
         return cls(identify)
 
     def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from transduce.runtime.extras import install_command
 from transduce.settings import Spec
 from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
@@ -237,5 +238,5 @@ def _library() -> Any:
     try:
         import sentencepiece
     except ImportError:
-        raise MissingLibraryError("SentencePiece is not installed: `pip install 'transduce[sentencepiece]'`") from None
+        raise MissingLibraryError(f"SentencePiece is not installed: {install_command('sentencepiece')}") from None
     return sentencepiece
