@@ -152,7 +152,9 @@ def test_without_the_library_the_remedy_is_named(tmp_path: Path, monkeypatch: py
     write_marian(tmp_path / "marian", tied=True)
     import_quietly(tmp_path / "marian", tmp_path / "run")
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(ValueError, match=r"is not installed: `pip install '\.\[sentencepiece\]'` in the clone of transduce$"):
+    with pytest.raises(
+        ValueError, match=r"is not installed: `pip install '\.\[sentencepiece\]'` in the clone of transduce$"
+    ):
         Model.read(tmp_path / "run")
 
 

@@ -179,4 +179,7 @@ def test_options_that_do_not_fit_are_refused(library, files, command, monkeypatc
 def test_what_to_install_is_said(files, command, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "comet", None)
     code, _, error = command("measure", "--metric", "comet-qe", "--source", files / "source", files / "good")
-    assert (code, "`pip install '.[comet]'` in the clone of transduce, in an environment of its own" in error) == (2, True), error
+    assert (code, "`pip install '.[comet]'` in the clone of transduce, in an environment of its own" in error) == (
+        2,
+        True,
+    ), error

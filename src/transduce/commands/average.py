@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_models
 
 
 def average(
@@ -18,6 +19,7 @@ def average(
     last: Annotated[int | None, typer.Option(min=1, help="Average this many of the last checkpoints.")] = None,
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
+    check_models([run])
     from transduce.recipe.corpora_of_run import test_sets_of
     from transduce.run.publishing import average
 

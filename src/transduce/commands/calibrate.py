@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_models
 from transduce.commands.options import MachineChoice, OverwriteOption
 from transduce.commands.output_file import check_writable, lock_output
 
@@ -27,6 +28,7 @@ def calibrate(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
+    check_models([run])
     from transduce import pages
     from transduce.corpus.readers import read_parallel_text
     from transduce.evaluation.score_test_set import request_for_corpus

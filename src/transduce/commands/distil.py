@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.commands.input_checks import check_exist, check_models
 from transduce.commands.options import (
     ActorsOption,
     MachineChoice,
@@ -33,6 +34,8 @@ def distil(
     actors: ActorsOption = None,
 ) -> None:
     """Translates text with a teacher and trains a student on it; the same command resumes both."""
+    check_models(teacher)
+    check_exist(source)
     from transduce.corpus.readers import check_files
     from transduce.recipe.distillation import choose_direction, read_teacher_recipe, student_recipe
     from transduce.run.run_directory import check_is_run_or_empty

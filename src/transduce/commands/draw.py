@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_models
 from transduce.commands.options import MachineChoice, OverwriteOption, TargetChoice, refuse_options
 from transduce.commands.output_file import check_writable
 
@@ -24,6 +25,7 @@ def draw(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
+    check_models([run])
     from transduce import pages
     from transduce.translation.translator import Translator
 

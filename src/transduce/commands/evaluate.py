@@ -9,6 +9,7 @@ import typer
 
 from transduce.commands.bracket_table import bracket_table
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_models
 from transduce.commands.measure import say_of_short_lines
 from transduce.commands.options import (
     JsonOption,
@@ -52,6 +53,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
+    check_models(run)
     from transduce.evaluation.score_test_set import request_for_corpus
     from transduce.model_directory.model import Model
     from transduce.translation.source_request import target_language_of

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_exist
 from transduce.commands.output_file import open_output
 from transduce.runtime.progress import Progress, is_terminal, track
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
     """Splits the paths into model directories and the text, None for standard input.
 
-    The last path is the text if it is not a directory.
+    The last path is the text if it is not a directory. Raises OSError where it does not exist.
     """
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
@@ -30,7 +31,12 @@ def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
     if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
         raise ValueError(f"{last} is no model; name a file of text (`transduce translate-corpus` takes folders)")
-    return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
+    if len(paths) == 1 or last.is_dir():
+        if paths[0].is_file() and len(paths) > 1:
+            raise ValueError(f"{paths[0]} is a file: name the model first, then the text: `{last} {paths[0]}`")
+        return paths, None
+    check_exist(last)
+    return paths[:-1], last
 
 
 def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.input_checks import check_models
 from transduce.commands.line_windows import read_windows, runs_and_text, text_progress
 from transduce.commands.options import MachineChoice, OutputChoice, SearchChoice, search_method_of_options
 from transduce.commands.output_file import check_writable, open_output
@@ -29,10 +30,11 @@ def parse(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
 ) -> None:
     """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
+    runs, text = runs_and_text(run)
+    check_models(runs)
     from transduce.model_directory.model import Model
     from transduce.parsing.parser import Parser, split_treebank_words
 
-    runs, text = runs_and_text(run)
     method = search_method_of_options(Model.read_config(runs[0]).decoding, search, n_best=n_best)._replace(
         constrained=not unconstrained
     )

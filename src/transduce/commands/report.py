@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_models
 from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
 from transduce.commands.output_file import check_writable, write_output
 
@@ -29,6 +30,7 @@ def report(
     threads: ThreadsOption = None,
 ) -> None:
     """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
+    check_models(run)
     from transduce.pages.report_page import measure_runs, report_page, report_text
     from transduce.runtime.device import set_up_device
 

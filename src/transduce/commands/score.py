@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from transduce.commands.input_checks import check_models
 from transduce.commands.options import MachineChoice, TargetChoice
 from transduce.commands.output_file import open_output
 from transduce.commands.paired_texts import read_paired_texts
@@ -18,6 +19,7 @@ def score(
     machine: MachineChoice,
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
+    check_models(run)
     from transduce.translation.translator import Translator
 
     device = machine.set_up()

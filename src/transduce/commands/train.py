@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import aligned_table
+from transduce.commands.input_checks import check_recipe
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def train(
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
+    check_recipe(recipe)
     from transduce.run.fine_tuning import load_training_recipe
     from transduce.run.trackers import TrackerChoice
     from transduce.run.train import TrainOptions, run_training

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.input_checks import check_exist
 from transduce.commands.line_windows import read_windows, runs_and_text, translate_windows
 from transduce.commands.options import (
     Engine,
@@ -55,6 +56,7 @@ def translate(
 ) -> None:
     """Translates lines, one for each; an empty line stays empty."""
     paths, text = runs_and_text(run)
+    check_exist(prefix, glossary)
     refuse_document(text)
     runs = converted(paths, engine)
     method = search_method_of_options(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.input_checks import check_exist, check_models
 from transduce.commands.options import (
     ActorsOption,
     MachineChoice,
@@ -57,9 +58,9 @@ def translate_corpus(
     actors: ActorsOption = None,
 ) -> None:
     """Translates a corpus shard by shard; the same command resumes a stopped one."""
+    runs, text = runs_and_corpus(run)
     from transduce.translation.output_format import OutputFormat
 
-    runs, text = runs_and_corpus(run)
     method = search_method_of_options(read_config(runs[0]).decoding, search, sampling)
     job = bulk_job(
         runs, method, machine, languages.request(), OutputFormat(pairs=None if pairs is None else pairs.value)
@@ -79,6 +80,8 @@ def runs_and_corpus(paths: list[Path]) -> tuple[list[Path], Path]:
         raise ValueError("name a file or a folder after the model; a corpus is not read from standard input")
     if all((text / name).exists() for name in (CONFIG, MANIFEST)):
         raise ValueError(f"{text} is a model; the last path is the text, a file or a folder")
+    check_models(runs)
+    check_exist(text)
     return runs, text
 
 

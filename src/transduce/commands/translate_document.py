@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.input_checks import check_exist
 from transduce.commands.line_windows import read_windows, runs_and_text, say_loops, translate_windows
 from transduce.commands.options import (
     EngineOption,
@@ -52,15 +53,16 @@ def translate_document(
     engine: EngineOption = None,
 ) -> None:
     """Translates a document sentence by sentence; its structure stays as it is."""
-    from transduce.documents.document import DocumentLanguages
-    from transduce.documents.sentence_translator import sentence_translator
-    from transduce.translation.source_request import target_language_of
-
     paths, file = runs_and_text(run)
+    check_exist(glossary)
     kind = text_format or format_of(file)
     if retranslate and kind not in (TextFormat.XLIFF, TextFormat.TMX, TextFormat.PO):
         raise ValueError(f"--retranslate: {kind} has no translations to replace; leave it out")
     runs = converted(paths, engine)
+    from transduce.documents.document import DocumentLanguages
+    from transduce.documents.sentence_translator import sentence_translator
+    from transduce.translation.source_request import target_language_of
+
     config, request = read_config(runs[0], engine), languages.request(source_language)
     method = search_method_of_options(config.decoding, search, no_repeat_ngram=no_repeat_ngram)
     check_writable(output.out, overwrite=output.overwrite)

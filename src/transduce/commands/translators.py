@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.commands.input_checks import check_models
 from transduce.commands.options import Engine, MachineChoice
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def converted(runs: list[Path], engine: Engine | None) -> list[Path]:
     """Returns the folders from which the engine translates; raises ValueError for an ensemble of CTranslate2."""
     if engine is None:
+        check_models(runs)
         return runs
     from transduce.exchange.ctranslate2_folder import ctranslate2_folder
 
