@@ -19,12 +19,12 @@ def average(
     last: Annotated[int | None, typer.Option(min=1, help="Average this many of the last checkpoints.")] = None,
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
+    if (last is None) == (not steps):
+        raise ValueError("name the checkpoints to average: either --last N, or their steps after RUN")
     check_models([run])
     from transduce.recipe.corpora_of_run import test_sets_of
     from transduce.run.publishing import average
 
-    if (last is None) == (not steps):
-        raise ValueError("name the checkpoints to average: either --last N, or their steps after RUN")
     weights = average(run, out, last, steps)
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     if tests := test_sets_of(out):
