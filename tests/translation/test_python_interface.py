@@ -201,6 +201,14 @@ def test_values_that_are_no_text_are_refused(translator: Translator, text: Any, 
     assert message in str(raised.value)
 
 
+def test_a_text_of_several_sentences_is_noted(translator: Translator, log_lines: list[str]) -> None:
+    translator.translate(["cat dog", "Owls saw the cat. Dogs ate."])
+    assert (
+        "note: 1 text seems to hold several sentences (the first: text 2); each text is translated as one sentence"
+        in (log_lines)
+    )
+
+
 def random_translator(translator: Translator, **changes: Any) -> Translator:
     """A translator with the same subwords and a freshly built model, in training mode as torch builds it."""
     size = translator.target.size
@@ -234,6 +242,8 @@ def test_unknown_precisions_and_devices_are_refused(fluent: Path) -> None:
         Translator.load(fluent, precision="int4")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no model to load"):
         Translator.load()
+    with pytest.raises(TypeError, match="a model directory is a str or a path, not a list; several are arguments of"):
+        Translator.load([fluent])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="int8 is for a CPU, not for cuda"):
         Translator.load(fluent, device="cuda", precision="int8")
 

@@ -98,7 +98,7 @@ def translate_windows(
     translation is a loop.
     """
     from transduce.text.repetition import is_loop
-    from transduce.text.sentence_ends import has_several_sentences
+    from transduce.text.sentence_ends import has_several_sentences, several_sentences_in
 
     lines_before, suspects, loops = 0, list[int](), list[int]()
     with open_output(out) as write, text_progress(windows, out) as progress:
@@ -113,9 +113,8 @@ def translate_windows(
     if terms:
         say(terms.summary)
     if suspects and not splits:
-        subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
         say(
-            f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
+            f"{several_sentences_in(suspects, 'line')}; "
             "a line is translated as one sentence (`transduce translate-document` splits them)"
         )
     if loops:

@@ -25,6 +25,7 @@ from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
 from transduce.search.cpu_stepper import WeightsRecord
 from transduce.text.normalisation import has_text_to_translate, normalise
+from transduce.text.sentence_ends import has_several_sentences, several_sentences_in
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
@@ -129,6 +130,9 @@ class Translator:
             raise ValueError("--precision int8 needs oneDNN, which this build of torch does not have: leave it out")
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
+        if wrong := [one for one in directories if not isinstance(one, str | PathLike)]:
+            kind = type(wrong[0]).__name__
+            raise TypeError(f"a model directory is a str or a path, not a {kind}; several are arguments of their own")
         return cls._read(directories, device, precision).into(to, source_language=source_language, tag=tag)
 
     @classmethod
@@ -322,11 +326,11 @@ class Translator:
             (best,) = self.translate_lines(
                 [text], method, prefixes=None if prefix is None else [prefix], batch_tokens=batch_tokens
             )
+            _note_several_sentences([text])
             return best[0] if n_best is None else best
-        prefixes = None if prefix is None else list(_each_text(prefix, "prefix"))
-        n_best_lists = self.translate_lines(
-            list(_each_text(text, "text")), method, prefixes=prefixes, batch_tokens=batch_tokens
-        )
+        texts, prefixes = list(_each_text(text, "text")), None if prefix is None else list(_each_text(prefix, "prefix"))
+        n_best_lists = self.translate_lines(texts, method, prefixes=prefixes, batch_tokens=batch_tokens)
+        _note_several_sentences(texts)
         return [best[0] for best in n_best_lists] if n_best is None else n_best_lists
 
     def stream(
@@ -749,6 +753,12 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
         if not isinstance(line, str):
             raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
+
+
+def _note_several_sentences(texts: Sequence[str]) -> None:
+    """Logs a warning for texts that seem to hold several sentences."""
+    if numbers := [number for number, text in enumerate(texts, start=1) if has_several_sentences(text)]:
+        _log.warning("note: %s; each text is translated as one sentence", several_sentences_in(numbers, "text"))
 
 
 def _without_last_space(prefixes: Sequence[str]) -> list[str]:
