@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -49,6 +49,20 @@ class SearchOptions(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     seed: int | None
+
+
+class TextOptions(SearchOptions, total=False):
+    """Keyword arguments of the translation of one text."""
+
+    prefix: str | None  # the beginning of the translation
+    batch_tokens: int  # source positions translated at once
+
+
+class TextsOptions(SearchOptions, total=False):
+    """Keyword arguments of the translation of several texts."""
+
+    prefix: Iterable[str] | None
+    batch_tokens: int
 
 
 ELSEWHERE = {

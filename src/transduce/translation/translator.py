@@ -8,7 +8,7 @@ from itertools import islice
 from multiprocessing import parent_process
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, Self, Unpack, cast, overload
+from typing import Any, NamedTuple, Self, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ from transduce.translation.engine import (
     check_precision,
 )
 from transduce.translation.results import EMPTY, Explanation, Translation, decoded, one_line
-from transduce.translation.search_method import SearchMethod, SearchOptions, search_method
+from transduce.translation.search_method import SearchMethod, SearchOptions, TextOptions, TextsOptions, search_method
 from transduce.translation.source_request import SourceRequest, choose_tags
 
 _log = logging.getLogger("transduce")
@@ -228,79 +228,34 @@ class Translator:
         return checking
 
     @overload
-    def translate(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
-        self,
-        text: str,
-        *,
-        prefix: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
-    ) -> str: ...
+    def translate(self, text: str, **options: Unpack[TextOptions]) -> str: ...  # type: ignore[overload-overlap]
     @overload
-    def translate(
-        self,
-        text: Iterable[str],
-        *,
-        prefix: Iterable[str] | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
-    ) -> list[str]: ...
-    def translate(
-        self,
-        text: str | Iterable[str],
-        *,
-        prefix: str | Iterable[str] | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
-    ) -> str | list[str]:
+    def translate(self, text: Iterable[str], **options: Unpack[TextsOptions]) -> list[str]: ...
+    def translate(self, text: str | Iterable[str], **options: Any) -> str | list[str]:
         """Translates one sentence to a str, or each of an iterable to a list of str.
 
         Arguments and errors are those of `translate_records`, which returns scores and several translations too.
         """
         if "n_best" in options:
             raise TypeError("`translate` returns one text for each: `translate_records` has `n_best`")
-        records = self.translate_records(text, prefix=prefix, batch_tokens=batch_tokens, **options)
+        records = self.translate_records(text, **options)
         return records.text if isinstance(records, Translation) else [record.text for record in records]
 
     @overload
-    def translate_records(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
-        self,
-        text: str,
-        *,
-        n_best: None = None,
-        prefix: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
+    def translate_records(  # type: ignore[overload-overlap]
+        self, text: str, *, n_best: None = None, **options: Unpack[TextOptions]
     ) -> Translation: ...
     @overload
     def translate_records(
-        self,
-        text: Iterable[str],
-        *,
-        n_best: None = None,
-        prefix: Iterable[str] | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
+        self, text: Iterable[str], *, n_best: None = None, **options: Unpack[TextsOptions]
     ) -> list[Translation]: ...
     @overload
-    def translate_records(  # type: ignore[overload-overlap]  # a str is an Iterable[str] too
-        self,
-        text: str,
-        *,
-        n_best: int,
-        prefix: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
+    def translate_records(  # type: ignore[overload-overlap]
+        self, text: str, *, n_best: int, **options: Unpack[TextOptions]
     ) -> list[Translation]: ...
     @overload
     def translate_records(
-        self,
-        text: Iterable[str],
-        *,
-        n_best: int,
-        prefix: Iterable[str] | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        **options: Unpack[SearchOptions],
+        self, text: Iterable[str], *, n_best: int, **options: Unpack[TextsOptions]
     ) -> list[list[Translation]]: ...
     def translate_records(
         self,
