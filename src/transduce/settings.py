@@ -198,6 +198,8 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     kind = values.get("kind")
     names = [key.name for key in siblings if key.kind == kind] or [key.name for key in siblings]
     sentence = f"unknown key `{'.'.join(path)}`"
+    if name in OTHER_NAMES:
+        return f"{sentence}; it is `{OTHER_NAMES[name]}` here"
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     meant = f"; did you mean `{nearest[0]}`?" if nearest and nearest[0] != name else ";"
     if section in sections:
@@ -212,6 +214,21 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     if nearest := difflib.get_close_matches(name, {key.name for key in keys}, n=1, cutoff=0.7):
         return f"{sentence}; the nearest key elsewhere is `{nearest[0]}`"
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(names))}"
+
+
+OTHER_NAMES = {
+    **dict.fromkeys(("lr", "learning_rate", "max_lr"), "training.schedule.peak"),
+    **dict.fromkeys(("batch_size", "max_tokens", "tokens_per_batch"), "training.batch_tokens"),
+    **dict.fromkeys(("max_steps", "max_update", "train_steps", "updates"), "training.steps"),
+    **dict.fromkeys(("max_epochs", "num_epochs", "max_epoch"), "training.epochs"),
+    **dict.fromkeys(("early_stopping", "early_stop"), "training.patience"),
+    **dict.fromkeys(("warmup_steps", "warmup_updates"), "training.schedule.warmup"),
+    **dict.fromkeys(("vocab_size", "vocabulary_size"), "subwords.size"),
+    **dict.fromkeys(("hidden_size", "embedding_size", "embed_dim"), "model.d_model"),
+    **dict.fromkeys(("beam_size", "num_beams"), "decoding.beam"),
+    "optimizer": "training.optimiser",
+}
+"""The keys of a recipe for names that other toolkits have."""
 
 
 def key_paths(spec: type[Spec]) -> list[str]:

@@ -2,6 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from micro_run import forked
+from transduce.commands import main
 
 RUN = """
 import sys
@@ -43,3 +49,43 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
     assert ended.stdout.splitlines() == ["2 False"] * len(WRONG), ended.stderr
     for message, expected in zip(ended.stderr.splitlines(), WRONG.values(), strict=True):
         assert message.startswith(f"transduce: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("train recipe.yaml --out out --steps 5", "there is no option --steps; write --set training.steps=VALUE"),
+        ("train recipe.yaml --out out --lr 5", "there is no option --lr; write --set training.schedule.peak=VALUE"),
+        ("translate run in.txt --beam-size 5", "there is no option --beam-size; write --beam N"),
+        ("translate run --input in.txt", "there is no option --input; write the file without an option"),
+        ("evaluate run --epochs 5", "No such option: --epochs"),
+        ("generate", "there is no command `generate`; it is `transduce translate RUN FILE`"),
+        ("prepare recipe.yaml", "there is no command `prepare`; it is `transduce train RECIPE --out RUN --prepare`"),
+        ("fetch wmt16", "there is no corpus `wmt16`; corpora: wmt14-en-de"),
+        (
+            "split recipe.yaml --validation 3 --test 3 --out out",
+            "recipe.yaml is a recipe: name the files of its corpus",
+        ),
+        ("train lr.yaml --out out", "unknown key `training.lr`; it is `training.schedule.peak` here"),
+        ("translate-document run page.pdf", "page.pdf is a PDF, which cannot be read: save it as DOCX, HTML or text"),
+        ("translate run in.txt --glossary terms.csv", "terms.csv has commas or semicolons between columns"),
+        ("import run --out out", "run is a model directory of transduce already: use it as it is"),
+    ],
+)
+def test_words_of_other_toolkits_and_other_files_are_answered(trained, tmp_path, monkeypatch, capsys, line, message):
+    monkeypatch.chdir(tmp_path)
+    Path("run").symlink_to(trained)
+    Path("in.txt").write_text("cat\n", "utf-8")
+    Path("page.pdf").write_bytes(b"%PDF-1.7\n")
+    Path("terms.csv").write_text("cat,Katze\ndog;Hund\n", "utf-8")
+    Path("recipe.yaml").write_text((trained.parent / "recipe.yaml").read_text("utf-8"), "utf-8")
+    Path("lr.yaml").write_text("data: {train: {tsv: x.tsv}}\ntraining: {lr: 0.1}\n", "utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_o_is_short_for_out(fluent, tmp_path):
+    assert forked("translate", fluent, "-o", tmp_path / "out", given=b"cat\n").code == 0
+    assert (tmp_path / "out").read_text("utf-8").strip()

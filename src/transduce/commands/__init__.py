@@ -61,6 +61,39 @@ GROUPS = {
 
 VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.items()}
 
+OTHER_NAMES = {
+    **dict.fromkeys(("generate", "interactive", "decode", "infer"), "`transduce translate RUN FILE`"),
+    **dict.fromkeys(("prepare", "preprocess", "build-vocab"), "`transduce train RECIPE --out RUN --prepare`"),
+    **dict.fromkeys(("augment", "back-translate"), "`transduce translate-corpus RUN TEXT --pairs backward --out FILE`"),
+    "compare": "`transduce measure --differences`, or `transduce report` for models",
+    **dict.fromkeys(("bleu", "sacrebleu"), "`transduce measure --reference FILE FILE`"),
+    **dict.fromkeys(("test", "eval", "validate"), "`transduce evaluate RUN --test NAME`"),
+    **dict.fromkeys(
+        ("convert", "average-checkpoints"), "`transduce export`, `transduce import` or `transduce average`"
+    ),
+}
+"""What to type for commands that other toolkits have, and for work that is part of another command here."""
+
+OTHER_OPTIONS = {
+    **dict.fromkeys(("--beam-size", "--num-beams"), "--beam N"),
+    **dict.fromkeys(
+        ("--input", "--source-file", "--src"), "the file without an option: `transduce translate RUN FILE`"
+    ),
+    **dict.fromkeys(("--output", "--output-file"), "--out FILE"),
+    **dict.fromkeys(("--model", "--model-dir"), "the model directory without an option"),
+    "--sample": "--temperature 1",
+    **{
+        f"--{name}": f"--set training.{key}=VALUE"
+        for name, key in {
+            **{key: key for key in ("steps", "epochs", "minutes", "patience", "seed")},
+            **dict.fromkeys(("lr", "learning-rate"), "schedule.peak"),
+            **dict.fromkeys(("batch-size", "max-tokens", "batch-tokens"), "batch_tokens"),
+            **dict.fromkeys(("max-steps", "train-steps"), "steps"),
+        }.items()
+    },
+}
+"""What to write for options that other toolkits have, and for settings of a recipe."""
+
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
 """Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
 
@@ -87,20 +120,38 @@ class _Commands(TyperGroup):
             with formatter.section(name):
                 formatter.write_dl([(verb.ljust(widest), summary) for verb, summary in verbs.items()])
 
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; of an unknown option it says what has this meaning here."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:  # that of an unknown option has this attribute; its class is private to typer
+            called = getattr(error, "ctx", None) or ctx
+            meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
+            has_settings = any("--set" in parameter.opts for parameter in called.command.params)
+            if meant and (has_settings or not meant.startswith("--set")):
+                called.fail(f"there is no option {getattr(error, 'option_name', '')}; write {meant}")
+            raise
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Imports a command and returns it; an unknown name is a usage error that names the nearest command."""
         if cmd_name not in VERBS and ctx.resilient_parsing:
             return None  # a shell asks for completions
         if cmd_name not in VERBS:
             nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
-            ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
+            hint = f"; it is {OTHER_NAMES[cmd_name]}" if cmd_name in OTHER_NAMES else ""
+            hint = hint or (f"; did you mean `{nearest[0]}`?" if nearest else "")
+            ctx.fail(f"there is no command `{cmd_name}`{hint}")
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
         from transduce.commands.options import spread  # which `--help` of the whole program does not need
 
         info = CommandInfo(name=cmd_name, callback=with_exit_codes(spread(function)), help=VERBS[cmd_name])
         info.context_settings = CONTEXT_SETTINGS
-        return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        for parameter in command.params:
+            if "--out" in parameter.opts:
+                parameter.opts.append("-o")
+        return command
 
 
 def _print_version(wanted: bool) -> None:

@@ -27,8 +27,10 @@ def fetch(
     as_json: JsonOption = False,
 ) -> None:
     """Downloads, unpacks and cleans a corpus; the same command resumes a stopped download."""
-    from transduce.fetch import fetch
+    from transduce.fetch import fetch, read_catalogue
 
+    if name != "embedded":
+        read_catalogue().find(name)
     data = os.environ.get("TRANSDUCE_DATA")
     if out is None and not data:
         raise ValueError(

@@ -31,6 +31,8 @@ def split(
     from transduce.corpus.readers import read_pairs
     from transduce.corpus.splitting import near_duplicate_groups, split_groups
 
+    if files[0].suffix in (".yaml", ".yml"):
+        raise ValueError(f"{files[0]} is a recipe: name the files of its corpus, SOURCE TARGET or FILE.tsv")
     corpus = corpus_of_files(files)
     if isinstance(corpus, Tmx):
         raise ValueError(f"{files[0]}: split takes two text files or a file .tsv")

@@ -84,14 +84,16 @@ def translate_document(
 
 def format_of(file: Path | None) -> TextFormat:
     """Returns the format that a file's name or its first bytes show; text if neither does."""
-    from transduce.documents.formats import format_by_content
+    from transduce.documents.formats import format_by_content, refuse_other_formats
 
     if file is None or str(file) == "-" or not file.is_file():
         return TextFormat.TEXT
     if named := format_by_name(file):
         return named
     with file.open("rb") as opened:
-        return format_by_content(opened.read(PEEKED_BYTES)) or TextFormat.TEXT
+        beginning = opened.read(PEEKED_BYTES)
+    refuse_other_formats(beginning, str(file))
+    return format_by_content(beginning) or TextFormat.TEXT
 
 
 def open_document(

@@ -35,6 +35,21 @@ _ENCODINGS_OF_PAGES = {  # those of the WHATWG's standard, by Python's names
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
+OTHER_FORMATS = {
+    b"%PDF": "a PDF",
+    b"{\\rtf": "a file of RTF",
+    b"\xd0\xcf\x11\xe0": "a file of an old Office",
+    b"PK\x03\x04": "an archive, such as of OpenDocument",
+}
+
+
+def refuse_other_formats(beginning: bytes, file: str) -> None:
+    """Raises ValueError for a file whose first bytes are those of a format that no reader here has."""
+    for mark, name in OTHER_FORMATS.items():
+        if beginning.startswith(mark) and format_by_content(beginning) is None:
+            raise ValueError(f"{file} is {name}, which cannot be read: save it as DOCX, HTML or text")
+
+
 def format_by_content(beginning: bytes) -> TextFormat | None:
     """Returns the format that the first bytes of a file show without doubt; None for text and for what is unknown."""
     if beginning.startswith(b"PK\x03\x04"):

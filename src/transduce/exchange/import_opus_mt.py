@@ -34,6 +34,8 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     """Reads the model; raises ValueError for what it cannot represent, and for missing or damaged files."""
     place = str(directory / "config.json")
     config = _read_json(directory / "config.json")
+    if (directory / "manifest.json").exists():
+        raise ValueError(f"{directory} is a model directory of transduce already: use it as it is")
     if config.get("model_type") != "marian":
         raise ValueError(f"{place}: `model_type` is {config.get('model_type')!r}; only 'marian' can be imported")
     settings = {**FORMAT.defaults, **config}

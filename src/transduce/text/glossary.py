@@ -43,9 +43,17 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path) -> "Glossary":
-        """Reads a file; raises ValueError for a line that has no source, or more than three columns."""
+        """Reads a file; raises ValueError for a line that has no source, or more than three columns.
+
+        A file in which commas or semicolons separate columns is refused: each of its lines would be a term.
+        """
         targets: dict[str, tuple[str, ...]] = {}
-        for line_number, line in enumerate(read_lines(str(path)), start=1):
+        lines = read_lines(str(path))
+        if any(line.strip() for line in lines) and all(
+            "\t" not in line and re.search(r"\S[,;] ?\S", line) for line in lines if line.strip()
+        ):
+            raise ValueError(f"{path} has commas or semicolons between columns: write source, tab, target")
+        for line_number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             source, *rest = (column.strip() for column in line.split("\t"))
