@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 class Noise(Spec):
     """Shares of the training pairs that an epoch changes."""
 
-    capitals: float = Field(default=0.1, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
+    capitals: float = Field(default=0.2, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
     title: float = Field(
         default=0.1, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
     )
@@ -42,7 +42,7 @@ class Noise(Spec):
         description="Share of pairs with letters exchanged, doubled or left out in the source.",
     )
     copies: float = Field(
-        default=0.15,
+        default=0.25,
         ge=0,
         le=1,
         description="Share of pairs that get one to three emoji, names, codes or words of other scripts in both sides.",
@@ -116,7 +116,7 @@ def with_typos(line: str, draw: Draw) -> str:
 
 def with_copy(pair: Pair, draw: Draw) -> Pair:
     """Returns both lines with one invented word: at the end, at the beginning, or as far into both lines."""
-    word, where = invented_word(draw, LONG_WORD.findall(pair[0])), draw()
+    word, where = invented_word(draw), draw()
     if where < 0.5:
         return f"{pair[0]} {word}", f"{pair[1]} {word}"
     share = 0.0 if where < 0.6 else draw()
@@ -145,11 +145,8 @@ _ONSETS = ["b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "sch", "
 _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
 
-def invented_word(draw: Draw, words: Sequence[str] = ()) -> str:
-    """Returns an emoji, an invented name, a code, an address, or letters of some script.
-
-    Codes and addresses have some of `words`, those of the source, as identifiers and addresses have real words.
-    """
+def invented_word(draw: Draw) -> str:
+    """Returns an emoji, an invented name, a code, an address, or letters of some script."""
 
     def one_of(choices: Sequence[str]) -> str:
         return choices[int(draw() * len(choices))]
@@ -162,24 +159,21 @@ def invented_word(draw: Draw, words: Sequence[str] = ()) -> str:
             return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
         return "".join(one_of(_ACCENTED if draw() < 0.05 else _LETTERS) for _ in range(3 + int(draw() * 6)))
 
-    def part() -> str:
-        return one_of(words).lower() if words and draw() < 0.5 else word()
-
     kind = draw()
     if kind < 0.2:
         return _emoji(draw)
     if kind < 0.35:
         return _SCRIPTS[int(draw() * len(_SCRIPTS))](draw)
-    if kind < 0.7:
+    if kind < 0.75:
         return word().title() if draw() < 0.6 else word()
-    if kind < 0.87:
+    if kind < 0.9:
         letters = word()[:3].upper()
         return one_of(
-            [f"{letters}-{number()}", f"{letters}{number()}", f"{part()}_{part()}", f"v{number()}.{number()}"]
+            [f"{letters}-{number()}", f"{letters}{number()}", f"{word()}_{word()}", f"v{number()}.{number()}"]
         )
-    if kind < 0.94:
-        return f"{one_of(_LETTERS)}.{part()}@{part()}.{one_of(_DOMAINS)}"
-    return f"https://{part()}.{one_of(_DOMAINS)}/{part()}"
+    if kind < 0.95:
+        return f"{one_of(_LETTERS)}.{word()}@{word()}.{one_of(_DOMAINS)}"
+    return f"https://{word()}.{one_of(_DOMAINS)}/{word()}"
 
 
 def _emoji(draw: Draw) -> str:
