@@ -39,6 +39,7 @@ def test_the_command_draws_what_the_translator_explains(
             return explanation
 
     monkeypatch.setattr(Translator, "load", lambda run, **request: StubTranslator())
+    monkeypatch.setattr("transduce.commands.draw.check_models", lambda runs: None)
     page = tmp_path / "attention.html"
     draw(tmp_path, "The painting.", page, TargetChoice(), MachineChoice(), target="Das Gemälde.")
     assert calls == [("The painting.", "Das Gemälde.")]

@@ -25,13 +25,14 @@ def draw(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
-    check_models([run])
     from transduce import pages
-    from transduce.translation.translator import Translator
 
     # Checked before the model is read.
     pages.picture_format(out)
     check_writable(out, overwrite=overwrite)
+    check_models([run])
+    from transduce.translation.translator import Translator
+
     if tree:
         refuse_options({"--to": languages.to}, "is not for --tree")
         _draw_tree(run, sentence, target, languages.tag, machine, out)

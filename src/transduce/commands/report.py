@@ -30,12 +30,12 @@ def report(
     threads: ThreadsOption = None,
 ) -> None:
     """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
+    for path in out:
+        check_writable(path, overwrite=overwrite)
     check_models(run)
     from transduce.pages.report_page import measure_runs, report_page, report_text
     from transduce.runtime.device import set_up_device
 
-    for path in out:
-        check_writable(path, overwrite=overwrite)
     measured = measure_runs(run, _test_sets(run[0], test), str(set_up_device(device, threads)), bootstrap)
     for path in out:
         write_output(report_text(measured) if path.suffix == ".md" else report_page(measured), path)
