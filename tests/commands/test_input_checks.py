@@ -86,6 +86,10 @@ def test_words_of_other_toolkits_and_other_files_are_answered(trained, tmp_path,
     assert message in capsys.readouterr().err
 
 
+def test_a_dash_is_standard_input(fluent):
+    assert forked("translate", fluent, "-", given=b"cat\n").out == forked("translate", fluent, given=b"cat\n").out
+
+
 def test_o_is_short_for_out(fluent, tmp_path):
     assert forked("translate", fluent, "-o", tmp_path / "out", given=b"cat\n").code == 0
     assert (tmp_path / "out").read_text("utf-8").strip()

@@ -124,7 +124,7 @@ class _Commands(TyperGroup):
         """Runs a command; of an unknown option it says what has this meaning here."""
         try:
             return super().invoke(ctx)
-        except Exception as error:  # that of an unknown option has this attribute; its class is private to typer
+        except Exception as error:  # an error with `option_name` is an unknown option; typer hides the class
             called = getattr(error, "ctx", None) or ctx
             meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
             has_settings = any("--set" in parameter.opts for parameter in called.command.params)

@@ -13,9 +13,9 @@ def check_models(directories: Iterable[Path]) -> None:
 
 
 def check_exist(*files: Path | None) -> None:
-    """Raises OSError for a file that is named and does not exist."""
+    """Raises OSError for a file that is named and does not exist; `-` is standard input."""
     for file in files:
-        if file is not None:
+        if file is not None and str(file) != "-":
             file.stat()
 
 

@@ -703,7 +703,7 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise TypeError(f"`{name}` is a {kind}: give a list, or another iterable, of str")
     for number, line in enumerate(lines, start=1):
-        if line is None or line != line:
+        if line is None or (isinstance(line, float) and line != line):
             raise TypeError(f"`{name}` {number} is {line}, a missing value: put '' in its place, or leave it out")
         if not isinstance(line, str):
             raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
