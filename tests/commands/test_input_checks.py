@@ -36,7 +36,8 @@ WRONG = {
     "distil no-run --source in.txt --out student": "there is no model directory no-run",
     "average no-run --last 2 --out mean": "there is no model directory no-run",
     "train no.yaml --out out": "there is no recipe no.yaml",
-    "train in.txt --out out": "in.txt holds no sections; a recipe begins with `data:`",
+    "train in.txt --out out": "in.txt: name one recipe, a file .yaml; `transduce suggest SOURCE TARGET --minutes 60 ",
+    "train in.txt in.txt --out out": "in.txt in.txt: name one recipe, a file .yaml; `transduce suggest in.txt in.txt ",
 }
 
 
@@ -62,10 +63,7 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("generate", "there is no command `generate`; it is `transduce translate RUN FILE`"),
         ("prepare recipe.yaml", "there is no command `prepare`; it is `transduce train RECIPE --out RUN --prepare`"),
         ("fetch wmt16", "there is no corpus `wmt16`; corpora: wmt14-en-de"),
-        (
-            "split recipe.yaml --validation 3 --test 3 --out out",
-            "recipe.yaml is a recipe: name the files of its corpus",
-        ),
+        ("split recipe.yaml --out out", "recipe.yaml has a validation or test set already"),
         ("train lr.yaml --out out", "unknown key `training.lr`; it is `training.schedule.peak` here"),
         ("translate-document run page.pdf", "page.pdf is a PDF, which cannot be read: save it as DOCX, HTML or text"),
         ("translate run in.txt --glossary terms.csv", "terms.csv has commas or semicolons between columns"),

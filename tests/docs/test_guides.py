@@ -62,8 +62,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text("".join(f"{line}\n" for line in lines[8:11]), "utf-8")
     (folder / "page.html").write_text(f"<p>{lines[8]} <b>{lines[9]}</b></p>", "utf-8")
     (folder / "messages.json").write_text(f'{{"key": "{lines[10]}"}}', "utf-8")
-    recipe = README.read_text("utf-8").split("```yaml\n")[1].split("```")[0]
-    (folder / "recipe.yaml").write_text(recipe, "utf-8")
+    shutil.copyfile(ROOT / "recipes" / "own-data.yaml", folder / "recipe.yaml")
     pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "more-text"}
     pages |= {"few": "few-texts"}
     for name, page in pages.items():

@@ -89,10 +89,3 @@ def test_a_recipe_says_how_to_get_the_corpus_that_it_names(path: Path) -> None:
 def test_the_two_languages_of_multi30k_are_trained_alike() -> None:
     german, french = (load(ROOT / "recipes" / f"multi30k-en-{code}.yaml").as_dictionary() for code in ("de", "fr"))
     assert {**german, "data": None} == {**french, "data": None}
-
-
-def test_the_recipe_in_the_readme_loads(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    path = tmp_path / "recipe.yaml"
-    path.write_text(readme.split("```yaml\n")[1].split("```")[0], "utf-8")
-    assert load(path).training.minutes == 60

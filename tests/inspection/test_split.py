@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
+from click.testing import Result
 from typer.testing import CliRunner
 
 from transduce.commands import app
+from transduce.corpus.corpus_kinds import Files
 from transduce.corpus.splitting import near_duplicate_groups, split_groups
+from transduce.recipe.recipe import load
 
 
 def corpus() -> list[tuple[str, str]]:
@@ -45,8 +47,69 @@ def test_every_pair_is_in_one_set_and_no_near_duplicate_in_two(tmp_path: Path) -
     assert sorted(pair for pairs in read.values() for pair in pairs) == sorted(corpus())
     targets = [{letters(target) for _, target in pairs} for pairs in read.values()]
     assert not targets[0] & targets[1] | targets[0] & targets[2] | targets[1] & targets[2]
-    data = YAML(typ="safe").load(result.stdout[result.stdout.index("data:") :])["data"]
-    assert data["test"]["test"]["source"] == str(tmp_path / "out" / "test.source")
+    assert f"next: transduce suggest {tmp_path}/out/data.yaml" in result.stdout
+    data = load(tmp_path / "out" / "data.yaml").data
+    assert data.test["test"].source == str(tmp_path / "out" / "test.source")
+
+
+def split(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["split", *map(str, arguments)])
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[Path]:
+    """The corpus as two text files, whose names end with the languages."""
+    paths = [tmp_path / "all.en", tmp_path / "all.de"]
+    for path, sentences in zip(paths, zip(*corpus(), strict=True), strict=True):
+        path.write_text("".join(f"{sentence}\n" for sentence in sentences), "utf-8")
+    return paths
+
+
+def test_data_yaml_has_the_languages_of_the_names_and_moves_with_its_folder(texts: list[Path], tmp_path: Path) -> None:
+    assert split(*texts, "--out", tmp_path / "out").exit_code == 0
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    assert sorted(path.name for path in moved.iterdir()) == [
+        "data.yaml",
+        *(f"{part}.{code}" for part in ("test", "train", "validation") for code in ("de", "en")),
+    ]
+    data = load(moved / "data.yaml").data
+    assert (data.source_language, data.target_language) == ("en", "de")
+    assert data.validation == Files(source=f"{moved}/validation.en", target=f"{moved}/validation.de")
+    pairs = len(corpus())
+    assert len((moved / "validation.en").read_text("utf-8").splitlines()) == pairs // 20
+
+
+def test_split_takes_what_inspect_takes(texts: list[Path], tmp_path: Path) -> None:
+    units = "".join(
+        f"<tu><tuv xml:lang='en'><seg>{source}</seg></tuv><tuv xml:lang='de'><seg>{target}</seg></tuv></tu>"
+        for source, target in corpus()
+    )
+    memory, recipe = tmp_path / "pairs.tmx", tmp_path / "recipe.yaml"
+    memory.write_text(f"<tmx version='1.4'><header srclang='en'/><body>{units}</body></tmx>", "utf-8")
+    recipe.write_text("data: {train: {source: all.en, target: all.de}, source_language: en, target_language: de}")
+    for name, arguments in {
+        "files": texts,
+        "memory": [memory, "--from", "en", "--to", "de"],
+        "recipe": [recipe],
+    }.items():
+        result = split(*arguments, "--out", tmp_path / name)
+        assert result.exit_code == 0, result.output
+    for name in ("memory", "recipe"):
+        for path in (tmp_path / name).iterdir():
+            assert path.read_bytes() == (tmp_path / "files" / path.name).read_bytes()
+
+
+def test_recipes_that_one_split_cannot_keep_are_refused(texts: list[Path], tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    files = "{source: all.en, target: all.de}"
+    for data, fault in {
+        f"train: {files}, validation: {files}": "has a validation or test set already",
+        f"train: [{files[:-1]}, tag: web}}, {files}]": "several directions, weights or tags",
+    }.items():
+        recipe.write_text(f"data: {{{data}}}")
+        result = split(recipe, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert fault in result.stderr
 
 
 def test_empty_sides_connect_no_pairs() -> None:

@@ -125,6 +125,25 @@ def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):
     assert "--overwrite" in again.error
 
 
+def test_two_text_files_are_split_inspected_and_tried(tmp_path):
+    for ending, word in {"en": "dog", "de": "Hund"}.items():
+        lines = (f"{word} {a} {b} {a}\n" for a in "aeiouy" for b in "bcdfghjklm")
+        (tmp_path / f"text.{ending}").write_text("".join(lines))
+    out = tmp_path / "mine.yaml"
+    texts = [tmp_path / "text.en", tmp_path / "text.de"]
+    refused = forked("suggest", *texts, "--minutes", "0.3")
+    assert refused.code == 2
+    assert "--out recipe.yaml" in refused.error
+    ended = forked("suggest", *texts, "--minutes", "0.3", "--threads", "1", "--out", out)
+    assert ended.code == 0, ended.error
+    assert "60 pairs in 60 groups of near-duplicates: 54 for train, 3 for validation, 3 for test" in ended.out
+    assert ended.out.endswith(f"next: transduce train {out} --out runs/mine\n")
+    assert "source: mine-data/train.en\n" in out.read_text()
+    data = load(out).data
+    assert (data.source_language, data.target_language) == ("en", "de")
+    assert list(data.test) == ["test"]
+
+
 @pytest.mark.parametrize("minutes", ["nan", "inf", "1e9", "0", "-1"])
 def test_minutes_are_a_duration(recipe, minutes):
     ended = forked("suggest", recipe, f"--minutes={minutes}")

@@ -1,7 +1,10 @@
 """Checks of names on the command line, before torch is imported, which takes seconds."""
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from transduce.commands.corpus_arguments import is_recipe
 
 
 def check_models(directories: Iterable[Path]) -> None:
@@ -24,3 +27,20 @@ def check_recipe(recipe: Path) -> None:
     from transduce.recipe.recipe_values import read_yaml
 
     read_yaml(recipe)
+
+
+def one_recipe(files: Sequence[Path]) -> Path:
+    """Returns the recipe that a command line names; raises ValueError for texts, with the command that writes one."""
+    try:
+        if len(files) == 1:
+            check_recipe(files[0])
+            return files[0]
+    except ValueError:
+        if is_recipe(files) or not files[0].is_file():
+            raise
+    shown = shlex.join(map(str, files))
+    corpus = shown if len(files) == 2 else "SOURCE TARGET"
+    raise ValueError(
+        f"{shown}: name one recipe, a file .yaml; "
+        f"`transduce suggest {corpus} --minutes 60 --out recipe.yaml` writes one for two text files"
+    )

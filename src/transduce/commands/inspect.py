@@ -1,11 +1,20 @@
 """`transduce inspect`: prints and draws the faults of corpora."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.corpus_arguments import (
+    CORPUS,
+    FromLanguageOption,
+    ToLanguageOption,
+    corpus_of_files,
+    is_recipe,
+    languages_of,
+)
 from transduce.commands.options import JsonOption, OverwriteOption
 from transduce.commands.output_file import check_writable, write_output
 from transduce.runtime.extras import install_command
@@ -20,14 +29,10 @@ NO_LANGUAGES = f"off: languages are not identified: {install_command('languages'
 
 
 def inspect(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="RECIPE | SOURCE TARGET | FILE.tsv | FILE.tmx", help="What to inspect.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="What to inspect.")],
     html: Annotated[Path | None, typer.Option(help="Also draw a page that needs no network.")] = None,
-    from_language: Annotated[
-        str | None, typer.Option("--from", help="Language of the sources, such as en; the most frequent if not given.")
-    ] = None,
-    to_language: Annotated[str | None, typer.Option("--to", help="Language of the targets, such as de.")] = None,
+    from_language: FromLanguageOption = None,
+    to_language: ToLanguageOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,12 +40,9 @@ def inspect(
     from transduce.corpus.corpus_inspection import inspect_corpus, read_held_out
     from transduce.inspection.languages import PairLanguages, load_language_identifier
     from transduce.inspection.line_checks import Check
-    from transduce.text.language_codes import check_language
 
     check_writable(html, overwrite=overwrite, option="--html")
-    for code in filter(None, (from_language, to_language)):
-        check_language(code)
-    corpora, sets = _corpora(files, (from_language, to_language))
+    corpora, sets = _corpora(files, languages_of(files, from_language, to_language))
     identify = load_language_identifier()
     results = []
     for corpus, codes in corpora:
@@ -56,16 +58,34 @@ def inspect(
         print(json_text([_as_object(result) for result in results], indent=2))
         return
     for result in results:
-        print("\n".join(_report(result)), end="\n\n")
+        print("\n".join([*_report(result), *_shown_examples(result)]), end="\n\n")
     for note in notes:
         print(note)
+
+
+def print_faults(files: list[Path], codes: tuple[str | None, str | None]) -> None:
+    """Prints how many pairs of a corpus have each fault, and how to see them."""
+    from transduce.corpus.corpus_inspection import inspect_corpus
+    from transduce.inspection.languages import PairLanguages, load_language_identifier
+    from transduce.inspection.line_checks import Check
+
+    corpus_languages = languages_of(files, *codes)
+    identify = load_language_identifier()
+    languages = PairLanguages(identify, corpus_languages) if identify else None
+    result = inspect_corpus(corpus_of_files(files, corpus_languages), list(Check), languages, examples=0)
+    print("\n".join(_report(result)))
+    if any(map(len, result.inspection.faults.values())):
+        given = [
+            part for option, code in zip(("--from", "--to"), codes, strict=True) if code for part in (option, code)
+        ]
+        print(f"  examples: transduce inspect {shlex.join([*map(str, files), *given])}")
 
 
 def _corpora(
     files: list[Path], codes: tuple[str | None, str | None]
 ) -> tuple[list[tuple["CorpusSpec", tuple[str | None, str | None]]], list[tuple[str, "CorpusSpec"]]]:
     """Returns the corpora to inspect, each with its languages; and the validation and test sets by name."""
-    if len(files) > 1 or files[0].suffix not in (".yaml", ".yml"):
+    if not is_recipe(files):
         return [(corpus_of_files(files, codes), codes)], []
     from transduce.recipe.recipe import load
 
@@ -80,26 +100,8 @@ def _corpora(
     return corpora, [*validations, *((f"the test set {name}", corpus) for name, corpus in data.test.items())]
 
 
-def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
-    """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
-    from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
-    from transduce.text.compressed import plain_name
-
-    if len(files) == 2:
-        return Files(source=str(files[0]), target=str(files[1]))
-    name = plain_name(files[0])
-    if len(files) == 1 and name.endswith(".tsv"):
-        return Tsv(tsv=str(files[0]))
-    if len(files) == 1 and name.endswith(".tmx"):
-        if codes[0] is None or codes[1] is None:
-            raise ValueError(f"{files[0]}: a translation memory has several languages; add `--from` and `--to`")
-        return Tmx(tmx=str(files[0]), languages=(codes[0], codes[1]))
-    shown = " ".join(map(str, files))
-    raise ValueError(f"{shown}: give a recipe (.yaml), two text files, or one file .tsv or .tmx")
-
-
 def _report(result: "CorpusInspection") -> list[str]:
-    """Returns the table of a corpus, the verdicts on it as a whole, and the examples."""
+    """Returns the table of a corpus, and the verdicts on it as a whole."""
     from transduce.inspection.inspector import first_numbers
 
     lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
@@ -111,6 +113,12 @@ def _report(result: "CorpusInspection") -> list[str]:
     clean = [check for check, numbers in result.inspection.faults.items() if not len(numbers)]
     if clean:
         lines.append(f"  no pair: {', '.join(clean)}")
+    return lines
+
+
+def _shown_examples(result: "CorpusInspection") -> list[str]:
+    """Returns the first pairs with each fault."""
+    lines = []
     for check, pairs in result.examples.items():
         lines.append(f"{check}: pairs {check.phrase}")
         for number, source, target, repeats in pairs:

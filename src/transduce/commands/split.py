@@ -1,68 +1,143 @@
 """`transduce split`: takes validation and test sets out of a corpus without near-duplicates across."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from transduce.commands.inspect import corpus_of_files
+from transduce.commands.corpus_arguments import (
+    CORPUS,
+    FromLanguageOption,
+    ToLanguageOption,
+    corpus_of_files,
+    is_recipe,
+    languages_of,
+)
 from transduce.commands.options import OverwriteOption
-from transduce.commands.output_file import check_writable, open_output
+from transduce.commands.output_file import check_writable, open_output, write_output
 
 if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
-    from transduce.corpus.splitting import CorpusSplit
+    from transduce.text.directions import Direction
+
+MOST_PAIRS, SHARE = 500, 20  # of a set that has no given size: 500 pairs, or a 20th of a corpus below 10,000
 
 Write = Callable[[str], None]
 
 
 def split(
-    files: Annotated[list[Path], typer.Argument(metavar="SOURCE TARGET | FILE.tsv", help="The corpus to split.")],
-    validation: Annotated[int, typer.Option(min=1, help="Pairs of the validation set.")],
-    test: Annotated[int, typer.Option(min=0, help="Pairs of the test set.")],
+    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="The corpus to split.")],
     out: Annotated[Path, typer.Option(help="The directory to write into.")],
+    validation: Annotated[
+        int | None, typer.Option(min=1, help="Pairs of the validation set; 500, or a 20th of a small corpus.")
+    ] = None,
+    test: Annotated[int | None, typer.Option(min=0, help="Pairs of the test set; as many if not given.")] = None,
+    from_language: FromLanguageOption = None,
+    to_language: ToLanguageOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed takes other pairs.")] = 1,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Writes train, validation and test as text files, source and target; prints their sizes and a recipe's `data`."""
-    from transduce.corpus.corpus_kinds import Tmx
+    """Writes train, validation and test as text files, and OUT/data.yaml, which names them for `transduce suggest`."""
+    data = split_corpus(files, out, (from_language, to_language), (validation, test), seed=seed, overwrite=overwrite)
+    print(f"next: transduce suggest {data} --minutes 60 --out recipe.yaml")
+
+
+class SplitNames(NamedTuple):
+    """The names of the files of a split, without their folder."""
+
+    parts: Sequence[str]  # train, validation, and test where there is one
+    endings: tuple[str, str]  # of source and target
+
+    def sides(self, part: str) -> tuple[str, str]:
+        """Returns the names of source and target of a part."""
+        return f"{part}.{self.endings[0]}", f"{part}.{self.endings[1]}"
+
+
+def split_corpus(
+    files: list[Path],
+    out: Path,
+    codes: tuple[str | None, str | None],
+    sizes: tuple[int | None, int | None] = (None, None),
+    *,
+    seed: int = 1,
+    overwrite: bool = False,
+) -> Path:
+    """Splits the corpus that `files` name into the folder `out`; returns the path of its `data.yaml`.
+
+    `sizes` are the pairs of the validation and the test set. Prints the pairs of each part. Raises ValueError where the
+    corpus cannot be split.
+    """
     from transduce.corpus.readers import read_pairs
     from transduce.corpus.splitting import near_duplicate_groups, split_groups
 
-    if files[0].suffix in (".yaml", ".yml"):
-        raise ValueError(f"{files[0]} is a recipe: name the files of its corpus, SOURCE TARGET or FILE.tsv")
-    corpus = corpus_of_files(files)
-    if isinstance(corpus, Tmx):
-        raise ValueError(f"{files[0]}: split takes two text files or a file .tsv")
-    parts = ["train", "validation", *(["test"] if test else [])]
-    names = {part: (out / f"{part}.source", out / f"{part}.target") for part in parts}
-    for path in (path for pair in names.values() for path in pair):
-        check_writable(path, overwrite=overwrite)
-    groups = near_duplicate_groups(read_pairs(corpus))
+    corpora, languages = _corpora(files, codes)
+    endings = (languages.source or "source", languages.target or "target")
+    names = SplitNames(
+        ["train", "validation", *([] if sizes[1] == 0 else ["test"])],
+        endings if endings[0] != endings[1] else ("source", "target"),
+    )
+    for name in ("data.yaml", *chain.from_iterable(map(names.sides, names.parts))):
+        check_writable(out / name, overwrite=overwrite)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        return chain.from_iterable(map(read_pairs, corpora))
+
+    groups = near_duplicate_groups(pairs())
+    validation, test = (max(1, min(MOST_PAIRS, len(groups) // SHARE)) if size is None else size for size in sizes)
     result = split_groups(groups, validation, test, seed)
-    _write(corpus, result, names)
-    print(f"{len(groups):,} pairs in {result.groups:,} groups of near-duplicates")
-    print("data:")
-    for part, (source, target) in names.items():
-        entry = f"{{source: {_quoted(source)}, target: {_quoted(target)}}}"
-        entry = f"{{test: {entry}}}" if part == "test" else entry
-        print(f"  {part}: {entry}  # {result.count(part):,} pairs")
+    _write(pairs(), result.parts.tolist(), names, out)
+    write_output(_data_yaml(names, languages), out / "data.yaml")
+    counts = ", ".join(f"{result.count(part):,} for {part}" for part in names.parts)
+    print(f"{out}: {len(groups):,} pairs in {result.groups:,} groups of near-duplicates: {counts}")
+    return out / "data.yaml"
 
 
-def _write(corpus: "CorpusSpec", result: "CorpusSplit", names: dict[str, tuple[Path, Path]]) -> None:
-    """Reads the corpus again and writes each pair to the files of its part."""
-    from transduce.corpus.readers import read_pairs
+def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[Sequence["CorpusSpec"], "Direction"]:
+    """Returns the corpora to split, and their languages; raises ValueError for a recipe that one split cannot keep."""
+    from transduce.text.directions import Direction
+
+    languages = Direction(*languages_of(files, *codes))
+    if not is_recipe(files):
+        return [corpus_of_files(files, languages)], languages
+    from transduce.recipe.recipe import load
+
+    data = load(files[0], []).data
+    if data.tree_linearisation is not None:
+        raise ValueError(f"{files[0]}: its corpora are trees, and split reads translations")
+    if data.validations or data.test:
+        raise ValueError(f"{files[0]} has a validation or test set already; leave it out of the recipe to split anew")
+    directions = {data.direction_of(corpus) for corpus in data.train}
+    if len(directions) > 1 or any(corpus.tag or corpus.weight != 1 for corpus in data.train):
+        raise ValueError(f"{files[0]}: its corpora have several directions, weights or tags; split them one by one")
+    return data.train, Direction(*(code or own for code, own in zip(languages, directions.pop(), strict=True)))
+
+
+def _data_yaml(names: SplitNames, languages: "Direction") -> str:
+    """Returns the section `data` of a recipe in the folder of the files."""
+    entries = {part: "{{source: {}, target: {}}}".format(*names.sides(part)) for part in names.parts}
+    if "test" in entries:
+        entries["test"] = f"{{test: {entries['test']}}}"
+    sides = zip(("source_language", "target_language"), languages, strict=True)
+    entries |= {key: f'"{code}"' for key, code in sides if code is not None}
+    return "data:\n" + "".join(f"  {key}: {value}\n" for key, value in entries.items())
+
+
+def _write(pairs: Iterator[tuple[str, str]], parts: list[int], names: SplitNames, folder: Path) -> None:
+    """Writes each pair to the files of its part."""
     from transduce.corpus.splitting import PARTS
 
     with ExitStack() as stack:
-        files: dict[str, list[list[str]]] = {part: [[], []] for part in names}
+        files: dict[str, list[list[str]]] = {part: [[], []] for part in names.parts}
         writers: dict[str, list[Write]] = {
-            part: [stack.enter_context(open_output(path)) for path in paths] for part, paths in names.items()
+            part: [stack.enter_context(open_output(folder / name)) for name in names.sides(part)]
+            for part in names.parts
         }
-        for part, pair in zip(result.parts, read_pairs(corpus), strict=True):
-            for lines, write, text in zip(files[PARTS[part]], writers[PARTS[part]], pair, strict=True):
+        for index, pair in zip(parts, pairs, strict=True):
+            part = PARTS[index]
+            for lines, write, text in zip(files[part], writers[part], pair, strict=True):
                 lines.append(f"{text}\n")
                 if len(lines) == 1000:
                     write("".join(lines))
@@ -70,8 +145,3 @@ def _write(corpus: "CorpusSpec", result: "CorpusSplit", names: dict[str, tuple[P
         for part, sides in files.items():
             for lines, write in zip(sides, writers[part], strict=True):
                 write("".join(lines))
-
-
-def _quoted(path: Path) -> str:
-    """Returns an absolute path as a string of YAML."""
-    return "'" + str(path.resolve()).replace("'", "''") + "'"

@@ -3,11 +3,12 @@
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
+from transduce.commands.corpus_arguments import CORPUS, FromLanguageOption, ToLanguageOption, is_recipe
+from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption, refuse_options
 from transduce.commands.output_file import check_writable, open_output
 
 if TYPE_CHECKING:
@@ -17,31 +18,68 @@ MAX_MINUTES = 366 * 24 * 60
 
 
 def suggest(
-    recipe: Annotated[
-        Path, typer.Argument(help="A recipe that names training and validation corpora; what it sets stays.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar=CORPUS, help="The corpus, or a recipe with a validation set; what it sets stays."),
     ],
     minutes: Annotated[float, typer.Option(min=0.01, help="The minutes that the training may take.")],
     out: Annotated[
         Path | None, typer.Option(help="The file of the suggested recipe; standard output if not given.")
     ] = None,
+    from_language: FromLanguageOption = None,
+    to_language: ToLanguageOption = None,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Tries several recipes for a 15th of the minutes each, and writes the best with what its run will take."""
-    from transduce.recipe.recipe import read_values
-    from transduce.suggestion.recipe_choice import suggest_recipe
+    """Tries several recipes for a 15th of the minutes each, and writes the best with what its run will take.
 
+    Without a recipe it first inspects the corpus, and splits it into the folder OUT-data.
+    """
     if not minutes <= MAX_MINUTES:
         raise ValueError(f"--minutes {minutes:g}: name minutes of at most {MAX_MINUTES:,}, a year")
+    if not is_recipe(files) and out is None:
+        raise ValueError("add --out recipe.yaml: the corpus is split into a folder beside this file")
     check_writable(out, overwrite=overwrite)
-    recipe_values = read_values(recipe)
-    suggestion = suggest_recipe(recipe_values, minutes, place=str(recipe), device=device, threads=threads)
+    if out is None or is_recipe(files):
+        options = {"--from": from_language, "--to": to_language}
+        refuse_options(options, "is for a corpus without a recipe; write `source_language` and `target_language` in it")
+        recipe = files[0]
+    else:
+        recipe = _inspected_and_split(files, (from_language, to_language), out, overwrite=overwrite)
+    from transduce.recipe.recipe import read_values
+    from transduce.recipe.recipe_values import make_relative
+    from transduce.suggestion.recipe_choice import suggest_recipe
+
+    values = read_values(recipe)
+    suggestion = suggest_recipe(values, minutes, place=str(recipe), device=device, threads=threads)
+    data = values["data"] if out is None else make_relative(values["data"], out.resolve().parent)
     with open_output(out) as write:
-        write(_text(suggestion, recipe_values, minutes))
+        write(_text(suggestion, data, minutes))
+    if out is not None:
+        _say_next(suggestion, out)
 
 
-def _text(suggestion: "Suggestion", recipe_values: dict[str, Any], minutes: float) -> str:
+def _inspected_and_split(
+    files: list[Path], codes: tuple[str | None, str | None], out: Path, *, overwrite: bool
+) -> Path:
+    """Prints the faults of a corpus, and splits it into a folder beside `out`; returns the path of its `data.yaml`."""
+    from transduce.commands.inspect import print_faults
+    from transduce.commands.split import split_corpus
+
+    folder = out.parent / f"{out.stem}-data"
+    print_faults(files, codes)
+    return split_corpus(files, folder, codes, overwrite=overwrite)
+
+
+def _say_next(suggestion: "Suggestion", out: Path) -> None:
+    """Prints what was chosen, what to expect, and what to type."""
+    print(f"{out}: {suggestion.best.candidate.name}, the best of {len(suggestion.probes)} probes")
+    print(f"expected on this machine: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs")
+    print(f"next: transduce train {out} --out runs/{out.stem}")
+
+
+def _text(suggestion: "Suggestion", data: object, minutes: float) -> str:
     """Returns the recipe as YAML, below comments that say what it is based on."""
     from ruamel.yaml import YAML
 
@@ -72,5 +110,5 @@ def _text(suggestion: "Suggestion", recipe_values: dict[str, Any], minutes: floa
     yaml.representer.add_representer(
         type(None), lambda this, _: this.represent_scalar("tag:yaml.org,2002:null", "null")
     )
-    yaml.dump({"data": recipe_values["data"], **suggestion.values}, stream)
+    yaml.dump({"data": data, **suggestion.values}, stream)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n" + stream.getvalue()

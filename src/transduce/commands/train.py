@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import aligned_table
-from transduce.commands.input_checks import check_recipe
+from transduce.commands.input_checks import one_recipe
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class TrackerName(StrEnum):
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (YAML).")],
+    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE", help="A recipe (YAML).")],
     out: Annotated[Path, typer.Option(help="The run directory.")],
     change: SetOption = [],  # noqa: B006
     start_from: Annotated[
@@ -65,13 +65,13 @@ def train(
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
-    check_recipe(recipe)
+    recipe_file = one_recipe(recipe)
     from transduce.run.fine_tuning import load_training_recipe
     from transduce.run.trackers import TrackerChoice
     from transduce.run.train import TrainOptions, run_training
     from transduce.runtime.local_processes import local_processes
 
-    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart)
+    loaded = load_training_recipe(recipe_file, change, out, start_from=start_from, restart=restart)
     if prepare:
         refuse_options(
             {"--from": start_from}, "is for a training, which prepares the corpus with that model's subwords"

@@ -116,6 +116,20 @@ def make_absolute(data: Any, folder: Path) -> Any:
     }
 
 
+def make_relative(data: object, folder: Path) -> object:
+    """Returns `data` with the paths of corpora within `folder` made relative to it; others stay absolute."""
+    if isinstance(data, list):
+        return [make_relative(inner, folder) for inner in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: str(Path(inner).relative_to(folder))
+        if key in PATHS and isinstance(inner, str) and Path(inner).is_relative_to(folder)
+        else make_relative(inner, folder)
+        for key, inner in data.items()
+    }
+
+
 def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
     """Returns `values` without the corpora that a `KEY=VALUE` replaces: keys of two kinds of corpus do not mix."""
     section, *keys = change.partition("=")[0].split(".")
