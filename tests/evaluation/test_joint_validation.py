@@ -47,7 +47,7 @@ def test_a_fault_names_its_corpus():
 
 
 def test_the_log_has_each_direction_beside_the_mean(tmp_path, log_lines):
-    log = MetricsLog(tmp_path, None)
+    log = MetricsLog(tmp_path)
     log.log_validation(6, 60.0, joint()(None), joint().corpus, 3.0)
     log.close()
     record = json.loads((tmp_path / "metrics.jsonl").read_text())

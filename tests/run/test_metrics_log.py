@@ -34,7 +34,8 @@ STEPS = [
 
 @pytest.fixture
 def metrics_log(tmp_path, log_lines):
-    log = MetricsLog(tmp_path, total=9)
+    log = MetricsLog(tmp_path)
+    log.total, log.elapsed = 9, 90.0
     yield log
     log.close()
 
@@ -61,8 +62,24 @@ def test_a_report_weights_steps_by_their_tokens(metrics_log, log_lines):
         "waiting": 0.375,
     }
     assert log_lines == [
-        "step 6/9  loss 4.500  perplexity 25.79  rate 6.00e-03  gradient 2.50  200 tokens/s  waiting 37.5%"
+        "step 6/9  loss 4.500  perplexity 25.79  rate 6.00e-03  gradient 2.50  200 tokens/s  waiting 37.5%  "
+        "1.5 min, about 0 left"
     ]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "total", "shown"),
+    [(60, 9, "1.5 of 60 min"), (None, 1206, "1.5 min, about 20 left"), (None, None, "1.5 min")],
+)
+def test_a_report_says_how_long_the_training_has_run_and_how_long_it_will(tmp_path, minutes, total, shown):
+    """Two steps of a second each."""
+    log = MetricsLog(tmp_path, minutes)
+    log.total, log.elapsed = total, 90.0
+    for record in STEPS:
+        log.add_step(record)
+    log.report()
+    assert log.summary.endswith(f", {shown}")
+    log.close()
 
 
 def test_each_step_is_in_one_report(metrics_log):
@@ -104,7 +121,7 @@ def test_a_validation_logs_its_result_and_three_translations(metrics_log, log_li
 def test_tensorboard_shows_the_values_that_count(tmp_path, log_lines):
     """Those of steps after the last checkpoint are hidden when the training is resumed."""
     for purged, values in ((0, {1: 5.0, 2: 4.0, 3: 3.0}), (1, {2: 4.5})):
-        log = MetricsLog(tmp_path, total=9)
+        log = MetricsLog(tmp_path)
         log.truncate(10**6, purged)
         for number, loss in values.items():
             log.add_step(step(number, loss, loss, 1.0, tokens=10, seconds=1.0, waiting=0.0))
@@ -117,7 +134,7 @@ def test_tensorboard_shows_the_values_that_count(tmp_path, log_lines):
 
 def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, log_lines, capfd):
     """A limit on the size of files fails the write as a full disk does."""
-    log = MetricsLog(tmp_path, total=9)
+    log = MetricsLog(tmp_path)
     log.truncate(0, 0)
     ignored, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -141,5 +158,5 @@ def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, log_lines, c
 def test_a_link_a_pipe_or_a_folder_in_its_place_is_refused(plant, tmp_path):
     plant(tmp_path / "metrics.jsonl")
     with pytest.raises(ValueError, match=r"metrics\.jsonl is a link, a pipe or a folder"):
-        MetricsLog(tmp_path, None).truncate(0, 0)
+        MetricsLog(tmp_path).truncate(0, 0)
     assert not (tmp_path / "nowhere").exists()

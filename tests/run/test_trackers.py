@@ -281,7 +281,7 @@ def test_each_chosen_tracker_starts_on_rank_zero_alone(tmp_path: Path, monkeypat
     for tracker in chosen:
         tracker.close()
     for rank in (0, 1):
-        log = MetricsLog(tmp_path, None)
+        log = MetricsLog(tmp_path)
         recipe = SimpleNamespace(as_dictionary=dict)
         group = SimpleNamespace(is_rank_zero=rank == 0)
         trainer: Any = SimpleNamespace(group=group, recipe=recipe, metrics_log=log, out=tmp_path)

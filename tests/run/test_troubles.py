@@ -148,7 +148,7 @@ def test_a_stop_after_skipped_steps_saves_no_checkpoint(recipe, tmp_path, monkey
 
 
 def test_an_infinite_loss_is_null_in_the_metrics_log(tmp_path):
-    log = MetricsLog(tmp_path, None)
+    log = MetricsLog(tmp_path)
     log._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
     log.close()
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "perplexity": null, "loss": null, "rate": 0.5}\n'

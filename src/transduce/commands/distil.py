@@ -18,6 +18,7 @@ from transduce.commands.options import (
 from transduce.commands.train import print_result
 from transduce.commands.translate_corpus import SHARD_LINES, ShardLinesOption, bulk_job, make_pairs
 from transduce.commands.translators import read_config
+from transduce.runtime.progress import stage
 
 
 def distil(
@@ -51,5 +52,8 @@ def distil(
     check_files(*recipe.data.validations)  # those of training are made first
     method = search_method_of_options(config.decoding, search)
     job = bulk_job(teacher, method, machine, languages.request(source_language), OutputFormat(pairs="forward"))
-    make_pairs(job, source, pairs, shard_lines, actors)
-    print_result(out, run_training(recipe, out, TrainOptions(machine.device, machine.threads)))
+    with stage("teacher"):
+        make_pairs(job, source, pairs, shard_lines, actors)
+    with stage("student"):
+        result = run_training(recipe, out, TrainOptions(machine.device, machine.threads))
+    print_result(out, result)

@@ -23,6 +23,7 @@ from transduce.commands.options import (
 from transduce.commands.output_file import check_writable, write_output
 from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
+from transduce.runtime.progress import stage
 
 if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
@@ -76,7 +77,8 @@ def evaluate(
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
     check_writable(out, overwrite=overwrite)
     translator = Translator.load(*run, device=device, precision=machine.precision_name, **request._asdict())
-    outputs = run_model(translator, method)
+    with stage(str(test or source or reference)):
+        outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)
     if as_json:

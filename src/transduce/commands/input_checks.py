@@ -4,8 +4,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from transduce.commands.corpus_arguments import is_recipe
-
 
 def check_models(directories: Iterable[Path]) -> None:
     """Raises ValueError for a directory that holds no model."""
@@ -31,6 +29,8 @@ def check_recipe(recipe: Path) -> None:
 
 def one_recipe(files: Sequence[Path]) -> Path:
     """Returns the recipe that a command line names; raises ValueError for texts, with the command that writes one."""
+    from transduce.commands.corpus_arguments import is_recipe
+
     try:
         if len(files) == 1:
             check_recipe(files[0])

@@ -53,7 +53,7 @@ class Bars:
             self.display.start()
             sys.stderr = escaped_on_terminal(sys.stderr)  # until `stop`, lines go through the display
         else:
-            self.display.update(task, completed=progress.done, count=count, note=progress.note)
+            self.display.update(task, total=progress.total, completed=progress.done, count=count, note=progress.note)
         self.display.refresh()
         self.drawn = time.monotonic()
         return task

@@ -225,7 +225,7 @@ class FineTuningReport:
 
     def _log(self, step: int, record: FineTuning) -> None:
         """Writes the comparison into the metrics log and the model card; a failure is a warning."""
-        log = MetricsLog(self.out, None)
+        log = MetricsLog(self.out)
         for name, before, after in _rows(record):
             log.log_test(step, name, {"before": _values(before), "after": _values(after)})
         try:

@@ -28,8 +28,10 @@ EXAMPLES = 3  # translations shown after a validation
 class MetricsLog:
     """Logs steps, validations and events; writes no files where it is not `enabled`, as on other ranks."""
 
-    def __init__(self, directory: Path, total: int | None, *, enabled: bool = True) -> None:
-        self.path, self.total, self.enabled = directory / METRICS_LOG, total, enabled
+    def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
+        self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
+        self.total: int | None = None  # steps of the training, as far as they are known
+        self.elapsed = 0.0  # seconds of training, with those before it was resumed
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
         self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
@@ -84,13 +86,22 @@ class MetricsLog:
             "waiting": sum(record.waiting for record in records) / seconds,
         }
         self._write(values)
-        self.summary = f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s"
+        time_used = self._time_used(last.step, seconds / len(records))
+        self.summary = f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s, {time_used}"
         total = f"/{self.total}" if self.total else ""
         _log.info(
             f"step {last.step}{total}  loss {values['loss']:.3f}  perplexity {values['perplexity']:.2f}  "
             f"rate {last.rate:.2e}  gradient {last.gradient_norm:.2f}  {values['tokens_per_second']:,.0f} tokens/s  "
-            f"waiting {values['waiting']:.1%}"
+            f"waiting {values['waiting']:.1%}  {time_used}"
         )
+
+    def _time_used(self, step: int, pace: float) -> str:
+        """Returns the minutes so far, and those of the recipe or those that are left at `pace`, seconds a step."""
+        used = f"{self.elapsed / 60:.1f}"
+        if self.minutes is not None:
+            return f"{used} of {self.minutes:g} min"
+        left = f", about {(self.total - step) * pace / 60:.0f} left" if self.total else ""
+        return f"{used} min{left}"
 
     def log_event(self, step: int, event: str) -> None:
         """Logs an event in words, after a report of the steps before it."""

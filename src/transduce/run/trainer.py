@@ -93,7 +93,7 @@ class Trainer:
         self.precision = Precision(settings.precision, device)
         self.planner = build_planner(prepared, settings, device, self.model, group)
         self.horizon = HorizonPlanner(settings, self.planner)
-        self.metrics_log = MetricsLog(out, settings.steps, enabled=group.is_rank_zero)
+        self.metrics_log = MetricsLog(out, settings.minutes, enabled=group.is_rank_zero)
         measure: Measure = metric or settings.validate_by
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group, measure)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
@@ -188,6 +188,7 @@ class Trainer:
                             self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
                         state = state.after(record, state.skips.after_step(skipped is not None))
                         self.metrics_log.add_step(record)
+                        progress.total = self.metrics_log.total
                         progress.update(record.step, self.metrics_log.summary)
                         yield record
                         state, reason = self._after_step(state, record, clock, signals)
@@ -212,8 +213,7 @@ class Trainer:
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
         parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
         total_steps = self.horizon.total_steps(state)
-        if state.horizon is not None:
-            self.metrics_log.total = total_steps
+        self.metrics_log.total = total_steps
         return training_steps(
             *parts, after=state.step, position=state.position, group=self.group, total_steps=total_steps
         )
@@ -223,7 +223,7 @@ class Trainer:
     ) -> tuple[TrainingState, str | None]:
         """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
         elapsed, since_save = clock.read()
-        state = state._replace(elapsed=elapsed)
+        state, self.metrics_log.elapsed = state._replace(elapsed=elapsed), elapsed
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
         every, is_saved = self.settings.validate_every, False

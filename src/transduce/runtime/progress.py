@@ -4,6 +4,7 @@ Libraries count, the command line may display.
 """
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ ProgressDisplay = Callable[[str, float | None], AbstractContextManager[Progress]
 """Returns the Progress of a task from its description and total, and displays it until the context ends."""
 
 _displays: list[ProgressDisplay] = []
+_stages: list[str] = []
 
 
 @contextmanager
@@ -48,11 +50,22 @@ def display_progress(display: ProgressDisplay) -> Iterator[None]:
 @contextmanager
 def track(description: str, total: float | None = None) -> Iterator[Progress]:
     """Yields the Progress of a task such as "translating", displayed where a display is set."""
+    description = ": ".join([*_stages, description])
     if not _displays:
         yield Progress(description, total)
         return
     with _displays[-1](description, total) as progress:
         yield progress
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Names the work within the context, which the descriptions of its tasks begin with: `probe 2 of 4: training`."""
+    _stages.append(name)
+    try:
+        yield
+    finally:
+        _stages.pop()
 
 
 class ProgressRate:
@@ -84,6 +97,55 @@ class ProgressRate:
         if not self.total or not self.rate or self.done >= self.total:
             return ""
         return f", {timedelta(seconds=round((self.total - self.done) / self.rate))} left"
+
+
+class LineProgress(Progress):
+    """Counts finished units and rewrites one line of standard error: `translating 1,200/10,000, 0:00:12 left`."""
+
+    def __init__(self, description: str, total: float | None) -> None:
+        super().__init__(description, total)
+        self._rate, self._width = ProgressRate(None if total is None else int(total)), 0
+
+    def update(self, done: float, note: str = "") -> None:
+        """Sets the number of finished units, and rewrites the line twice a second at most."""
+        super().update(done, note)
+        self._rate.done = int(done)
+        if self._rate.is_report_due(0.5):
+            total = "" if self.total is None else f"/{self.total:,.0f}"
+            self._write(f"{self.description} {done:,.0f}{total}{self._rate.time_left}")
+
+    def clear(self) -> None:
+        """Empties the line."""
+        if self._width:
+            self._write("")
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text:{self._width}}")
+        sys.stderr.flush()
+        self._width = len(text)
+
+
+@contextmanager
+def progress_line() -> Iterator[None]:
+    """Shows progress as a line on standard error within the context, at a terminal and in a notebook.
+
+    A display that is set already, such as that of the command line, is used instead.
+    """
+    if _displays or not (is_terminal(sys.stderr) or "ipykernel" in sys.modules):
+        yield
+        return
+
+    @contextmanager
+    def display(description: str, total: float | None) -> Iterator[Progress]:
+        progress = LineProgress(description, total)
+        try:
+            yield progress
+        finally:
+            progress.clear()
+
+    with display_progress(display):
+        yield
 
 
 TICK_SECONDS = 1.0

@@ -6,7 +6,6 @@ when a weight of the model changes (`WeightsRecord`).
 
 import logging
 import operator
-import threading
 from typing import Any
 
 import torch
@@ -24,9 +23,6 @@ from transduce.search.beam import Decoding, beam_search
 from transduce.search.stepper import SearchProblem, Stepper
 
 _log = logging.getLogger("transduce")
-
-MESSAGE = "compiling for this processor: half a minute, at the first use on a machine only"
-PATIENCE = 2.0  # seconds; loading compiled code takes less
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
@@ -108,16 +104,6 @@ class WeightsRecord:
         return [tensor.data_ptr() for tensor in self._tensors], [tensor._version for tensor in self._counted]
 
 
-def compile_search(stepper: Stepper, symbols: Symbols) -> None:
-    """Compiles the search with a compiled stepper, or an ensemble of them; logs a message if that takes long."""
-    timer = threading.Timer(PATIENCE, _log.warning, [MESSAGE])
-    timer.start()
-    try:
-        _search_one_token(stepper, symbols)
-    finally:
-        timer.cancel()
-
-
 def compile_searches(*, int8: bool) -> None:
     """Compiles, or loads what is compiled, in float32 or in int8, with a model of 8 tokens."""
     attention = Attention(heads=1, d_k=2, d_v=2)
@@ -132,14 +118,14 @@ def compile_searches(*, int8: bool) -> None:
     model = spec.build(Vocabulary(source=8, target=8)).eval()
     stepper = cpu_stepper(model, int8=int8)
     if is_compiled(stepper):
-        _search_one_token(stepper, spec.symbols)
+        compile_search(stepper, spec.symbols)
         source = torch.tensor([[3]])
         with torch.inference_mode():  # what a search around other steppers needs
             stepper.step(source, stepper.start(source, source > 0, 1))
 
 
-def _search_one_token(stepper: Stepper, symbols: Symbols) -> None:
-    """Searches for one token, so that numba compiles the search or loads it from its cache."""
+def compile_search(stepper: Stepper, symbols: Symbols) -> None:
+    """Searches for one token with a compiled stepper, so that numba compiles the search or loads it from its cache."""
     source, banned = torch.tensor([[symbols.end]]), (symbols.pad, symbols.begin)
     problem = SearchProblem(source, source >= 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
     with torch.inference_mode():

@@ -18,7 +18,7 @@ from transduce.run.train import prepare
 from transduce.run.trainer import Trainer
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.memory import peak_memory
-from transduce.runtime.progress import quiet
+from transduce.runtime.progress import quiet, stage
 from transduce.settings import merged
 from transduce.suggestion.candidates import (
     R_DROP_COST,
@@ -135,7 +135,8 @@ def suggest_recipe(
     with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
         prepared = prepare(recipes[0], Path(folder), threads=threads)
         probes, best, probe = _probe_all(tried, recipes, lambda recipe: Probe(recipe, prepared, share, chosen))
-        pace, score = probe.validate()
+        with stage("best probe"):
+            pace, score = probe.validate()
     training, values = recipes[tried.index(best.candidate)].training, best.candidate.values
     slower = pace._replace(step=R_DROP_COST * pace.step)
     adds_r_drop = may_have_r_drop(fixed) and r_drop_pays(
@@ -159,10 +160,11 @@ def _probe_all(
     A candidate that cannot be trained, such as for lack of memory, is left out; raises its error where none can.
     """
     probes: list[Probed] = []
-    for candidate, recipe in zip(tried, recipes, strict=True):
+    for number, (candidate, recipe) in enumerate(zip(tried, recipes, strict=True), start=1):
         _log.info(candidate.name)
         try:
-            probe = probe_of(recipe)
+            with stage(f"probe {number} of {len(tried)}"):
+                probe = probe_of(recipe)
         except (ValueError, RuntimeError) as error:
             if candidate is tried[-1] and not probes:
                 raise

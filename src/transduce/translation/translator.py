@@ -20,7 +20,7 @@ from transduce.model_directory.manifest import fingerprint
 from transduce.model_directory.model import Model
 from transduce.runtime.device import choose_device, count_forks
 from transduce.runtime.memory import is_out_of_memory, run_by_halves
-from transduce.runtime.progress import track
+from transduce.runtime.progress import progress_line, track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
 from transduce.search.cpu_stepper import WeightsRecord
@@ -284,7 +284,8 @@ class Translator:
             _note_several_sentences([text])
             return best[0] if n_best is None else best
         texts, prefixes = list(_each_text(text, "text")), None if prefix is None else list(_each_text(prefix, "prefix"))
-        n_best_lists = self.translate_lines(texts, method, prefixes=prefixes, batch_tokens=batch_tokens)
+        with progress_line():
+            n_best_lists = self.translate_lines(texts, method, prefixes=prefixes, batch_tokens=batch_tokens)
         _note_several_sentences(texts)
         return [best[0] for best in n_best_lists] if n_best is None else n_best_lists
 
