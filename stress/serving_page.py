@@ -22,7 +22,7 @@ from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import write_model
 
 PATIENCE = 120  # seconds
-DESKTOP, PHONE = (1200, 760), (390, 844)
+DESKTOP, PHONE = (1280, 760), (390, 844)
 TEXT = "A man in an orange hat is starring at something. Two dogs play in the snow.\n\nA girl breaks a stick."
 HEBREW = "שלום עולם. מה שלומך היום?"
 
@@ -62,6 +62,7 @@ MIRROR = """(() => {
   };
 })()"""
 STATUS = "document.getElementById('status').textContent"
+QUIET = f"['', 'Translated.'].includes({STATUS})"
 WORDS = "document.querySelectorAll('#target .word')"
 OPTIONS = "document.querySelectorAll('#alternatives [role=option]')"
 TRANSLATION = "Array.from(document.querySelectorAll('#target p'), (line) => line.textContent).join('\\n')"
@@ -95,7 +96,7 @@ class Session(NamedTuple):
         self.page.evaluate("document.getElementById('source').select()")
         before = self.page.evaluate(TRANSLATION)
         self.page.write(text)
-        self.wait(f"{TRANSLATION} !== {json.dumps(before)} && {STATUS} === ''")
+        self.wait(f"{TRANSLATION} !== {json.dumps(before)} && {QUIET}")
         return str(self.page.evaluate(TRANSLATION))
 
     def state(self, name: str, size: tuple[int, int] = DESKTOP, *, scheme: str = "light") -> None:
@@ -172,7 +173,7 @@ def check_keyboard(session: Session) -> None:
     page = session.page
     session.translate(TEXT)
     page.evaluate("document.querySelector('header a').focus()")
-    for expected in ("source-language", "swap", "target-language", "source", "clear", "word", "copy"):
+    for expected in ("source-language", "swap", "target-language", "source", "file", "clear", "word", "copy"):
         page.press("Tab")
         assert page.evaluate(FOCUSED).split()[0] == expected, (page.evaluate(FOCUSED), expected)
     page.evaluate(f"{WORDS}[0].focus()")
@@ -230,7 +231,7 @@ def check_languages(session: Session) -> None:
         "((choice) => { choice.value = 'auto'; choice.dispatchEvent(new Event('change')); })"
         "(document.getElementById('source-language'))"
     )
-    session.wait(f"document.querySelector('option[value=auto]').textContent === 'German (detected)' && {STATUS} === ''")
+    session.wait(f"document.querySelector('option[value=auto]').textContent === 'German (detected)' && {QUIET}")
     session.state("detected")
 
 
@@ -257,7 +258,7 @@ def check_busy(session: Session) -> None:
     page.write("Two dogs play in the snow.")
     session.wait(f"{STATUS}.startsWith('Too many requests are waiting: try again later. The page tries again in 3 s')")
     session.state("busy")
-    session.wait(f"{WORDS}.length > 0 && {STATUS} === ''")
+    session.wait(f"{WORDS}.length > 0 && {QUIET}")
 
 
 def check_right_to_left(session: Session) -> None:
@@ -273,6 +274,76 @@ def check_right_to_left(session: Session) -> None:
     assert page.evaluate(f"document.activeElement === {WORDS}[1]")
     left, right = (page.evaluate(f"{WORDS}[{place}].getBoundingClientRect().x") for place in (1, 0))
     assert left < right
+
+
+def check_long_text(session: Session) -> None:
+    """A text that is too long scrolls in its field; the message is in view, and the old translation is dimmed."""
+    page = session.page
+    session.translate("Two dogs play in the snow.")
+    page.evaluate("document.getElementById('source').select()")
+    page.write("Two dogs play in the snow.\n" * 500)
+    session.wait(f"{STATUS}.startsWith('The text is too long')")
+    for name, size in (("long", DESKTOP), ("long-phone", PHONE)):
+        session.state(name, size)
+        assert page.evaluate("document.documentElement.scrollHeight") < 1200
+        bottom = page.evaluate("document.getElementById('status').getBoundingClientRect().bottom")
+        assert bottom <= size[1], bottom
+    assert page.evaluate("document.getElementById('target').classList.contains('stale')")
+    page.look(*DESKTOP, Path("/dev/null"))
+    session.translate("Two girls play in the snow.")
+    assert not page.evaluate("document.getElementById('target').classList.contains('stale')")
+
+
+def check_other_language(session: Session) -> None:
+    """A text in another language than that of the model is translated with a doubt."""
+    page = session.page
+    page.write("Deux chiens jouent dans la neige avec un homme qui porte un chapeau rouge.")
+    session.wait(f"{STATUS}.startsWith('The text seems to be French, and is translated as English')")
+    session.state("other-language")
+
+
+def check_document(session: Session) -> None:
+    """A document is dropped on the page, and its translation is fetched; one of another format is refused."""
+    page = session.page
+    drop = """((name, content) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], name));
+      for (const kind of ["dragover", "drop"]) {
+        document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+      }
+    })"""
+    note = "document.getElementById('document-note').textContent"
+    page.evaluate(f"{drop}('page.html', '<p>Two dogs play in the <b>snow</b>.</p>')")
+    session.wait(f"{note} === 'page.html is translated.'")
+    session.state("document")
+    session.state("document-phone", PHONE, scheme="dark")
+    page.look(*DESKTOP, Path("/dev/null"))
+    translated = page.evaluate(
+        "fetch(document.getElementById('download').href).then(async (answer) => "
+        "[answer.headers.get('content-disposition'), await answer.text()])"
+    )
+    assert "page_de.html" in translated[0], translated
+    assert "<b>" in translated[1], translated
+    page.evaluate(f"{drop}('scan.pdf', 'x')")
+    session.wait(f"{note}.startsWith('scan.pdf cannot be read: documents are .txt, ')")
+    session.state("document-refused")
+    page.click("document.getElementById('end-document')")
+    assert page.evaluate("document.getElementById('document').hidden")
+
+
+def check_interface(session: Session) -> None:
+    """The description of the interface is readable in both schemes, and has the address of the server."""
+    page = session.page
+    page.open(f"{session.address}docs")
+    assert page.evaluate("document.querySelector('.server').textContent") == session.address.rstrip("/")
+    for name, size, scheme in (
+        ("interface", DESKTOP, "light"),
+        ("interface-dark", DESKTOP, "dark"),
+        ("interface-phone", PHONE, "light"),
+    ):
+        session.state(name, size, scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    page.look(*DESKTOP, Path("/dev/null"))
 
 
 def check_key(session: Session) -> None:
@@ -299,6 +370,10 @@ CHECKS = (
     check_order,
     check_busy,
     check_right_to_left,
+    check_long_text,
+    check_other_language,
+    check_document,
+    check_interface,
 )
 
 

@@ -1,4 +1,4 @@
-"""The message while numba compiles: once in a process, only where it takes long, and what to do where nothing is kept."""
+"""The message while numba compiles: once in a process, where it takes long, and what to do where nothing is kept."""
 
 import time
 

@@ -69,8 +69,8 @@ def embedded(page: str) -> str:
 
 
 def test_the_page_holds_every_weight_to_the_thousandth(record: Any, explanation: Explanation) -> None:
-    assert [attention["name"] for attention in record["attentions"]] == ["encoder", "decoder", "cross"]
-    for attention, layers in zip(record["attentions"], (explanation.encoder, explanation.decoder, explanation.cross)):
+    assert [attention["name"] for attention in record["attentions"]] == ["cross", "encoder", "decoder"]
+    for attention, layers in zip(record["attentions"], (explanation.cross, explanation.encoder, explanation.decoder)):
         assert len(attention["layers"]) == len(layers)
         for embedded, weights in zip(attention["layers"], layers, strict=True):
             assert np.array(embedded).shape == weights.shape
@@ -81,7 +81,7 @@ def test_a_row_of_the_decoder_is_the_subword_written_and_a_column_the_subword_be
     source = ["The", "</script><b>", "paint", "·ing", "$x$", '"', "שלום", "🙂", "</s>"]
     target = ["Das", "Gemälde", "&amp;", "·s", "$title", "</s>"]
     sides = [(attention["queries"], attention["keys"]) for attention in record["attentions"]]
-    assert sides == [(source, source), (target, ["<s>", *target[:-1]]), (target, source)]
+    assert sides == [(target, source), (source, source), (target, ["<s>", *target[:-1]])]
 
 
 def test_each_head_has_a_colour_of_its_own(record: Any) -> None:
@@ -152,7 +152,7 @@ def expected_lines(explanation: Explanation, layer: int, heads: list[int], queri
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_draws_the_lines_of_the_selected_subwords_and_heads(explanation: Explanation, tmp_path: Path) -> None:
     draw_attention(explanation, tmp_path / "attention.html")
-    document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&queries=2.4", tmp_path / "profile")
+    document = browse(tmp_path / "attention.html", "#encoder-2&view=lines&heads=2.5&queries=2.4", tmp_path / "profile")
     assert drawn_lines(document) == expected_lines(explanation, 1, [1, 4], [1, 3])
 
 
@@ -171,10 +171,23 @@ def test_a_reader_pins_a_subword_goes_to_the_next_layer_and_deselects_a_head(
     path = tmp_path / "attention.html"
     draw_attention(explanation, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", READER), encoding="utf-8")
-    document = browse(path, "", tmp_path / "profile")
-    # The page begins with the last layer but one, the second; the arrow leads to the third.
+    document = browse(path, "#encoder-2&view=lines", tmp_path / "profile")
     assert "Encoder self-attention, layer 3 of 3" in document
     assert drawn_lines(document) == expected_lines(explanation, 2, [1, 2, 3], [2])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_the_page_opens_on_the_mean_of_the_last_cross_attention(explanation: Explanation, tmp_path: Path) -> None:
+    draw_attention(explanation, tmp_path / "attention.html")
+    document = browse(tmp_path / "attention.html", "", tmp_path / "profile")
+    assert "Cross-attention, layer 2 of 2, mean of heads" in document
+    shown = [float(cell.replace("1.0", "1")) for cell in re.findall(r"<td style[^>]*>([.\d]+)</td>", document)]
+    mean = explanation.cross[-1].mean(axis=0)
+    np.testing.assert_allclose(shown, mean.ravel(), atol=0.0066)
+    largest = [int(key) for key in re.findall(r'data-key="(\d+)" class="[^"]*largest', document)]
+    assert largest == mean.argmax(axis=1).tolist()
+    none = browse(tmp_path / "attention.html", "#cross-2&heads=", tmp_path / "profile")
+    assert "No head is selected." in none
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

@@ -1,13 +1,16 @@
 """The page: its files, their policies and caching; the routes that it uses besides those of lines."""
 
+import html
 import json
 import re
+import shlex
 import tomllib
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from transduce.documents.document import SUFFIXES
 from transduce.serving.limits import ApiKeys, Limits
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import Translation
@@ -32,10 +35,13 @@ def test_a_file_of_the_page_is_served_as_it_is(server, name):
 def test_the_page_is_at_the_root_and_names_only_files_that_there_are(server):
     answer = server.get("/")
     assert answer.text == (PAGE / "index.html").read_text()
-    named = {name for name in re.findall(r'(?:href|src)="([^"]+)"', answer.text) if name != "docs"}
+    text = answer.text + (PAGE / "interface.html").read_text()
+    named = {name for name in re.findall(r'(?:href|src)="([^"]+)"', text) if name.startswith("page/")}
     imported = {name for path in PAGE.glob("*.js") for name in re.findall(r'from "\./([^"]+)"', path.read_text())}
     framed = set(re.findall(r'"page/(.+)"', (PAGE / "attention.js").read_text()))
-    assert {name.removeprefix("page/") for name in named} | imported | framed | {"index.html"} == set(FILES)
+    assert {name.removeprefix("page/") for name in named} | imported | framed | {"index.html", "interface.html"} == set(
+        FILES
+    )
     assert server.get("/page/other.js").status_code == server.get("/page/..%2Fcontract.py").status_code == 404
 
 
@@ -46,10 +52,54 @@ def test_the_page_may_run_only_its_own_scripts_and_ask_only_this_server(server):
     frame = server.get("/page/frame.html").headers["content-security-policy"].split("; ")
     assert {"sandbox allow-scripts", "default-src 'none'"} <= set(frame)
     assert not any(rule.startswith("connect-src") for rule in frame)
-    html = (PAGE / "index.html").read_text()
-    assert not re.search(r"<script(?! type=\"module\" src)|<style|\son\w+=|\sstyle=|//", html)
+    text = (PAGE / "index.html").read_text()
+    assert not re.search(r"<script(?! type=\"module\" src)|<style|\son\w+=|\sstyle=|//", text)
     for path in PAGE.glob("*.js"):
         assert not re.search(r"innerHTML|https?://", path.read_text()), path.name
+
+
+def test_the_links_of_both_pages_lead_somewhere(server):
+    for page in ("/", "/docs"):
+        text = server.get(page).text
+        for link in re.findall(r'<a href="([^"#]+)"', text):
+            assert link.startswith("https://docs.libretranslate.com") or server.get(f"/{link}").status_code == 200, link
+        anchors = re.findall(r'href="#([^"]+)"', text)
+        assert [f'id="{anchor}"' in text for anchor in anchors] == [True] * len(anchors)
+
+
+def examples():
+    """The commands of the page that describes the interface."""
+    page = html.unescape((PAGE / "interface.html").read_text())
+    return re.findall(r"<code>(curl .*?)</code>", page, re.DOTALL)
+
+
+@pytest.mark.parametrize("command", examples())
+def test_an_example_of_the_interface_is_answered(serve, command):
+    server = serve(Limits(), ApiKeys(["KEY"] if "KEY" in command else []))
+    words = shlex.split(command.replace("\\\n", " "))
+    path = words[1].removeprefix("$SERVER")
+    given = {
+        option: [words[place + 1] for place, word in enumerate(words) if word == option]
+        for option in ("-d", "-H", "-F")
+    }
+    headers = dict(header.split(": ", 1) for header in given["-H"])
+    if given["-F"]:
+        fields = dict(field.split("=", 1) for field in given["-F"])
+        name = fields.pop("file").removeprefix("@")
+        answer = server.post(path, data=fields, files={"file": (name, b"<p>cat</p>")})
+    elif given["-d"]:
+        answer = server.post(path, content=given["-d"][0], headers=headers)
+    else:
+        answer = server.get(path)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_text_that_is_surely_in_another_language_is_named(server):
+    french = "Deux chiens jouent dans la neige avec un homme qui porte un chapeau rouge."
+    answer = server.post("/v1/sentences", json={"text": french, "source": "en", "target": "de"}).json()
+    assert answer["detected"]["language"] == "fr"
+    for text in ("Two dogs play in the snow with a man who wears a red hat.", "Deux chiens"):
+        assert "detected" not in server.post("/v1/sentences", json={"text": text}).json()
 
 
 def test_every_file_is_in_the_package():
@@ -69,6 +119,7 @@ def test_the_settings_say_what_the_server_can_do(serve):
         "key_required": True,
         "max_characters": 70,
         "max_texts": 5,
+        "document_suffixes": [".txt", *SUFFIXES],
         "directions": [
             {
                 "source": {"code": "en", "name": "English"},

@@ -54,7 +54,7 @@ def draw_attention(explanation: "Explanation", path: Path) -> None:
 
 def render_attention_page(explanation: "Explanation") -> str:
     """Returns the page of all attention weights, as integers in thousandths; it needs no other file."""
-    attentions = attention_maps(explanation)
+    encoder, decoder, cross = attention_maps(explanation)
     maps = [
         {
             "name": attention.name,
@@ -64,13 +64,13 @@ def render_attention_page(explanation: "Explanation") -> str:
             "keys": attention.keys,
             "layers": [np.round(1000 * layer.astype(np.float64)).astype(int).tolist() for layer in attention.layers],
         }
-        for attention in attentions
+        for attention in (cross, encoder, decoder)  # in the order of a reader who asks where a word comes from
     ]
     return render(
         "attention.html.jinja",
         source=explanation.source_text,
         target=explanation.target_text,
-        record={"colours": attentions[0].colours, "attentions": maps},
+        record={"colours": cross.colours, "attentions": maps},
     )
 
 

@@ -203,7 +203,10 @@ class SentencesAnswer(BaseModel):
 
     source: str
     target: str
-    detected: Detection | None = Field(default=None, description="Only where `source` is `auto`.")
+    detected: Detection | None = Field(
+        default=None,
+        description="The language of the text where `source` is `auto`, or where it is surely not the source language.",
+    )
     parts: list[TextPart]
 
 
@@ -233,4 +236,5 @@ class ServerSettings(BaseModel):
     key_required: bool
     max_characters: int = Field(description="Of all texts of a request.")
     max_texts: int = Field(description="Of a request.")
+    document_suffixes: list[str] = Field(description="Endings of the names of documents that /translate_file takes.")
     directions: list[DirectionAbilities]

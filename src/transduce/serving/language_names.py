@@ -9,6 +9,7 @@ from transduce.runtime.extras import install_command
 from transduce.serving.contract import Detection, NamedLanguage
 
 AUTO = "auto"  # in the place of a source language: it is detected
+LEAST_LETTERS, SURE = 25, 99.0  # of a text that is said to be in another language; percent
 
 # Codes of LibreTranslate's clients and those of BCP 47.
 ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
@@ -67,6 +68,15 @@ class LanguageDetector:
         if identify is None:
             raise ValueError(f"languages are detected by py3langid: {install_command('serve')}")
         return cls(identify)
+
+    def other_language(self, text: str, code: str) -> Detection | None:
+        """Returns the language of a text that is surely not in the language `code`, else None."""
+        scores = self._identify(text)
+        language = ALIASES.get(_normal(code), _normal(code)).split("-")[0]
+        if language not in scores or sum(map(str.isalpha, text)) < LEAST_LETTERS:
+            return None
+        best = self.detect(text, scores)[0]
+        return best if best.language != language and best.confidence >= SURE else None
 
     def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:
         """Returns each of the served `codes` with its probability, best first.

@@ -61,6 +61,11 @@ def page_routes() -> APIRouter:
         """Returns the page."""
         return files["index.html"].answer(request)
 
+    @routes.get("/docs")
+    async def interface(request: Request) -> Response:
+        """Returns the page that describes the interface by examples."""
+        return files["interface.html"].answer(request)
+
     @routes.get("/page/{name}")
     async def page_file(request: Request, name: str) -> Response:
         """Returns a script, a style sheet or a picture of the page."""

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from transduce.documents.document import Unit
+from transduce.documents.document import SUFFIXES, Unit
 from transduce.documents.placeholders import Placeholder, split_placeholders
 from transduce.documents.segments import UnitSentence, divide
 from transduce.documents.sentence_splitter import is_spaceless
@@ -94,6 +94,7 @@ def v1_routes(service: Service) -> APIRouter:
             key_required=service.keys.are_required,
             max_characters=service.limits.characters,
             max_texts=service.limits.texts,
+            document_suffixes=[".txt", *SUFFIXES],
             directions=[
                 contract.DirectionAbilities(
                     source=named_language(served.source),
@@ -117,8 +118,12 @@ def v1_routes(service: Service) -> APIRouter:
         def split(_: Ticket) -> contract.SentencesAnswer:
             if body.source is None or not is_auto(body.source):
                 served = find_direction(service.models, body.source, body.target)
-                parts = text_parts(body.text, served)
-                return contract.SentencesAnswer(source=served.source, target=served.target, parts=parts)
+                return contract.SentencesAnswer(
+                    source=served.source,
+                    target=served.target,
+                    detected=service.detector.other_language(body.text, served.source),
+                    parts=text_parts(body.text, served),
+                )
             if body.target is None:
                 raise HTTPException(400, "name target: it says which languages are detected")
             (detected,) = languages_of_texts(service, [body.text], AUTO, body.target)

@@ -3,7 +3,7 @@
 function buildControls() {
   const kinds = record.attentions.map(({ title }, kind) => radio("kind", kind, title, () => select({ kind })));
   document.getElementById("kinds").append(...kinds);
-  const views = ["lines", "maps"].map((view) => radio("view", view, VIEWS[view], () => select({ view })));
+  const views = ["mean", "lines", "maps"].map((view) => radio("view", view, VIEWS[view], () => select({ view })));
   document.getElementById("views").append(...views);
   const all = headsButton("All", "All heads", () => new Set(record.colours.keys()));
   const none = headsButton("None", "No heads", () => new Set());
@@ -50,7 +50,7 @@ function updateControls() {
     document.querySelector(`input[name="${name}"][value="${value}"]`).checked = true;
   document.querySelectorAll("#heads input").forEach((input, head) => {
     input.checked = state.heads.has(head);
-    input.disabled = state.view === "lines" && head >= weights().length;
+    input.disabled = ["mean", "lines"].includes(state.view) && head >= weights().length;
   });
   document.getElementById("heads").hidden = state.view === "map"; // the large map has buttons of its own
 }
@@ -61,12 +61,12 @@ function show() {
   updateControls();
   const { name, title, description, layers } = attention();
   const layer = `layer ${state.layer + 1} of ${layers.length}`;
-  const suffixes = { lines: `, ${layer}`, maps: ", all layers", map: `, ${layer}, head ${state.head + 1}` };
+  const suffixes = { mean: `, ${layer}, mean of heads`, lines: `, ${layer}`, maps: ", all layers", map: `, ${layer}, head ${state.head + 1}` };
   document.getElementById("caption").textContent = title + suffixes[state.view];
   document.getElementById("description").textContent = description;
   const stage = document.getElementById("stage");
   if (state.view === "maps") buildMaps(stage);
-  if (state.view === "map") buildMap(stage);
+  if (["mean", "map"].includes(state.view)) buildMap(stage);
   const shownLines = state.view === "lines" ? name : "";
   if (shownLines && stage.dataset.lines !== shownLines) buildLines(stage);
   stage.dataset.lines = shownLines;

@@ -152,9 +152,10 @@ function listWeights(links) {
   panel.replaceChildren(element("h3", {}, "Strongest"), element("ol", {}, ...rows), ...(hasPinned ? [all] : []));
 }
 
+/** A weight of a head; `head` is null for the mean of heads. */
 function weightRow(head, query, key, weight) {
-  const colour = `--colour: ${record.colours[head]}`;
-  const square = element("span", { class: "square", style: colour }, String(head + 1));
+  const colour = `--colour: ${head === null ? MEAN_COLOUR : record.colours[head]}`;
+  const square = element("span", { class: "square", style: colour }, head === null ? "" : String(head + 1));
   const pair = element("span", { class: "pair" });
   pair.append(element("bdi", SUBWORD, attention().queries[query]), " → ", element("bdi", SUBWORD, attention().keys[key]));
   const bar = element("span", { class: "bar", style: `${colour}; --weight: ${weight / 1000}` });

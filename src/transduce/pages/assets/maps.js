@@ -1,4 +1,6 @@
-// The views of heat maps: every layer and head as a small map, or one head as a large map with its subwords.
+// The views of heat maps: every layer and head as a small map; one head, or the mean of heads, as a large map with subwords.
+
+const MEAN_COLOUR = "#4a7fc1";
 
 /** Opacity of a cell. The square root keeps weak weights visible; the scale under the maps shows it. */
 function opacity(weight) {
@@ -45,14 +47,24 @@ function scale() {
   return element("div", { class: "scale", role: "img", "aria-label": "A fuller colour is a greater weight" }, ...steps);
 }
 
+/** The weights of the large map: [query][key], in thousandths. */
+function largeMap() {
+  if (state.view === "map") return weights()[state.head];
+  const maps = heads().map((head) => weights()[head]);
+  return maps.length === 0 ? [] : maps[0].map((row, query) =>
+    row.map((_, key) => maps.reduce((sum, map) => sum + map[query][key], 0) / maps.length));
+}
+
 function buildMap(stage) {
-  const map = weights()[state.head];
-  const table = element("table", { class: "attention", style: `--colour: ${record.colours[state.head]}` });
+  const [map, isMean] = [largeMap(), state.view === "mean"];
+  const colour = isMean ? MEAN_COLOUR : record.colours[state.head];
+  const table = element("table", { class: "attention", style: `--colour: ${colour}` });
   table.append(element("thead", {}, headRow()), element("tbody", {}, ...map.map(bodyRow)));
   table.addEventListener("pointerover", (event) => pointAtCell(event.target.closest("td")));
   const frame = { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "caption" };
-  stage.replaceChildren(mapButtons(), element("div", frame, table));
-  document.getElementById("weights").replaceChildren("Point at a cell to read its weight.");
+  stage.replaceChildren(...(isMean ? [] : [mapButtons()]), element("div", frame, table));
+  document.getElementById("weights").replaceChildren(
+    map.length ? "Point at a cell to read its weight. The largest of each row has a frame." : "No head is selected.");
 }
 
 /** The buttons above the large map: all heads, previous head, next head. */
@@ -83,6 +95,7 @@ function bodyRow(row, query) {
     Object.assign(cell.dataset, { query, key });
     cell.classList.toggle("faint", weight < 45);
     cell.classList.toggle("strong", weight > 500);
+    cell.classList.toggle("largest", weight === Math.max(...row));
     return cell;
   });
   return element("tr", {}, name, ...cells);
@@ -101,6 +114,6 @@ function pointAtCell(cell) {
   const table = cell.closest("table");
   table.querySelectorAll("tbody th").forEach((name, index) => name.classList.toggle("selected", index === query));
   table.querySelectorAll("thead th").forEach((name, index) => name.classList.toggle("selected", index === key));
-  const row = weightRow(state.head, query, key, weights()[state.head][query][key]);
+  const row = weightRow(state.view === "mean" ? null : state.head, query, key, largeMap()[query][key]);
   document.getElementById("weights").replaceChildren(element("ol", {}, row));
 }

@@ -2,12 +2,12 @@
 
 const record = JSON.parse(document.getElementById("record").textContent);
 
-const VIEWS = { lines: "Lines", maps: "Heat maps", map: "One head" };
+const VIEWS = { mean: "Mean of heads", lines: "Lines", maps: "Heat maps", map: "One head" };
 
 const state = {
-  kind: 0, // index of the attention: encoder, decoder, cross
-  layer: Math.max(0, record.attentions[0].layers.length - 2), // as in the paper: layer 5 of 6
-  view: "lines",
+  kind: 0, // index of the attention: cross, encoder, decoder
+  layer: record.attentions[0].layers.length - 1,
+  view: "mean",
   heads: new Set(record.colours.keys()),
   head: 0, // of the large map
   queries: new Set(), // pinned subwords on each side; an empty set shows all
@@ -35,7 +35,7 @@ function formatWeight(weight) {
 /** The address of the selection: #cross-3, then what differs from the default: &view=maps&heads=5.6&queries=12. */
 function writeAddress() {
   const parts = [`${attention().name}-${state.layer + 1}`];
-  if (state.view !== "lines") parts.push(`view=${state.view}`);
+  if (state.view !== "mean") parts.push(`view=${state.view}`);
   if (state.view === "map") parts.push(`head=${state.head + 1}`);
   if (state.heads.size < record.colours.length) parts.push(`heads=${joinNumbers(state.heads)}`);
   if (state.queries.size) parts.push(`queries=${joinNumbers(state.queries)}`);
@@ -55,7 +55,7 @@ function readAddress(hash) {
   const parameters = new URLSearchParams(rest);
   state.kind = kind;
   state.layer = Number(layer) - 1;
-  state.view = Object.hasOwn(VIEWS, parameters.get("view")) ? parameters.get("view") : "lines";
+  state.view = Object.hasOwn(VIEWS, parameters.get("view")) ? parameters.get("view") : "mean";
   const allHeads = new Set(record.colours.keys());
   state.heads = parameters.has("heads") ? splitNumbers(parameters.get("heads"), record.colours) : allHeads;
   state.head = Number(parameters.get("head") ?? 1) - 1;

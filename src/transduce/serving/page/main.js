@@ -2,6 +2,7 @@
 
 import { AlternativesPopup } from "./alternatives.js";
 import { showAttention } from "./attention.js";
+import { listenForDocuments } from "./documents.js";
 import { AUTO, LanguageChoice } from "./languages.js";
 import { apiKey, keepApiKey, pause, readSettings } from "./server.js";
 import { SourceField } from "./source.js";
@@ -44,6 +45,7 @@ const popup = new AlternativesPopup({
 });
 const languages = new LanguageChoice(settings.directions, () => translateSoon(0), swap);
 listen();
+listenForDocuments(() => languages.chosen, settings.document_suffixes);
 translateSoon(0);
 field.focus();
 
@@ -98,6 +100,7 @@ async function translateSoon(milliseconds) {
   } catch (error) {
     if (signal.aborted) return;
     target.ariaBusy = "false";
+    target.classList.toggle("stale", field.text !== shown.input);
     say(error.message, true);
   }
 }
@@ -121,12 +124,21 @@ async function translate(signal) {
   signal.addEventListener("abort", () => clearTimeout(timer));
   try {
     const translated = await translations.translate(text, chosen, signal, (message) => say(message, true));
-    say(translated.source === translated.target ? `The text is ${languages.nameOf(translated.target)} already.` : end);
+    sayLanguage(translated, chosen, end);
     popup.close(); // its word goes
     show({ ...translated, input: text });
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Says where the text is in the target language already, or in one that the model does not know; else `end`. */
+function sayLanguage({ source, target: to, detected }, chosen, end) {
+  const name = (code) => new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  if (source === to) say(`The text is ${languages.nameOf(to)} already.`);
+  else if (chosen.source !== AUTO && detected) {
+    say(`The text seems to be ${name(detected.language)}, and is translated as ${languages.nameOf(source)}: the translation is likely wrong.`, true);
+  } else say(end);
 }
 
 /** Throws an error where the server would refuse the text. */
@@ -155,6 +167,7 @@ function show(translated) {
   field.language = shown.source === AUTO ? "" : shown.source;
   target.lang = shown.target;
   target.ariaBusy = "false";
+  target.classList.remove("stale");
   view.show(shown.parts);
   const hasSentences = shown.parts.some(({ kind }) => kind === "sentence");
   copy.disabled = shown.parts.length === 0;
@@ -163,7 +176,7 @@ function show(translated) {
   showDoubts();
 }
 
-/** Lists what is doubtful about whole sentences, of a model that was calibrated. */
+/** Lists what is doubtful about the text and, of a model that was calibrated, about its sentences. */
 function showDoubts() {
   const sentences = shown.parts.filter(({ kind }) => kind === "sentence");
   const items = sentences.flatMap(({ translation }, place) =>
@@ -173,6 +186,11 @@ function showDoubts() {
       return item;
     }),
   );
+  if (view.isMostlyDoubtful) {
+    const item = document.createElement("li");
+    item.textContent = "The model is unsure of most words.";
+    items.unshift(item);
+  }
   doubts.replaceChildren(...items);
   doubts.hidden = items.length === 0;
 }

@@ -4,6 +4,7 @@ import { apiKey, ask } from "./server.js";
 
 const MOST_KNOWN = 2000; // parts that are remembered from text to text
 const BEAM = 10; // the most that the server searches for alternatives
+const FEW = 3; // alternatives below which those that begin alike are shown too
 
 /** Words as the server counts them: other white space is inside a word. */
 const WORD = /[^ ▁]+/gu;
@@ -50,7 +51,7 @@ export class Translations {
     return { ...answer, parts };
   }
 
-  /** Other translations of a sentence that begin with `prefix`, those with another next word first. */
+  /** Other translations of a sentence that begin with `prefix`, the best for each next word; more of them where few differ. */
   async alternatives(part, prefix, direction, signal, onWait) {
     const beginning = prefix.trimEnd();
     const body = { text: oneLine(part.text), prefix: beginning, n_best: BEAM, beam: BEAM, ...direction };
@@ -59,8 +60,10 @@ export class Translations {
     const texts = lines[0].translations.map(({ text }) => text);
     const others = [...new Set(texts)].filter((text) => text !== current && continues(text, beginning));
     const next = (text) => wordsOf(text.slice(beginning.length))[0]?.text;
+    const isFirst = (text, place) => others.findIndex((other) => next(other) === next(text)) === place;
     const isOther = (text) => next(text) !== next(current);
-    return [...others.filter(isOther), ...others.filter((text) => !isOther(text))];
+    const different = others.filter((text, place) => isFirst(text, place) && isOther(text));
+    return [...different, ...others.filter((text) => !different.includes(text)).slice(0, Math.max(0, FEW - different.length))];
   }
 
   /** Makes `text` the translation of a sentence. */

@@ -47,6 +47,12 @@ export class WordView {
     return this.#element.querySelector(".doubtful, .very-doubtful") !== null;
   }
 
+  /** Whether half of the words are doubtful, of four words and more. */
+  get isMostlyDoubtful() {
+    const doubtful = this.#element.querySelectorAll(".doubtful, .very-doubtful").length;
+    return this.#words.size >= 4 && 2 * doubtful >= this.#words.size;
+  }
+
   /** The word that has the focus, if any. */
   get focused() {
     return this.#words.get(document.activeElement);
