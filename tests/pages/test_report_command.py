@@ -90,6 +90,10 @@ def test_a_report_of_one_run_has_all_its_sets_and_no_test_of_pairs(trained, tmp_
     assert content.count('class="attention"') == 3
     assert "inverse_square_root" in content  # the settings
     assert "␊" not in content
+    summary = content[content.index('id="summary"') : content.index('id="runs"')]
+    assert re.findall(r'<th scope="row">(\w+)</th>', summary) == ["spare", "validation"]
+    assert re.search(r"Measured 20\d\d-\d\d-\d\d, \w.*, cpu, float32\.", summary)
+    assert "None" not in content[content.index('id="runs"') : content.index('id="training"')]
     links, ids = set(re.findall(r'href="#([\w-]+)"', content)), set(re.findall(r'id="([\w-]+)"', content))
     assert {"runs", "training", "attention", "settings"} <= links <= ids
     assert re.search(r'<td style="--weight:0\.\d\d" title="(0\.\d\d)"><span>\1</span></td>', content)
@@ -186,6 +190,6 @@ def test_a_single_value_is_drawn_as_a_point_and_a_constant_as_a_line(trained):
     """In the report, whose template draws the charts."""
     run = _read_run(trained)
     curves = {"loss": Curve((1, 2), (0.0, 0.0)), "bleu": Curve((5,), (4.0,))}
-    page = report_page(ModelReport([run._replace(curves=curves, reliability=None)], [], []))
+    page = report_page(ModelReport([run._replace(curves=curves, reliability=None)], [], [], "today"))
     assert page.count("<polyline") == 1
     assert page.count("<circle") == 1

@@ -6,11 +6,13 @@ The page is one file without scripts that needs no network and prints well; the 
 import functools
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
+from transduce.corpus.pair_checks import name_of
 from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.score_test_set import TranslatedTest, request_for_corpus, translate_test
 from transduce.model_directory.config import Config
@@ -24,6 +26,7 @@ from transduce.pages.rendering import render
 from transduce.pages.system_comparison import SystemScores, score_systems, sentence_differences
 from transduce.recipe.model_summary import summarise_model
 from transduce.run.metrics_log import METRICS_LOG
+from transduce.runtime.device import processor_name
 from transduce.text.directions import Direction
 from transduce.translation.confidence import CONFIDENCE, Calibration, Reliability
 from transduce.translation.results import Explanation
@@ -61,6 +64,7 @@ class TestSetReport(NamedTuple):
     """A test set, and each run's translations of it. Scores are in the order of the runs."""
 
     name: str
+    files: str
     corpus: ParallelText
     outputs: Sequence[Sequence[str]]
     seconds: Sequence[float]
@@ -83,6 +87,7 @@ class ModelReport(NamedTuple):
     runs: Sequence[RunReport]
     tests: Sequence[TestSetReport]
     explanations: Sequence[Explanation]
+    measured: str  # when, and on which machine
 
 
 def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: str, bootstrap: int) -> ModelReport:
@@ -128,8 +133,10 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
         corpus, outputs = corpora[name], [one.lines for one in translated[name]]
         language = target_language_of(config, request_for_corpus(config, spec))
         systems = score_systems(outputs, corpus.target, language=language, bootstrap=bootstrap)
-        measured.append(TestSetReport(name, corpus, outputs, [one.seconds for one in translated[name]], systems))
-    return ModelReport(reports, measured, explanations)
+        seconds = [one.seconds for one in translated[name]]
+        measured.append(TestSetReport(name, name_of(spec), corpus, outputs, seconds, systems))
+    today = time.strftime("%Y-%m-%d")
+    return ModelReport(reports, measured, explanations, f"{today}, {processor_name()}, {device}, float32")
 
 
 def _read_run(run: Path) -> RunReport:
@@ -228,6 +235,7 @@ def report_page(report: ModelReport) -> str:
     return render(
         "report.html.jinja",
         runs=report.runs,
+        measured=report.measured,
         facts=[_facts_of(run) for run in report.runs],
         charts_of_training=charts,
         tests=tests,
@@ -248,6 +256,7 @@ def _facts_of(run: RunReport) -> dict[str, str]:
     languages = ", ".join(map(str, config.directions)) or f"{config.source_language} → {config.target_language}"
     sizes = f"{config.vocabulary.source:,} and {config.vocabulary.target:,}"
     speed = f"{run.tokens / run.seconds:,.0f}" if run.seconds else ""
+    decoding = [(key.replace("_", " "), value) for key, value in config.decoding.as_dictionary().items()]
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)  # an imported model has none
     return {
         "languages": languages if config.directions or config.source_language else "",
@@ -255,7 +264,7 @@ def _facts_of(run: RunReport) -> dict[str, str]:
         "parameters": f"{run.parameters:,}",
         "subwords of source and target": sizes,
         "weights": f"{config.weights.kind}, of step {steps}" if steps else config.weights.kind,
-        "decoding": ", ".join(f"{key} {value}" for key, value in config.decoding.as_dictionary().items()),
+        "decoding": ", ".join(f"{key} {value}" for key, value in decoding if value is not None),
         "minutes of training": f"{run.seconds / 60:,.1f}" if run.seconds else "",
         "target tokens of training": f"{run.tokens:,}" if run.tokens else "",
         "target tokens a second": speed,

@@ -5,8 +5,8 @@ function buildControls() {
   document.getElementById("kinds").append(...kinds);
   const views = ["mean", "lines", "maps"].map((view) => radio("view", view, VIEWS[view], () => select({ view })));
   document.getElementById("views").append(...views);
-  const all = headsButton("All", "All heads", () => new Set(record.colours.keys()));
-  const none = headsButton("None", "No heads", () => new Set());
+  const all = headsButton("All", () => new Set(record.colours.keys()));
+  const none = headsButton("None", () => new Set());
   document.getElementById("heads").append(...record.colours.map(headCheckbox), all, none);
 }
 
@@ -27,8 +27,8 @@ function headCheckbox(colour, head) {
   return element("label", { class: "head", style: `--colour: ${colour}` }, input, square);
 }
 
-function headsButton(text, label, headsToSelect) {
-  const button = element("button", { type: "button", "aria-label": label }, text);
+function headsButton(text, headsToSelect) {
+  const button = element("button", { type: "button" }, text);
   button.addEventListener("click", () => select({ heads: headsToSelect() }));
   return button;
 }

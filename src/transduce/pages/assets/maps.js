@@ -1,6 +1,6 @@
 // The views of heat maps: every layer and head as a small map; one head, or the mean of heads, as a large map with subwords.
 
-const MEAN_COLOUR = "#4a7fc1";
+const MEAN_COLOUR = "#5b8fd0";
 
 /** Opacity of a cell. The square root keeps weak weights visible; the scale under the maps shows it. */
 function opacity(weight) {
@@ -61,7 +61,7 @@ function buildMap(stage) {
   const table = element("table", { class: "attention", style: `--colour: ${colour}` });
   table.append(element("thead", {}, headRow()), element("tbody", {}, ...map.map(bodyRow)));
   table.addEventListener("pointerover", (event) => pointAtCell(event.target.closest("td")));
-  const frame = { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": "caption" };
+  const frame = { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of weights" };
   stage.replaceChildren(...(isMean ? [] : [mapButtons()]), element("div", frame, table));
   document.getElementById("weights").replaceChildren(
     map.length ? "Point at a cell to read its weight. The largest of each row has a frame." : "No head is selected.");
