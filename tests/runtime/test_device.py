@@ -38,7 +38,7 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.set_device", used.append)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
     assert used == [1]
-    with pytest.raises(ValueError, match="--device cuda:2: there are 2 GPUs here, and the first is cuda:0"):
+    with pytest.raises(ValueError, match="device cuda:2: there are 2 GPUs here, and the first is cuda:0"):
         choose_device("cuda:2")
 
 

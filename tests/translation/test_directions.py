@@ -125,9 +125,12 @@ def test_score_evaluate_and_json_are_told_the_direction(both, folder):
 @pytest.mark.parametrize(
     ("message", "arguments"),
     [
-        ("name one with --to: de, en", ["translate", "lines.en"]),
-        ("--to fr: .* it writes de, en", ["translate", "lines.en", "--to", "fr"]),
-        ("--from fr: .* its languages: de, en", ["translate-document", "lines.en", "--to", "de", "--from", "fr"]),
+        ("name one with --to, or `to` in Python: de, en", ["translate", "lines.en"]),
+        ("target language fr: .* it writes de, en", ["translate", "lines.en", "--to", "fr"]),
+        (
+            "source language fr: .* its languages: de, en",
+            ["translate-document", "lines.en", "--to", "de", "--from", "fr"],
+        ),
         ("--to de: it is recorded with the test set", ["evaluate", "--test", "seen-en-de", "--to", "de"]),
         ("names seen-en-de, seen-de-en, validation-en-de, validation-de-en", ["evaluate", "--test", "seen"]),
     ],
@@ -177,7 +180,7 @@ def test_bench_is_told_the_direction_and_the_tag(both, folder):
     options = ["--data", folder / "lines.de", "--steps", "1", "--to", "en"]
     run("bench", "translate", both, *options)
     assert (
-        "--tag news: the model was not trained"
+        "tag news: the model was not trained"
         in run("bench", "translate", both, *options, "--tag", "news", code=2).stderr
     )
 
@@ -277,7 +280,8 @@ def test_ctranslate2_gets_the_tag_of_the_direction(both, folder):
         result = run("translate", both, folder / f"lines.{source}", "--to", target, "--engine", "ctranslate2")
         assert share_of_equal(result.stdout, (folder / f"lines.{target}").read_text("utf-8")) >= 0.8
     assert (
-        "--to fr" in run("translate", both, folder / "lines.en", "--to", "fr", "--engine", "ctranslate2", code=2).stderr
+        "target language fr"
+        in run("translate", both, folder / "lines.en", "--to", "fr", "--engine", "ctranslate2", code=2).stderr
     )
 
 

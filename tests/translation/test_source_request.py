@@ -52,11 +52,11 @@ def test_a_request_gives_the_tag_of_the_target_language(request_, tag, note):
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (SourceRequest(), "several target languages: name one with --to: de, en, fr"),
-        (SourceRequest(source_language="en"), "name one with --to: de, en, fr"),
-        (SourceRequest("cs"), "--to cs: the model was not trained to write this language; it writes de, en, fr"),
-        (SourceRequest("de", "nl"), "--from nl: the model was not trained on this language; .*: cs, de, en, fr"),
-        (SourceRequest("de", tag="news"), "--tag news: .* it has no tags: leave it out"),
+        (SourceRequest(), "several target languages: name one with --to, or `to` in Python: de, en, fr"),
+        (SourceRequest(source_language="en"), "name one with --to, or `to` in Python: de, en, fr"),
+        (SourceRequest("cs"), "target language cs: the model does not write this language; it writes de, en, fr"),
+        (SourceRequest("de", "nl"), "source language nl: the model was not trained on it; .*: cs, de, en, fr"),
+        (SourceRequest("de", tag="news"), "tag news: .* it has no tags: leave it out"),
     ],
 )  # fmt: skip
 def test_what_a_model_of_several_directions_was_not_trained_on_is_refused(request_, message):
@@ -73,11 +73,11 @@ def test_a_model_of_one_direction_accepts_its_own_and_refuses_others():
     single = config(source="en", target="de")
     for asked in (SourceRequest(), SourceRequest("de"), SourceRequest("de", "en"), SourceRequest(None, "en")):
         assert choose_tags(single, PLAIN, asked) == ((), None, None)
-    with pytest.raises(ValueError, match="--to en: the model has one direction and translates into de"):
+    with pytest.raises(ValueError, match="target language en: the model has one direction and translates into de"):
         choose_tags(single, PLAIN, SourceRequest("en"))
-    with pytest.raises(ValueError, match="--from fr: the model has one direction and translates from en"):
+    with pytest.raises(ValueError, match="source language fr: the model has one direction and translates from en"):
         choose_tags(single, PLAIN, SourceRequest("de", "fr"))
-    with pytest.raises(ValueError, match="--to de: the model does not record its languages"):
+    with pytest.raises(ValueError, match="target language de: the model does not record its languages"):
         choose_tags(config(), PLAIN, SourceRequest("de"))
 
 
@@ -89,9 +89,11 @@ def test_a_tag_is_needed_only_where_every_text_had_one_of_several():
     assert choose_tags(both, tagged, SourceRequest(tag="wsj")).ids == (wsj,)
     assert choose_tags(some, tagged, SourceRequest()).ids == ()
     assert choose_tags(one, tagged, SourceRequest()).ids == (craft,)
-    with pytest.raises(ValueError, match="every text of the training had a tag: name one with --tag: craft, wsj"):
+    with pytest.raises(
+        ValueError, match="every text of the training had a tag: name one with --tag, or `tag` in Python: craft, wsj"
+    ):
         choose_tags(both, tagged, SourceRequest())
-    with pytest.raises(ValueError, match=r"--tag news: .*its tags: craft, wsj"):
+    with pytest.raises(ValueError, match=r"tag news: .*its tags: craft, wsj"):
         choose_tags(both, tagged, SourceRequest(tag="news"))
 
 

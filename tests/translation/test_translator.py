@@ -379,7 +379,7 @@ def test_in_int8_no_sentence_depends_on_the_batch(fluent, sides):
 
 
 def test_int8_is_for_a_cpu(fluent):
-    with pytest.raises(ValueError, match="--precision int8 is for a CPU, not for cuda"):
+    with pytest.raises(ValueError, match="precision int8 is for a CPU, not for cuda"):
         Translator.load(fluent, device="cuda", precision="int8")
 
 

@@ -94,6 +94,15 @@ OTHER_OPTIONS = {
 }
 """What to write for options that other toolkits have, and for settings of a recipe."""
 
+PLAIN_ERRORS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "that is no whole number",
+    "Input should be a valid number, unable to parse string as a number": "that is no number",
+    "Input should be greater than or equal to": "it must be at least",
+    "Input should be less than or equal to": "it must be at most",
+}
+"""What stands for the words of pydantic in errors of values on the command line."""
+
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
 """Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
 
@@ -121,10 +130,13 @@ class _Commands(TyperGroup):
                 formatter.write_dl([(verb.ljust(widest), summary) for verb, summary in verbs.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; of an unknown option it says what has this meaning here."""
+        """Runs a command; words an error of its values plainly, and says what an unknown option is called here."""
         try:
             return super().invoke(ctx)
         except Exception as error:  # an error with `option_name` is an unknown option; typer hides the class
+            for words, plain in PLAIN_ERRORS.items():
+                if words in (message := getattr(error, "message", "")):
+                    vars(error)["message"] = message.replace(words, plain)
             called = getattr(error, "ctx", None) or ctx
             meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
             has_settings = any("--set" in parameter.opts for parameter in called.command.params)
@@ -143,14 +155,14 @@ class _Commands(TyperGroup):
             ctx.fail(f"there is no command `{cmd_name}`{hint}")
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
-        from transduce.commands.options import spread  # which `--help` of the whole program does not need
+        # Which `--help` of the whole program does not need.
+        from transduce.commands.options import spread, use_plain_help
 
-        info = CommandInfo(name=cmd_name, callback=with_exit_codes(spread(function)), help=VERBS[cmd_name])
+        spread_function = spread(function)
+        info = CommandInfo(name=cmd_name, callback=with_exit_codes(spread_function), help=VERBS[cmd_name])
         info.context_settings = CONTEXT_SETTINGS
         command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
-        for parameter in command.params:
-            if "--out" in parameter.opts:
-                parameter.opts.append("-o")
+        use_plain_help(command, spread_function)
         return command
 
 

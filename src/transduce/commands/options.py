@@ -7,15 +7,19 @@ records:
     transduce evaluate RUN --beam 5 --length-penalty 0.6 --device cpu
 """
 
+import contextlib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from transduce.runtime.progress import no_progress
 
 if TYPE_CHECKING:
     from transduce.search.beam import Decoding
@@ -23,9 +27,12 @@ if TYPE_CHECKING:
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
 
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]
+DeviceOption = Annotated[
+    str, typer.Option(metavar="DEVICE", help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress; notes and errors stay.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 NoRepeatNgramOption = Annotated[
     int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
@@ -135,10 +142,11 @@ class SamplingChoice:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns `command` with the fields of its records of options as parameters in their place."""
+    """Returns `command` with the fields of its records of options as parameters in their place, and with `--quiet`."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     records: dict[str, Any] = {}
+    quiet_parameter = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=QuietOption)
     for name, parameter in inspect.signature(command).parameters.items():
         if is_dataclass(hints[name]):
             record: Any = hints[name]
@@ -149,15 +157,72 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
 
+    parameters.append(quiet_parameter)
+
     @functools.wraps(command)
-    def with_records(**values: Any) -> None:
+    def with_records(*, quiet: bool = False, **values: Any) -> None:
         for name, record in records.items():
             values[name] = record(**{field: values.pop(field) for field in inspect.signature(record).parameters})
-        command(**values)
+        with no_progress() if quiet else contextlib.nullcontext():
+            command(**values)
 
     vars(with_records)["__signature__"] = inspect.Signature(parameters)
     with_records.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_records
+
+
+def word_of_value(annotation: object, help_text: str) -> str:
+    """Returns what stands for the value of an option in `--help`, such as FILE or N; empty for a switch."""
+    while not isinstance(annotation, type):  # Annotated, Optional and list
+        annotation = get_args(annotation)[0]
+    if issubclass(annotation, Enum):
+        return "|".join(str(member.value) for member in annotation)
+    if annotation is str and "language" in help_text.lower():
+        return "CODE"
+    if annotation is Path and re.search("director|folder|model", help_text):
+        return "DIRECTORY"
+    return {Path: "FILE", int: "N", float: "NUMBER", str: "TEXT"}.get(annotation, "")
+
+
+def range_in_words(least: float | None, most: float | None) -> str | None:
+    """Returns bounds in words, such as "at least 1"; None where there are none that matter."""
+    if most is not None and most < 2**63 - 1:
+        return f"at most {most:g}" if least is None else f"{least:g} to {most:g}"
+    return None if least is None else f"at least {least:g}"
+
+
+def use_plain_help(command: Any, function: Callable[..., None]) -> None:
+    """Gives a command a `--help` with words instead of Python's types, ranges in words, and two examples.
+
+    `function` is what `spread` has returned. Typer's own words stay where another version of it has other attributes.
+    """
+    annotations = dict(function.__annotations__)
+    for parameter in command.params:
+        if parameter.name not in annotations:
+            continue
+        help_text = parameter.help or ""
+        word = word_of_value(annotations[parameter.name], help_text)
+        if hasattr(parameter, "_get_number_range_help_str"):
+            in_words = range_in_words(parameter.min, parameter.max)
+            parameter._get_number_range_help_str = functools.partial(str, in_words) if in_words else lambda: None
+        if parameter.param_type_name == "option":
+            parameter.metavar = parameter.metavar or word or None
+            if "--out" in parameter.opts:
+                parameter.opts.append("-o")
+        elif hasattr(parameter, "_usage_display_name"):
+            name = parameter.metavar or f"{parameter.name.upper()}{'...' if parameter.nargs != 1 else ''}"
+            shown = name if parameter.required or name.startswith("[") else f"[{name}]"
+            parameter._usage_display_name = parameter._rich_display_name = functools.partial(str, shown)
+            choices = word if "|" in word else None
+            parameter.display_type_rich = functools.partial(lambda choices, ctx: choices, choices)
+    command.format_epilog = lambda context, formatter: formatter.write(_examples_of(command.name))
+
+
+def _examples_of(verb: str) -> str:
+    """Returns the examples of a command, below a heading."""
+    from transduce.commands.examples import EXAMPLES
+
+    return "\nExamples:\n" + "".join(f"  {example}\n" for example in EXAMPLES[verb])
 
 
 def complete_key(incomplete: str) -> list[str]:
@@ -175,7 +240,9 @@ def complete_key(incomplete: str) -> list[str]:
 
 SetOption = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.", autocompletion=complete_key),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable.", autocompletion=complete_key
+    ),
 ]
 
 

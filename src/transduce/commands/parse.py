@@ -22,10 +22,16 @@ def parse(
     output: OutputChoice,
     search: SearchChoice,
     machine: MachineChoice,
-    tokenised: Annotated[bool, typer.Option(help="The words stand between spaces, as in a treebank.")] = False,
-    unconstrained: Annotated[bool, typer.Option(help="Let the model write any symbols, and repair them.")] = False,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="The words stand between spaces, as in a treebank.")
+    ] = False,
+    unconstrained: Annotated[
+        bool, typer.Option("--unconstrained", help="Let the model write any symbols, and repair them.")
+    ] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Print this many trees of each line, as TSV.")] = 1,
-    scores: Annotated[bool, typer.Option(help="TSV: line number, tree, log-probability, penalised score.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="TSV: line number, tree, log-probability, penalised score.")
+    ] = False,
     tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags of the training.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
 ) -> None:

@@ -39,7 +39,7 @@ def train(
         int | None, typer.Option(min=1, help="With --from: subwords, at most, that each side gains on the new text.")
     ] = None,
     report: Annotated[bool, typer.Option(help="With --from: measure the test sets before and after.")] = True,
-    restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Train anew; the earlier run is moved aside.")] = False,
     accept_changes: Annotated[
         bool,
         typer.Option(

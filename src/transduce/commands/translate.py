@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 
 def translate(
-    run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a file.")],
+    run: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN... [TEXT]", help="Model directories, then a file; standard input if none is given."
+        ),
+    ],
     output: OutputChoice,
     search: SearchChoice,
     languages: TargetChoice,

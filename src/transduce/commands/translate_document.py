@@ -35,7 +35,12 @@ PEEKED_BYTES = 1 << 14
 
 
 def translate_document(
-    run: Annotated[list[Path], typer.Argument(metavar="RUN... [FILE]", help="Model directories, then a file.")],
+    run: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN... [FILE]", help="Model directories, then a file; standard input if none is given."
+        ),
+    ],
     output: OutputChoice,
     search: SearchChoice,
     languages: TargetChoice,

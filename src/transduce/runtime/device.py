@@ -37,14 +37,14 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"--device {name}: choose auto, cpu or cuda, or cuda:1 for the second GPU") from None
+        raise ValueError(f"device {name}: choose auto, cpu or cuda, or cuda:1 for the second GPU") from None
     if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"--device {name}: choose auto, cpu or cuda")
+        raise ValueError(f"device {name}: choose auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
+        raise ValueError(f"device {name}: torch {torch.__version__} sees no GPU here; use the device cpu")
     if device.type == "cuda" and device.index is not None:
         if device.index >= (count := torch.cuda.device_count()):
-            raise ValueError(f"--device {name}: there are {count} GPUs here, and the first is cuda:0")
+            raise ValueError(f"device {name}: there are {count} GPUs here, and the first is cuda:0")
         torch.cuda.set_device(device.index)
     return device
 
@@ -85,7 +85,7 @@ def set_threads(threads: int | None) -> None:
     limit = max(MIN_LIMIT, THREADS_PER_CORE * (cores := count_cores()))
     if not 1 <= threads <= limit:
         raise ValueError(
-            f"--threads {threads}: choose 1 to {limit}; more threads than cores, here {cores}, are no faster"
+            f"threads {threads}: choose 1 to {limit}; more threads than cores, here {cores}, are no faster"
         )
     torch.set_num_threads(threads)
 

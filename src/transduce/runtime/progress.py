@@ -59,6 +59,13 @@ def track(description: str, total: float | None = None) -> Iterator[Progress]:
 
 
 @contextmanager
+def no_progress() -> Iterator[None]:
+    """Logs nothing below a warning, and displays no progress, within the context."""
+    with quiet(), display_progress(lambda description, total: contextlib.nullcontext(Progress(description, total))):
+        yield
+
+
+@contextmanager
 def stage(name: str) -> Iterator[None]:
     """Names the work within the context, which the descriptions of its tasks begin with: `probe 2 of 4: training`."""
     _stages.append(name)

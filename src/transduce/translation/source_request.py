@@ -48,17 +48,19 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
     trained_languages = sources | set(languages)
     if request.source_language is not None and request.source_language not in trained_languages:
         raise ValueError(
-            f"--from {request.source_language}: the model was not trained on this language; its languages: "
+            f"source language {request.source_language}: the model was not trained on it; its languages: "
             f"{_list(trained_languages)}"
         )
     if request.to is None:
         possible = _possible_targets(config, request)
         if len(possible) != 1:
-            raise ValueError(f"the model has several target languages: name one with --to: {_list(languages)}")
+            raise ValueError(
+                f"the model has several target languages: name one with --to, or `to` in Python: {_list(languages)}"
+            )
         return possible.pop(), None
     if request.to not in languages:
         raise ValueError(
-            f"--to {request.to}: the model was not trained to write this language; it writes {_list(languages)}"
+            f"target language {request.to}: the model does not write this language; it writes {_list(languages)}"
         )
     if request.source_language is None or (request.source_language, request.to) in trained:
         return request.to, None
@@ -80,8 +82,8 @@ def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
     """Raises ValueError where a request names other languages than those of a model of one direction."""
     for option, requested, language, does in (
-        ("--to", request.to, config.target_language, "translates into"),
-        ("--from", request.source_language, config.source_language, "translates from"),
+        ("target language", request.to, config.target_language, "translates into"),
+        ("source language", request.source_language, config.source_language, "translates from"),
     ):
         if requested is not None and config.linearisation is not None:
             raise ValueError(f"{option} {requested}: the model parses and does not translate: leave it out")
@@ -95,11 +97,13 @@ def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: s
     """Returns the tag of a request: the one that it names, or none, or the only one that all sources had."""
     if requested is not None and requested not in tags:
         remedy = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
-        raise ValueError(f"--tag {requested}: the model was not trained with this tag; {remedy}")
+        raise ValueError(f"tag {requested}: the model was not trained with this tag; {remedy}")
     if requested is not None or not trained or None in trained:
         return requested
     if len(trained) > 1:
-        raise ValueError(f"every text of the training had a tag: name one with --tag: {_list(tags)}")
+        raise ValueError(
+            f"every text of the training had a tag: name one with --tag, or `tag` in Python: {_list(tags)}"
+        )
     return trained[0]
 
 

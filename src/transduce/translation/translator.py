@@ -125,9 +125,9 @@ class Translator:
         if precision == "int8" and device == "auto":
             device = "cpu"
         if precision == "int8" and not device.startswith("cpu"):
-            raise ValueError(f"--precision int8 is for a CPU, not for {device}: leave it out, or add --device cpu")
+            raise ValueError(f"precision int8 is for a CPU, not for {device}: leave it out, or choose the device cpu")
         if precision == "int8" and not torch.backends.mkldnn.is_available():
-            raise ValueError("--precision int8 needs oneDNN, which this build of torch does not have: leave it out")
+            raise ValueError("precision int8 needs oneDNN, which this build of torch does not have: leave it out")
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
         if wrong := [one for one in directories if not isinstance(one, str | PathLike)]:
