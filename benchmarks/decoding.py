@@ -9,7 +9,7 @@ from pathlib import Path
 
 from data_folder import data_folder
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 

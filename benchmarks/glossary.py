@@ -12,7 +12,7 @@ from pathlib import Path
 
 from data_folder import data_folder
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.text.glossary import Glossary
 from transduce.translation.glossary_translator import GlossaryTranslator
 from transduce.translation.search_method import SearchMethod

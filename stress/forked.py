@@ -25,7 +25,7 @@ MODULES = (
     "torch.utils.tensorboard",
     "tensorboard.summary.writer.event_file_writer",
 )
-MODULES += ("sacrebleu.tokenizers.tokenizer_13a", "transduce.measure.scores", "transduce.recipe.model_summary")
+MODULES += ("sacrebleu.tokenizers.tokenizer_13a", "transduce.measure.scoring", "transduce.recipe.model_summary")
 MODULES += ("transduce.run.train", "transduce.translation.translator", "typer._adapters", "pydantic.type_adapter")
 
 

@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 
 from transduce import Translator
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 
 MARK = " ▪ "
 HELD_OUT = 1000  # turns of train

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transduce import Translator
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 
 Change = Callable[[str, random.Random], str]
 EMOJI = "🙂🚲🐕🎉🌧🍕👍🎸⚽🦊"

@@ -18,7 +18,7 @@ from peers import TUNED, environment
 from systems import System
 from workload import RECIPE, Workload, parse_ids
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.text.lines import read_lines
 
 STEPS_A_POINT = {"transduce": 500, "JoeyNMT": 250, "eole": 500, "Hugging Face": 250}

@@ -24,7 +24,7 @@ from peers import FOLDER, INSIDE, TUNED, environment, machine, median_and_range,
 from workload import ROOT
 
 from transduce.exchange.export_model import export
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.model_directory.model import Model
 
 METRIC = "bleu"

@@ -27,7 +27,7 @@ from quality import train_checkpoints, translate
 from systems import Hyperparameters, configure_systems
 from workload import prepare_workload
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.recipe.recipe import Recipe, load
 from transduce.runtime.device import count_cores
 from transduce.text.lines import read_lines

@@ -12,7 +12,7 @@ from transduce import pages
 from transduce.corpus.corpus_kinds import EmbeddedTrees
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.measure.scores import Score, scores
+from transduce.measure.scoring import Score, scores
 from transduce.parsing.bracket_scores import BracketScore, bracket_scores
 from transduce.parsing.parser import Parser
 from transduce.parsing.treebank_reader import read_treebank

@@ -57,6 +57,28 @@ def from_satellite(path: str) -> Any:
         raise ValueError(f"this needs `{module}`, and there is no module `{error.name}` here") from None
 
 
+PLAIN_WORDS = {
+    "value error, ": "",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
+    "input should be a valid integer": "write a whole number",
+    "input should be a valid number": "write a number",
+    "input should be a valid string": "write a string",
+    "input should be a valid boolean": "write true or false",
+    "input should be greater than or equal to": "write at least",
+    "input should be less than or equal to": "write at most",
+    "input should be greater than": "write more than",
+    "input should be less than": "write less than",
+}
+"""What stands for the words of pydantic in messages, with a small first letter."""
+
+
+def type_in_words(value: object) -> str:
+    """Returns what a value is, such as "a list", "an int" or "None"."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 class ByKind:
     """The annotation of a field that holds one of several specs: its `kind` says which.
 
@@ -166,7 +188,10 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
     if details["type"] == "value_error":
         return f"`{'.'.join(path)}`: {details['ctx']['error']}" if path else str(details["ctx"]["error"])
     subject = f"`{'.'.join(path)}` is " if path else "this is "
-    return f"{subject}{_shortened(details['input'])}: {details['msg'][0].lower()}{details['msg'][1:]}"
+    message = details["msg"][0].lower() + details["msg"][1:]
+    for words, plain in PLAIN_WORDS.items():
+        message = message.replace(words, plain)
+    return f"{subject}{_shortened(details['input'])}: {message}"
 
 
 def _shortened(value: Any) -> str:
@@ -302,7 +327,7 @@ def _value_fault(value: Any, depth: int) -> str | None:
         return f"is beyond {MAX_INTEGER:,}, the largest integer"
     if value is None or isinstance(value, int | float | list | tuple):
         return None
-    return f"is a {type(value).__name__}; write a string, a number, a list or a mapping"
+    return f"is {type_in_words(value)}; write a string, a number, a list or a mapping"
 
 
 def _keys_fault(values: Mapping[Any, Any]) -> str | None:

@@ -74,7 +74,7 @@ def test_the_version(capsys):
         (["train", "/nowhere.yaml", "--out", "/tmp"], "there is no recipe /nowhere.yaml"),
         (["measure", "--reference", "/nowhere", "/nowhere/too"], "/nowhere"),
         (["average", "here", "--out", "there"], "--last N"),
-        (["average", "here", "--out", "there", "--last", "2", "x"], "that is no whole number"),
+        (["average", "here", "--out", "there", "--last", "2", "x"], "write a whole number"),
         (["average", "here", "7", "--out", "there", "--last", "2"], "--last N"),
         (["paper", "table1", "--seeds", "3"], "--seeds 3: only Tables 3 and 4"),
         (["paper", "table1", "--minutes", "3"], "--minutes 3: Table 1 trains nothing"),

@@ -12,7 +12,7 @@ from transduce.commands import main
 from transduce.demo import TRANSLATING, demo_translation
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.run.train import TrainOptions
 from transduce.translation.translator import Translator
 

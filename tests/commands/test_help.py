@@ -40,9 +40,9 @@ def test_ranges_in_words() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--beam", "0"], "'--beam': it must be at least 1"),
-        (["--beam", "x"], "'--beam': that is no whole number"),
-        (["--top-p", "x"], "'--top-p': that is no number"),
+        (["--beam", "0"], "'--beam': write at least 1"),
+        (["--beam", "x"], "'--beam': write a whole number"),
+        (["--top-p", "x"], "'--top-p': write a number"),
         (["--precision", "fp16"], "'--precision': 'fp16' is not one of 'float32', 'bfloat16', 'int8'"),
     ],
 )

@@ -67,8 +67,8 @@ def test_an_end_that_is_no_doubling_is_refused(start: int, end: int) -> None:
 @pytest.mark.parametrize(
     ("batch_tokens", "fault"),
     [
-        (0, "`batch_tokens` is 0: input should be greater than or equal to 1"),
-        ("many", '`batch_tokens` is "many": input should be a valid integer'),
+        (0, "`batch_tokens` is 0: write at least 1"),
+        ("many", '`batch_tokens` is "many": write a whole number'),
         ({"start": 3, "end": 6}, "`batch_tokens.steps` is missing"),
         ({"start": 3, "end": 6, "step": 2, "steps": 2}, "unknown key `batch_tokens.step`; did you mean `steps`?"),
     ],

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
 from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.validation import Validation, perplexity
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory.model import Model
 from transduce.recipe.corpora_of_run import named_test_set

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from transduce.commands.measure import measure
 from transduce.commands.paired_texts import read_paired_texts
-from transduce.measure.scores import compare, scores
+from transduce.measure.scoring import compare, scores
 from transduce.parsing.bracket_scores import bracket_scores, compare_brackets
 from transduce.text.lines import read_lines
 

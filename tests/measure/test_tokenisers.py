@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 
 # An output, its reference, and both with the spaces that the tokeniser must put.
 CUT = {

@@ -5,7 +5,7 @@ import random
 import pytest
 import sacrebleu
 
-from transduce.measure.scores import compare
+from transduce.measure.scoring import compare
 from transduce.pages.system_comparison import compare_systems
 
 NAMES = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()

@@ -4,7 +4,7 @@ import json
 import multiprocessing
 from pathlib import Path
 
-from transduce.measure.scores import Score
+from transduce.measure.scoring import Score
 from transduce.paper.finished_runs import Record, add_record, collect_records, distribute_records, read_records
 from transduce.paper.recall_by_distance import RecallRecord
 from transduce.paper.trials import TrialResult

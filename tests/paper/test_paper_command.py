@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from transduce.commands import app
-from transduce.measure.scores import Score
+from transduce.measure.scoring import Score
 from transduce.paper import all_results, finished_runs, table2
 from transduce.paper.experiment_scales import ExperimentOptions, scale_named
 from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
-from transduce.measure.scores import Score
+from transduce.measure.scoring import Score
 from transduce.paper import table2
 from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.system_presets import PRESETS, SYSTEMS, System

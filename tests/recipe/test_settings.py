@@ -118,21 +118,21 @@ def message(values: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"title": "one", "copies": "4"}, 'picture.yaml: `copies` is "4": input should be a valid integer'),
-        ({"title": "one", "copies": 1.5}, "picture.yaml: `copies` is 1.5: input should be a valid integer"),
-        ({"title": "one", "copies": True}, "picture.yaml: `copies` is true: input should be a valid integer"),
-        ({"title": 4}, "picture.yaml: `title` is 4: input should be a valid string"),
-        ({"title": "one", "copies": 0}, "picture.yaml: `copies` is 0: input should be greater than or equal to 1"),
-        ({"title": "one", "frame": {"width": None}}, "picture.yaml: `frame.width` is null: input should be a valid"),
-        ({"title": "one", "frames": [{}, {"width": "2"}]}, 'picture.yaml: `frames.1.width` is "2": input should be'),
+        ({"title": "one", "copies": "4"}, 'picture.yaml: `copies` is "4": write a whole number'),
+        ({"title": "one", "copies": 1.5}, "picture.yaml: `copies` is 1.5: write a whole number"),
+        ({"title": "one", "copies": True}, "picture.yaml: `copies` is true: write a whole number"),
+        ({"title": 4}, "picture.yaml: `title` is 4: write a string"),
+        ({"title": "one", "copies": 0}, "picture.yaml: `copies` is 0: write at least 1"),
+        ({"title": "one", "frame": {"width": None}}, "picture.yaml: `frame.width` is null: write a whole number"),
+        ({"title": "one", "frames": [{}, {"width": "2"}]}, 'picture.yaml: `frames.1.width` is "2": write a'),
         (
             {"title": "one", "shape": {"kind": "circle", "filled": "yes"}},
-            'picture.yaml: `shape.filled` is "yes": input should be a valid boolean',
+            'picture.yaml: `shape.filled` is "yes": write true or false',
         ),
-        ({"title": "one", "named": {"best": {"width": "2"}}}, 'picture.yaml: `named.best.width` is "2": input should'),
+        ({"title": "one", "named": {"best": {"width": "2"}}}, 'picture.yaml: `named.best.width` is "2": write a'),
         (
             {"title": "one", "every": 1.5},
-            "picture.yaml: `every` is 1.5: input should be a valid integer\n`every` is 1.5",
+            "picture.yaml: `every` is 1.5: write a whole number\n`every` is 1.5",
         ),
         ({"title": " "}, "picture.yaml: `title`: must not be blank"),
         ({"title": "one", "copies": 101, "frames": [{}]}, "picture.yaml: so many copies have no frames"),
@@ -189,6 +189,6 @@ def test_every_fault_has_one_line() -> None:
     text = message({"copies": "4", "frame": {"widht": 1}})
     assert text.split("\n") == [
         "picture.yaml: `title` is missing",
-        '`copies` is "4": input should be a valid integer',
+        '`copies` is "4": write a whole number',
         "unknown key `frame.widht`; did you mean `width`?",
     ]

@@ -97,5 +97,5 @@ def test_a_damaged_file_is_refused_or_loses_nothing(place: float, change: bytes)
 
 
 def test_a_vocabulary_that_exceeds_the_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`size` is 1000000000: input should be less than or equal to 1000000"):
+    with pytest.raises(ValueError, match=r"`size` is 1000000000: write at most 1000000"):
         validated(Bpe, {"size": 10**9}, place="recipe")

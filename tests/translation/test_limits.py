@@ -13,7 +13,7 @@ import torch
 
 from transduce.bulk.translate_shards import TranslationJob
 from transduce.commands import main
-from transduce.measure.scores import Score
+from transduce.measure.scoring import Score
 from transduce.model_directory.model import Model
 from transduce.runtime.json_text import json_text
 from transduce.search.beam import Decoding

@@ -174,7 +174,7 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
     texts = [translation.text for translation in prefixed]
     assert texts[0].startswith("gip")
     assert texts[1] == translator.translate_records("owl").text
-    with pytest.raises(TypeError, match="`prefix` of one text is one str, not list"):
+    with pytest.raises(TypeError, match="`prefix` of one text is one str, not a list"):
         translator.translate_records("cat dog", prefix=["gip"])
 
 
@@ -182,10 +182,10 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
     ("text", "message"),
     [
         (b"cat dog", "`text` is a bytes"),
-        (None, "`text` is a NoneType"),
-        (7, "`text` is a int"),
+        (None, "`text` is None"),
+        (7, "`text` is an int"),
         ([b"cat dog"], "`text` 1 is a bytes, not a str"),
-        (["cat dog", 7], "`text` 2 is a int, not a str"),
+        (["cat dog", 7], "`text` 2 is an int, not a str"),
         (["cat dog", None], "`text` 2 is None, a missing value: put '' in its place, or leave it out"),
         (["cat dog", float("nan")], "`text` 2 is nan, a missing value"),
         ({"en": "cat dog"}, "`text` is a dict: give one of its columns or values, such as text['en']"),

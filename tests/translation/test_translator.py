@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.model.attention import FusedCore, MultiHeadAttention
 from transduce.model.int8 import LARGEST, largest_weight
 from transduce.model.transformer import Transformer

@@ -5,6 +5,7 @@ import importlib
 import io
 import keyword
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,15 +95,6 @@ OTHER_OPTIONS = {
 }
 """What to write for options that other toolkits have, and for settings of a recipe."""
 
-PLAIN_ERRORS = {
-    "Value error, ": "",
-    "Input should be a valid integer, unable to parse string as an integer": "that is no whole number",
-    "Input should be a valid number, unable to parse string as a number": "that is no number",
-    "Input should be greater than or equal to": "it must be at least",
-    "Input should be less than or equal to": "it must be at most",
-}
-"""What stands for the words of pydantic in errors of values on the command line."""
-
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
 """Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
 
@@ -134,9 +126,12 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:  # an error with `option_name` is an unknown option; typer hides the class
-            for words, plain in PLAIN_ERRORS.items():
-                if words in (message := getattr(error, "message", "")):
-                    vars(error)["message"] = message.replace(words, plain)
+            if isinstance(message := getattr(error, "message", None), str):
+                from transduce.settings import PLAIN_WORDS
+
+                for words, plain in PLAIN_WORDS.items():
+                    message = re.sub(re.escape(words), plain, message, flags=re.IGNORECASE)
+                vars(error)["message"] = message
             called = getattr(error, "ctx", None) or ctx
             meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
             has_settings = any("--set" in parameter.opts for parameter in called.command.params)

@@ -28,7 +28,7 @@ from transduce.runtime.progress import stage
 if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.corpus.readers import ParallelText
-    from transduce.measure.scores import Score
+    from transduce.measure.scoring import Score
     from transduce.model_directory.config import Config
     from transduce.parsing.trees import Tree
     from transduce.translation.search_method import SearchMethod

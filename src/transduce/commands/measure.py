@@ -15,7 +15,7 @@ from transduce.commands.system_differences import show_differences
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure.scores import Comparison, Score
+    from transduce.measure.scoring import Comparison, Score
 
 RESAMPLES = 1000  # of a comparison, and of brackets
 
@@ -162,7 +162,7 @@ def _compare_by_metrics(
 ) -> "dict[str, Comparison]":
     """Returns the comparison by each metric but comet and comet-qe; of one system the baseline alone."""
     from transduce.measure.comet import COMET_MODELS
-    from transduce.measure.scores import Comparison, compare, scores
+    from transduce.measure.scoring import Comparison, compare, scores
 
     names = [name for name in metrics if name not in COMET_MODELS]
     if not names:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from transduce.corpus.corpus_kinds import CorpusSpec, ParallelCorpus
 from transduce.corpus.readers import ParallelText, read_parallel_text
 from transduce.evaluation.validation import ValidationScore
-from transduce.measure.scores import Score, scores
+from transduce.measure.scoring import Score, scores
 from transduce.model_directory.config import Config
 from transduce.settings import from_satellite
 from transduce.text.directions import Direction

@@ -12,7 +12,7 @@ from torch import Tensor
 from transduce.corpus.readers import ParallelText
 from transduce.measure.metric_choice import LABELS, MetricFunction, MetricName, ProgramMetric
 from transduce.measure.metrics import metric_named, remark_on_short_lines
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.translation_model import TranslationModel
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup

@@ -1,1 +1,17 @@
 """Scores of texts by the field's metrics, and tests of significance; needs no torch."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__all__ = ["scores"]
+
+
+def __getattr__(name: str) -> object:
+    """Imports the public function at its first use, because the settings of recipes read names of metrics here."""
+    if name in __all__:
+        return getattr(importlib.import_module("transduce.measure.scoring"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if TYPE_CHECKING:
+    from transduce.measure.scoring import scores

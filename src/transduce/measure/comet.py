@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.measure.bootstrap import INTERVAL, check_resamples, p_value, resample
-from transduce.measure.scores import Comparison, Difference, Score
+from transduce.measure.scoring import Comparison, Difference, Score
 from transduce.runtime.extras import install_command
 
 COMET_MODELS = {"comet": "Unbabel/wmt22-comet-da", "comet-qe": "Unbabel/wmt22-cometkiwi-da"}  # by metric

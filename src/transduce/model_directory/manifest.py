@@ -68,7 +68,9 @@ def require_model(directory: Path) -> None:
     """Raises ValueError where the directory holds no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
-        raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
+        raise ValueError(
+            f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` or `transduce import` has made"
+        )
     if not has_model(directory):
         reason = ", its training has written no model yet" if (directory / "training").exists() else ""
         raise ValueError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from transduce.measure.metrics import metric_named, words_of_bleu
-from transduce.measure.scores import Comparison, compare
+from transduce.measure.scoring import Comparison, compare
 
 METRICS = ("bleu", "chrf")
 LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket; the last one has no upper bound

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.corpus.readers import read_parallel_text
-from transduce.measure.scores import scores
+from transduce.measure.scoring import scores
 from transduce.model_directory.model import Model
 from transduce.paper.experiment_scales import Scale
 from transduce.paper.table3 import recipe_of

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import torch
 
 from transduce.corpus.readers import read_parallel_text
-from transduce.measure.scores import Score, scores
+from transduce.measure.scoring import Score, scores
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary
 from transduce.paper.counting import longest_chain

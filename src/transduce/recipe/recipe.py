@@ -23,7 +23,7 @@ from transduce.recipe.recipe_values import (
     without_corpora,
 )
 from transduce.search.beam import Decoding
-from transduce.settings import Spec, merged, validated
+from transduce.settings import Spec, merged, type_in_words, validated
 from transduce.text.byte_level import BEGIN, END, PAD
 from transduce.text.subword_training import Bpe, SubwordsSpec
 from transduce.training.training_settings import Training
@@ -51,6 +51,8 @@ class Recipe(Spec):
         """
         from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
+        if not isinstance(path, str | Path):
+            raise TypeError(f"`path` is {type_in_words(path)}: name a recipe, a file .yaml")
         return load(Path(path), changes, start=StartingPoint.of(Path(start_from)) if start_from else None)
 
     @model_validator(mode="after")

@@ -24,6 +24,7 @@ from transduce.runtime.progress import progress_line, track
 from transduce.search.beam import Decoding
 from transduce.search.cancellation import StopCheck
 from transduce.search.cpu_stepper import WeightsRecord
+from transduce.settings import type_in_words
 from transduce.text.normalisation import has_text_to_translate, normalise
 from transduce.text.sentence_ends import has_several_sentences, several_sentences_in
 from transduce.text.symbol_vocabulary import UNKNOWN, SymbolVocabulary
@@ -131,8 +132,8 @@ class Translator:
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
         if wrong := [one for one in directories if not isinstance(one, str | PathLike)]:
-            kind = type(wrong[0]).__name__
-            raise TypeError(f"a model directory is a str or a path, not a {kind}; several are arguments of their own")
+            kind = type_in_words(wrong[0])
+            raise TypeError(f"a model directory is a str or a path, not {kind}; several are arguments of their own")
         return cls._read(directories, device, precision).into(to, source_language=source_language, tag=tag)
 
     @classmethod
@@ -277,7 +278,7 @@ class Translator:
         method = search_method(self.decoding, 1 if n_best is None else n_best, **options)
         if isinstance(text, str):
             if prefix is not None and not isinstance(prefix, str):
-                raise TypeError(f"`prefix` of one text is one str, not {type(prefix).__name__}")
+                raise TypeError(f"`prefix` of one text is one str, not {type_in_words(prefix)}")
             (best,) = self.translate_lines(
                 [text], method, prefixes=None if prefix is None else [prefix], batch_tokens=batch_tokens
             )
@@ -583,6 +584,8 @@ class Translator:
         Raises ValueError where the first model has no attention weights to show, or a text is too long, and
         LineTooLargeError where the weights do not fit into memory.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"`text` is {type_in_words(text)}: `explain` takes one sentence, a str")
         engine = self.torch_engine
         engine.check_ready()
         engine.attention_model()
@@ -696,18 +699,18 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
 
     Raises TypeError where `lines` is no iterable of str; a single str is refused too.
     """
-    kind = type(lines).__name__
+    kind = type_in_words(lines)
     if isinstance(lines, PathLike):
         raise TypeError(f"`{name}` is the path of a file: give the open file, `open(path, encoding='utf-8')`")
     if isinstance(lines, Mapping) or hasattr(lines, "columns"):
-        raise TypeError(f"`{name}` is a {kind}: give one of its columns or values, such as {name}['en']")
+        raise TypeError(f"`{name}` is {kind}: give one of its columns or values, such as {name}['en']")
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"`{name}` is a {kind}: give a list, or another iterable, of str")
+        raise TypeError(f"`{name}` is {kind}: give a list, or another iterable, of str")
     for number, line in enumerate(lines, start=1):
         if line is None or (isinstance(line, float) and line != line):
             raise TypeError(f"`{name}` {number} is {line}, a missing value: put '' in its place, or leave it out")
         if not isinstance(line, str):
-            raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
+            raise TypeError(f"`{name}` {number} is {type_in_words(line)}, not a str")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
 
 

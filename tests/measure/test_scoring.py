@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.measure.metrics import METRICS
-from transduce.measure.scores import compare, scores
+from transduce.measure.scoring import compare, scores
 
 
 def ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:
