@@ -1,6 +1,7 @@
 """Documents: sent as files, translated as the command does, fetched from a secret address."""
 
 import contextlib
+import errno
 import io
 import time
 import zipfile
@@ -60,6 +61,16 @@ def test_what_is_wrong_is_an_error_of_status_400(serve, name, content, changes, 
     answer = send(serve(OPEN._replace(document_characters=10)), name, content, **changes)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith(error)
+
+
+def test_a_full_disk_is_status_507(server, monkeypatch):
+    async def fail(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("starlette.formparsers.MultiPartParser.parse", fail)
+    answer = send(server, "a.txt", b"cat")
+    assert answer.status_code == 507
+    assert answer.json() == {"error": "The server has no space for the document: try again later"}
 
 
 def test_keys_and_rates_hold_for_documents(serve):

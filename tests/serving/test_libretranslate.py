@@ -157,3 +157,8 @@ def test_other_routes(server, serve):
     assert server.get("/nowhere").json() == {"error": "Not Found"}
     assert server.get("/spec").json() == server.get("/openapi.json").json()
     assert server.get("/languages", headers={"Origin": "http://other"}).headers["access-control-allow-origin"] == "*"
+
+
+def test_several_slashes_are_one(server):
+    assert server.post("http://testserver//translate", data=ASKED).json() == server.post("/translate", data=ASKED).json()
+    assert server.get("/v1//settings").status_code == 200

@@ -88,6 +88,17 @@ def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
     assert "owl" not in error
 
 
+def test_a_hang_up_ends_the_server_like_sigterm(fluent):
+    with ServerProcess(fluent) as server, ThreadPoolExecutor(1) as clients:
+        asked = {"q": [" ".join(WORDS)] * 90, "source": "en", "target": "de"}
+        answer = clients.submit(httpx.post, f"{server.url}/translate", json=asked, timeout=100)
+        deadline = time.monotonic() + 60
+        while not server.metric(ANSWERED) + server.metric("transduce_accepted_requests"):
+            assert time.monotonic() < deadline
+        code, _ = server.end(signal.SIGHUP)
+        assert (code, answer.result().status_code) == (143, 200)
+
+
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_server_at_once(second):
     server = SignalledServer(uvicorn.Config(FastAPI()))

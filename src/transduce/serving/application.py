@@ -1,5 +1,6 @@
 """The application: all routes, limits and error shapes."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,6 +34,22 @@ class DescribedApplication(FastAPI):
             for operation in methods.values():
                 operation["responses"].pop("422", None)
         return description
+
+
+class SingleSlashes:
+    """An ASGI application around another, which takes several slashes in an address for one.
+
+    A client that joins a default address, which ends with a slash, and `/translate` asks for `//translate`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._application = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        if scope["type"] == "http" and "//" in scope["path"]:
+            scope["path"] = re.sub("/{2,}", "/", scope["path"])
+        await self._application(scope, receive, send)
 
 
 class HeadRequests:
@@ -119,6 +136,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
     application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
     application.add_middleware(HeadRequests)
+    application.add_middleware(SingleSlashes)
     application.add_middleware(RequestLog, metrics=metrics, logs_texts=logs_texts)
     metrics.watch(lambda: service.accepted, lambda: sum(queue.waiting_sentences for queue in service.models.queues))
     return application

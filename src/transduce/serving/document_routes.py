@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import secrets
 import threading
 import time
@@ -97,6 +98,17 @@ class DocumentSlots:
                 self._taken += Counter()  # without clients that have none
 
 
+@contextlib.contextmanager
+def full_disks() -> Iterator[None]:
+    """Raises an error of status 507 where the temporary folder has no space for an upload."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HTTPException(507, "The server has no space for the document: try again later") from None
+
+
 def document_routes(service: Service) -> APIRouter:
     """Returns the routes of documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
@@ -112,7 +124,7 @@ def document_routes(service: Service) -> APIRouter:
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
         client = address_of(request)
-        with uploads.take(client):
+        with uploads.take(client), full_disks():
             with service.counting_faults(request):
                 check_form_encoding(request)
                 await request.form(max_files=1, max_fields=20)

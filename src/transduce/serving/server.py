@@ -3,8 +3,9 @@
 import contextlib
 import logging
 import re
+import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from transduce.runtime.signals import raise_on_signals
 from transduce.serving.application import create_application
 from transduce.serving.batch_queue import BatchQueue
 from transduce.serving.connection import MAX_CONNECTIONS, BoundedConnection
-from transduce.serving.language_names import LanguageDetector
+from transduce.serving.language_names import LanguageDetector, language_name
 from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.request_log import Metrics
 from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
@@ -83,6 +84,8 @@ def serve_forever(
     A second signal ends the process at once. Raises OSError, which names the address, where it is not free.
     """
     service = Service(models, LanguageDetector.load(), limits, keys)
+    for code in models.languages:
+        language_name(code)  # the first name takes a second, in which no request would be answered
     application = create_application(service, metrics, version=version, logs_texts=logs_texts)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
@@ -111,6 +114,15 @@ class SignalledServer(uvicorn.Server):
         """Begins to end, or ends at once."""
         self.force_exit = self.force_exit or self.should_exit
         super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Takes SIGHUP, as of a terminal that is closed, for SIGTERM; one that is ignored (`nohup`) stays ignored."""
+        with super().capture_signals():
+            hang_up = getattr(signal, "SIGHUP", None)  # which Windows has not
+            if hang_up is not None and signal.getsignal(hang_up) is signal.SIG_DFL:
+                signal.signal(hang_up, lambda _, frame: self.handle_exit(signal.SIGTERM, frame))
+            yield
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
