@@ -172,7 +172,7 @@ IN_CATEGORY = {"SPACE": " \n", "DIGIT": "1", "WORD": "a1", "NOT_SPACE": "a", "NO
 
 
 def characters_of(item: tuple[Any, Any]) -> str:
-    """Returns characters that one item of a parsed pattern matches; nothing for an item that is no character."""
+    """Returns characters that one item of a parsed pattern matches; nothing for an item that is not a character."""
     operation, argument = str(item[0]), item[1]
     if operation == "LITERAL":
         return chr(argument)

@@ -51,7 +51,7 @@ def test_checksums_and_seal_are_renewed(tmp_path):
     ("code", "output", "messages", "seconds", "memory", "finding"),
     [
         (0, b"-1.5\n", "", 1, 0, None),
-        (2, b"", "transduce: a is damaged: its header is no JSON", 1, 0, None),
+        (2, b"", "transduce: a is damaged: its header is not JSON", 1, 0, None),
         (1, b"", "transduce: KeyError: 'version'", 1, 0, "unforeseen"),
         (2, b"", "", 1, 0, "0 messages"),
         (2, b"", "Traceback (most recent call last):", 1, 0, "Traceback"),

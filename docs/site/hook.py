@@ -66,7 +66,7 @@ def notebook_page(path: Path) -> str:
 
 
 def generated_pages() -> dict[str, str]:
-    """Returns the text of every page that is no Markdown file of docs/, by its path below docs/."""
+    """Returns the text of every page that is not Markdown file of docs/, by its path below docs/."""
     pages = {site_path(ROOT / name): (ROOT / name).read_text("utf-8") for name in COPIED}
     pages |= {site_path(path): notebook_page(path) for path in DOCS.glob("*.ipynb")}
     return pages | {RECIPES: recipes_page()}

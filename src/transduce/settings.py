@@ -41,7 +41,7 @@ class Spec(BaseModel):
         return dictionary
 
     def replaced(self, **changes: Any) -> Self:
-        """Returns the record with other values of some keys; raises ValueError where they do not fit."""
+        """Returns the record with other values of some keys; raises ValueError if they do not fit."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -168,7 +168,7 @@ def parse_json(content: bytes, *, place: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place} is no JSON: {error}") from None
+        raise ValueError(f"{place} is not JSON: {error}") from None
 
 
 def check_version(values: Any, version: int, *, place: str) -> None:
@@ -316,7 +316,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value_fault(value: Any, depth: int) -> str | None:
-    """Returns the fault of a value, without the values inside it; None where there is none."""
+    """Returns the fault of a value, without the values inside it; None if there is none."""
     if depth > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels"
     if isinstance(value, Mapping):

@@ -535,7 +535,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["BINARY", "--out", "OUT", "--shard-lines", "2"], "binary: line 4 is not UTF-8"),
         (["MARKUP", "--out", "OUT", "--shard-lines", "2"], "markup: line 3 is markup"),
         (["EMPTY", "--out", "OUT"], "a folder without files"),
-        (["NESTED", "--out", "OUT"], "deep is no file"),
+        (["NESTED", "--out", "OUT"], "deep is not a file"),
         (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
         (["NESTED/deep", "--out", "NESTED/deep/de"], "would be taken for one of its texts"),
         (["PIPE", "--out", "OUT"], "a pipe or a device; a corpus is read twice"),

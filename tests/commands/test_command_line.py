@@ -68,7 +68,7 @@ def test_the_version(capsys):
         (["info", "base", "--vocabulry", "7"], "--vocabulry"),
         (["info", "base", "--vocabulary", "many"], "--vocabulary"),
         (["info", "base", "--vocabulary", "3"], "--vocabulary"),
-        (["info", "nobody"], "nobody is no preset (base, big, "),
+        (["info", "nobody"], "nobody is not a preset (base, big, "),
         (["info", "/nowhere/at/all", "--verify"], "there is no model directory /nowhere/at/all; "),
         (["translate", "/nowhere/at/all"], "there is no model directory /nowhere/at/all; "),
         (["train", "/nowhere.yaml", "--out", "/tmp"], "there is no recipe /nowhere.yaml"),

@@ -181,7 +181,7 @@ def test_languages_are_those_of_the_recipe(tmp_path):
 
 
 def test_an_unknown_check_and_checks_of_trees_are_refused(tmp_path):
-    with pytest.raises(ValidationError, match=r"`length` is no check; there are empty, encoding"):
+    with pytest.raises(ValidationError, match=r"`length` is not a check; there are empty, encoding"):
         DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"length": "drop"})
     with pytest.raises(ValidationError, match=r"keep.*drop.*refuse"):
         DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"copied": "warn"})

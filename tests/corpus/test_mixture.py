@@ -179,7 +179,7 @@ INTO_DUTCH = ("a", {"target_language": "nl"})
     [
         ("need `source_language` and `target_language`", [BOTH], {"target_language": None}),
         ("need `source_language` and `target_language`", ["a", "c"], {"source_language": None}),
-        ("`f r` is no code of a language", ["a", ("c", {"source_language": "f r"})], {}),
+        ("`f r` is not a code of a language", ["a", ("c", {"source_language": "f r"})], {}),
         ("from en to en", [BOTH], {"target_language": "en"}),
         ("`temperature` mixes several directions", ["a"], {"temperature": 2.0}),
         ("no training corpus has the target language en", ["a", INTO_DUTCH], {"validation": ["c"]}),

@@ -118,7 +118,7 @@ def draws(seed):
 
 
 def test_invented_words_have_no_space_and_are_of_every_kind():
-    words = {invented_word(draws(seed)) for seed in range(400)}
+    words = {invented_word("A man sleeps.", draws(seed)) for seed in range(400)}
     assert len(words) > 300
     assert all(word == word.strip() and len(word.split()) == 1 and word.isprintable() for word in words)
     for kind in (

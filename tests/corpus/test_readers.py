@@ -68,7 +68,7 @@ def test_a_line_without_a_tab(tmp_path: Path) -> None:
 
 
 def test_text_that_is_no_utf8_is_refused_by_line(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.de: line 3 is no UTF-8 .*iconv"):
+    with pytest.raises(ValueError, match=r"a\.de: line 3 is not UTF-8 .*iconv"):
         list(read_pairs(files(tmp_path, b"a\nb\nc\n", b"a\nb\n\xfcber\n")))
 
 

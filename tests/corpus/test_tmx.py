@@ -124,7 +124,7 @@ def test_a_memory_without_both_languages_is_refused(tmp_path: Path, units: str, 
     [
         (b"a\tb\n", "not well-formed XML: syntax error: line 1"),
         (b"", "not well-formed XML: no element found"),
-        (b"<html></html>", "is no TMX: its outermost element is <html>"),
+        (b"<html></html>", "is not TMX: its outermost element is <html>"),
         (gzip.compress(b"<tmx>" * 1000, mtime=0)[:-9], "is a damaged gzip file"),
         (b"BZh91AY&SY12", "is compressed with bzip2; unpack it"),
         (b"<?xml version='1.0' encoding='gb2312'?><tmx/>", "cannot be read: multi-byte.*iconv -t UTF-8"),
@@ -174,7 +174,7 @@ def test_markup_of_more_than_a_megabyte_is_refused(tmp_path: Path, markup: str) 
 
 def test_what_a_parser_would_keep_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = "".join(f"<a{number}/>" for number in range(1_001))
-    with pytest.raises(ValueError, match=r"line 3 has the last of more than 1,000 names of elements: this is no TMX"):
+    with pytest.raises(ValueError, match=r"line 3 has the last of more than 1,000 names of elements: this is not TMX"):
         list(read_pairs(memory(tmp_path / "a.tmx", many)))
     monkeypatch.setattr("transduce.text.lines.MAX_LINE_BYTES", 100)
     units = f"{PAIR}\n<tu><tuv xml:lang='en'><seg>{'<hi>a b c</hi>' * 30}</seg></tuv></tu>"

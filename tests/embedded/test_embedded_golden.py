@@ -47,7 +47,7 @@ PRESENT, PAST, PERFECT = VerbForm("present"), VerbForm("past"), VerbForm("perfec
 
 
 def noun(words: str, adjective: str = "", modifier: Any = None, numeral: str = "") -> NounPhrase:
-    """A noun phrase from "the teacher" or "- teachers"; a dash is no article."""
+    """A noun phrase from "the teacher" or "- teachers"; a dash is not an article."""
     article, word = words.split()
     plural = [entry for entry in NOUNS if entry.english_plural == word]
     entry = plural[0] if plural else find_entry(NOUNS, word)

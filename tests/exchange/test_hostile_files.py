@@ -269,7 +269,7 @@ def test_a_header_that_is_no_python_is_refused(tmp_path: Path) -> None:
     content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
     with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
         archive.writestr("a.npy", content)
-    with pytest.raises(ValueError, match=r"'a\.npy' is no array"):
+    with pytest.raises(ValueError, match=r"'a\.npy' is not an array"):
         read_npz(tmp_path / "model.npz")
 
 
@@ -281,7 +281,7 @@ def test_a_single_number_in_the_place_of_a_matrix_is_refused() -> None:
 @pytest.mark.parametrize("name", ["model.npz", "model.pt"])
 def test_pipes_are_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ValueError, match="is no file"):
+    with pytest.raises(ValueError, match="is not a file"):
         read_npz(tmp_path / name) if name.endswith("npz") else read_checkpoint(tmp_path / name, model_of)
 
 

@@ -291,7 +291,7 @@ def test_merges_of_another_version_are_refused(run: tuple[Path, Merges], tmp_pat
     folder.mkdir()
     for path in origin.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    for codes, fault in (("#version: 0.1\na b\n", "0.1"), ("a b\nc </w>\n", "0.1"), ("a b c d\n", "no merge")):
+    for codes, fault in (("#version: 0.1\na b\n", "0.1"), ("a b\nc </w>\n", "0.1"), ("a b c d\n", "not a merge")):
         (folder / "bpecodes").write_text(codes)
         with pytest.raises(ValueError, match=fault):
             import_quietly(folder, tmp_path / "run")

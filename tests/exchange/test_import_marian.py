@@ -167,7 +167,7 @@ def test_missing_files_and_settings_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"lacks special:model\.yml"):
         import_quietly(tmp_path / "marian", tmp_path / "run")
     save_npz(tmp_path / "marian" / "model.npz", weights, "type: [transformer")
-    with pytest.raises(ValueError, match=r"special:model\.yml is no YAML"):
+    with pytest.raises(ValueError, match=r"special:model\.yml is not YAML"):
         import_quietly(tmp_path / "marian", tmp_path / "run")
 
 

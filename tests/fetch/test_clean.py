@@ -25,11 +25,11 @@ def test_unusable_pairs_of_a_training_text_are_dropped_and_counted():
     assert counts.as_dictionary() == {
         "read": 5,
         "kept": 2,
-        "dropped": {"with an empty side": 2, "with a side that is no UTF-8": 1},
+        "dropped": {"with an empty side": 2, "with a side that is not UTF-8": 1},
         "mended": 1,
     }
     assert str(counts) == (
-        "2 pairs kept, 2 dropped with an empty side, 1 dropped with a side that is no UTF-8, "
+        "2 pairs kept, 2 dropped with an empty side, 1 dropped with a side that is not UTF-8, "
         "line breaks replaced by spaces in 1"
     )
 

@@ -134,7 +134,7 @@ def test_a_web_page_instead_of_the_archive_is_reported_and_skipped(world, downlo
     reason = {
         NAME: f"the downloaded file has the md5 .* where {world.catalogue.archives[NAME].checksum[4:]} is expected",
         SIZED: f"the server's file has 26 bytes where {len(world.archives[SIZED]):,} are expected",
-        BARE: "the downloaded file is no complete gzip file",
+        BARE: "the downloaded file is not a complete gzip file",
     }
     assert any(re.match(f"  {reason[name]}", line) for line in messages)
 
@@ -208,7 +208,7 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(world, monkeypatch):
 def test_an_archive_without_any_checksum_is_not_allowed(world):
     values = world.catalogue.as_dictionary()
     values["archives"]["x.tar"] = Archive(mirrors=("https://example.org/x.tar",)).as_dictionary()
-    with pytest.raises(ValueError, match=r"x\.tar has no checksum, and is no gzip file"):
+    with pytest.raises(ValueError, match=r"x\.tar has no checksum, and is not gzip file"):
         type(world.catalogue).model_validate(values, strict=False)
 
 

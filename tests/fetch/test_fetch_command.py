@@ -85,7 +85,7 @@ def test_unavailable_text_exits_with_code_1(world, command):
 def test_an_invalid_manifest_is_reported(world, command):
     path = world.out / "multi30k" / "manifest.json"
     path.parent.mkdir(parents=True)
-    for text, message in (("{}", "is no manifest of `fetch`"), ('{"version": 9, "parts": {}}', "has version 9")):
+    for text, message in (("{}", "is not a manifest of `fetch`"), ('{"version": 9, "parts": {}}', "has version 9")):
         path.write_text(text, "utf-8")
         code, _, messages = command("multi30k", "--out", world.out)
         assert code == 2

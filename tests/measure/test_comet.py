@@ -126,7 +126,7 @@ def test_a_checkpoint_file_is_a_model(library, tmp_path):
     with pytest.raises(ValueError, match="holds more than weights and settings: nothing else is unpickled"):
         load_comet("comet", str(path))
     library.refusal = Exception("hparams.yaml file is missing")
-    with pytest.raises(ValueError, match=r"model.ckpt is no checkpoint of COMET: hparams.yaml file is missing"):
+    with pytest.raises(ValueError, match=r"model.ckpt is not a checkpoint of COMET: hparams.yaml file is missing"):
         load_comet("comet", str(path))
 
 

@@ -204,7 +204,7 @@ def test_two_outputs_of_trees_are_compared(trees):
         (["--metric", "brackets", "--tokenize", "zh"], "--tokenize zh: it is for translations, not for brackets"),
         (["--metric", "brackets", "--language", "de"], "--language de: it is for translations, not for brackets"),
         (["--parameters", "p.prm"], "--parameters p.prm: it is for the metric brackets"),
-        (["--metric", "brackets", "--parameters", "gold"], r"gold: line 1: \(S is no parameter"),
+        (["--metric", "brackets", "--parameters", "gold"], r"gold: line 1: \(S is not a parameter"),
         (["--metric", "brackets", "reference"], "reference: line 1 has 'the' outside of a tree"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_paired_test_tells_better_from_equal():
         ({"metrics": ["blue"]}, "'blue' is unknown; the metrics are bleu, chrf, ter, spbleu, bleu-lower.*, bleu-paper"),
         ({"metrics": ["bleu-paper"]}, "'bleu-paper' tokenises and needs the language"),
         ({"metrics": ["bleu-lowercased-tokenised"]}, "needs the language"),
-        ({"metrics": ["bleu-paper"], "language": "german"}, "`german` is no code of a language, .*; did you mean `de`"),
+        ({"metrics": ["bleu-paper"], "language": "german"}, "`german` is not a code of .*; did you mean `de`"),
         ({"tokenize": "14a"}, "'14a' is unknown; sacreBLEU has none, zh, 13a"),
         ({"bootstrap": 1}, "bootstrap is 1"),
     ],

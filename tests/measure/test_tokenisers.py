@@ -77,7 +77,7 @@ def test_spbleu_cuts_with_the_model_of_flores(folder: Path) -> None:
     assert 0 < expected < 100
     assert "|tok:flores200|" in measured.signature
     path.write_bytes(b"\x80 damaged")
-    with pytest.raises(ValueError, match=r"flores200sacrebleuspm is no SentencePiece model, which flores200 needs"):
+    with pytest.raises(ValueError, match=r"flores200sacrebleuspm is not a SentencePiece model, which flores200 needs"):
         scores([output], [[reference]], ["spbleu"])
 
 

@@ -111,7 +111,7 @@ def test_the_page_needs_no_network(page: str) -> None:
     outline.feed(page)
     addresses = [values[name] for _, values in outline.elements for name in ("src", "href") if name in values]
     assert addresses == ["data:,"]
-    # The name of SVG's namespace is no address; nothing else may look like one.
+    # The name of SVG's namespace is not an address; nothing else may look like one.
     assert set(re.findall(r"https?://[^\s\"']*", page)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"\bfetch\(|XMLHttpRequest|@import|url\(|\bimport\b[ (]", page)
 

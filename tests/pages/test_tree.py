@@ -227,7 +227,7 @@ def test_a_chain_of_one_label_is_matched_as_often_as_it_occurs() -> None:
     once, twice = parse_tree("(S (X (NP (N a))))"), parse_tree("(S (NP (X (NP (N a)))))")
     assert len(compare(lay_out(twice), lay_out(once)).extra) == 1
     assert compare(lay_out(once), lay_out(twice)).missing == ("NP, word 1: a",)
-    # A part of speech is no phrase: neither one of another name, nor one of the name and place of a phrase.
+    # A part of speech is not a phrase: neither one of another name, nor one of the name and place of a phrase.
     assert len(compare(lay_out(parse_tree("(S (NP (NP a)))")), lay_out(parse_tree("(S (NP a))"))).extra) == 1
     assert not compare(lay_out(parse_tree("(NP (B a))")), lay_out(parse_tree("(NP (A a))"))).extra
 

@@ -130,11 +130,11 @@ def test_the_store_is_not_replaced_after_trainings_have_begun(trial, tmp_path):
 
 def test_a_trial_that_diverges_has_no_result_and_raises_no_error(trial, tmp_path, monkeypatch, log_lines):
     def diverged(*arguments):
-        raise DivergedError("the loss is no number")
+        raise DivergedError("the loss is not a number")
 
     monkeypatch.setattr("transduce.paper.trials.run_training", diverged)
     assert run_trial(trial, tmp_path, [Budget("few", 1), Budget("more", 2)], CPU) == {}
-    assert log_lines == ["row has no result: the loss is no number"]
+    assert log_lines == ["row has no result: the loss is not a number"]
 
 
 def test_a_record_with_an_unreadable_recipe_is_not_used(trial, tmp_path):

@@ -453,7 +453,7 @@ def test_every_key_is_read():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("DELETE_LABELS A", "p.prm: line 2: DELETE_LABELS is no parameter; the parameters are CUTOFF_LEN"),
+        ("DELETE_LABELS A", "p.prm: line 2: DELETE_LABELS is not a parameter; the parameters are CUTOFF_LEN"),
         ("DELETE_LABEL", "p.prm: line 2: DELETE_LABEL : write DELETE_LABEL with one label"),
         ("DELETE_LABEL A B", "line 2: DELETE_LABEL A B: write"),
         ("EQ_LABEL A", "line 2: EQ_LABEL A: write EQ_LABEL with two labels"),

@@ -189,7 +189,7 @@ def test_words_with_spaces_are_refused(parser):
 
 def test_what_is_no_list_of_words_is_refused(parser):
     for sentence in ("the owl", ["a", 3]):
-        with pytest.raises(TypeError, match="sentence 1 is no list of words"):
+        with pytest.raises(TypeError, match="sentence 1 is not a list of words"):
             Parser.load(parser).parse([sentence])
 
 

@@ -94,7 +94,7 @@ LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for othe
         ("x: !!binary aGVsbG8=\n", "binary' (line 2"),
         ("x: !!set {a, b}\n", "set' (line 2"),
         ("training: {steps: 2001-99-14}\n", '`training.steps` is "2001-99-14": write a whole number'),
-        ("training: {steps: " + "9" * 5000 + "}\n", "no YAML: Exceeds the limit"),
+        ("training: {steps: " + "9" * 5000 + "}\n", "not YAML: Exceeds the limit"),
         ("training: {seed: " + "9" * 30 + "}\n", "`training.seed` is beyond 9,007,199,254,740,991"),
         ("training: {minutes: .inf}\n", "`training.minutes` is Infinity: input should be a finite number"),
         ("decoding: {length_penalty: .nan}\n", "`decoding.length_penalty` is NaN: input should be a finite number"),

@@ -209,10 +209,10 @@ def test_a_message_names_the_key_and_the_remedy(write_recipe, text, parts):
         ("- data\n- model\n", ["`data:`"]),
         ("", ["`data:`"]),
         ("data: {train: {tsv: a}}\ntraining:\n  seed: 1\n  steps: 3\n  steps: 4\n", ["steps", "keep one"]),
-        ("data: {train: [a\nb: 3\n", ["no YAML", "line 2"]),
-        ("data: [\t}\n", ["no YAML"]),
-        ("data: {train: {source: ${DATA}/a, target: b}}\n", ["no YAML", 'put "${NAME}" into quotes']),
-        ("data:\n  train: {tsv: a}\n  hub: ${A}\nmodel: [}\n", ["no YAML", "line 4: ", "'}')"]),
+        ("data: {train: [a\nb: 3\n", ["not YAML", "line 2"]),
+        ("data: [\t}\n", ["not YAML"]),
+        ("data: {train: {source: ${DATA}/a, target: b}}\n", ["not YAML", 'put "${NAME}" into quotes']),
+        ("data:\n  train: {tsv: a}\n  hub: ${A}\nmodel: [}\n", ["not YAML", "line 4: ", "'}')"]),
     ],
 )
 def test_files_without_a_valid_recipe(write_recipe, first, parts):
@@ -228,4 +228,4 @@ def test_paths_without_a_readable_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert f"{tmp_path / 'pipe'} is a pipe; write" in refusal(tmp_path / "pipe")
     (tmp_path / "latin.yaml").write_bytes("data: {train: {tsv: naïve}}".encode("latin-1"))
-    assert "latin.yaml is no YAML" in refusal(tmp_path / "latin.yaml")
+    assert "latin.yaml is not YAML" in refusal(tmp_path / "latin.yaml")

@@ -246,7 +246,7 @@ def test_a_damaged_record_is_named(tuned, domain, tmp_path):
     with pytest.raises(ValueError, match=r"fine_tuning.json: `start` is missing(?s:.*)\nTake that file from a backup"):
         tune(domain, run)
     (run / "training" / "fine_tuning.json").write_text("{")
-    with pytest.raises(ValueError, match=r"fine_tuning.json is no JSON"):
+    with pytest.raises(ValueError, match=r"fine_tuning.json is not JSON"):
         tune(domain, run)
 
 

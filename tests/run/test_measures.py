@@ -51,7 +51,7 @@ def test_a_program_selects_weights(micro, tmp_path):
     ("command", "message"),
     [
         (program("print('no score')"), "must print the score last, and the last word is 'score'"),
-        (program("print(float('nan'))"), "printed nan, which is no score"),
+        (program("print(float('nan'))"), "printed nan, which is not a score"),
         (program("pass"), "the last word is 'nothing'"),
         (program("import sys; sys.exit('lacks a model')"), "ended with code 1: lacks a model"),
         ("no-such-program {translations}", "cannot start `no-such-program`"),

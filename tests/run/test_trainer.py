@@ -121,7 +121,7 @@ def test_only_better_scores_are_published(recipe, tmp_path, losses, monkeypatch)
         lambda out, config, *rest: published.append(config.weights.steps),
     )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
-    with pytest.raises(ValueError, match="no model directory"):
+    with pytest.raises(ValueError, match="not a model directory"):
         run_training(recipe(**settings), tmp_path)  # because `publish` wrote nothing
     assert published == [(3,), (9,)]
 

@@ -1,4 +1,4 @@
-"""Hostile connections: clients that send or read nothing, or what is no HTTP; the others are answered meanwhile."""
+"""Hostile connections: clients that send or read nothing, or what is not HTTP; the others are answered meanwhile."""
 
 import contextlib
 import json
@@ -188,7 +188,7 @@ def test_a_client_that_sends_at_once_is_answered_in_a_crowd(port, monkeypatch):
         (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", {400}),
         (HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n", {400, 413}),
         (HEAD + b"Content-Length: 52428800\r\n\r\n", {413}),
-        (HEAD + b"Content-Length: 2\r\n\r\n" + ASKED, {400}),  # too short: the rest is no request
+        (HEAD + b"Content-Length: 2\r\n\r\n" + ASKED, {400}),  # too short: the rest is not a request
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", {400}),
         (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", {400, 501}),
         (HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /ready HTTP/1.1\r\n\r\n", {400}),

@@ -160,5 +160,7 @@ def test_other_routes(server, serve):
 
 
 def test_several_slashes_are_one(server):
-    assert server.post("http://testserver//translate", data=ASKED).json() == server.post("/translate", data=ASKED).json()
+    assert (
+        server.post("http://testserver//translate", data=ASKED).json() == server.post("/translate", data=ASKED).json()
+    )
     assert server.get("/v1//settings").status_code == 200

@@ -101,7 +101,7 @@ def test_writing_refuses_a_damaged_manifest(run):
     (run / "manifest.json").write_text("[]")
     message = refusal(write_model, run, model.config, {}, (model.source, model.target), {"README.md": "mine"})
     remedy = "take it from a backup, or delete it if a run is to go on"
-    assert message == f"{run / 'manifest.json'} is damaged: it is no manifest; {remedy}"
+    assert message == f"{run / 'manifest.json'} is damaged: it is not a manifest; {remedy}"
 
 
 @given(

@@ -311,11 +311,11 @@ def test_pipes_in_a_model_directory_end_reading_and_writing(run, name):
             with pytest.raises(ValueError, match=name):
                 Model.read(run)
         if name in ("recipe.yaml", "manifest.json"):
-            with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
+            with pytest.raises(ValueError, match=f"{run / name} is not a regular file"):
                 recipe_was_edited(run)
         write = partial(write_model, run, model.config, {}, (model.source, model.target), {"README.md": "card"})
         if name == "manifest.json":
-            with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
+            with pytest.raises(ValueError, match=f"{run / name} is not a regular file"):
                 write()
         if name == "README.md":  # not the card that the program has written, so that it stays
             write()
@@ -327,7 +327,7 @@ def test_pipes_in_a_store_are_refused(run):
     plant_pipe(store / "tokenizer.json")
     plant_pipe(store / "state.json")
     with limit_seconds(5):
-        with pytest.raises(ValueError, match="no regular file"):
+        with pytest.raises(ValueError, match="not a regular file"):
             Subwords.load(store / "tokenizer.json")
         assert EncodingState.load(store) == EncodingState.load(store / "nowhere")
 
@@ -338,7 +338,7 @@ def test_huge_descriptions_are_refused_unread(run, tmp_path):
         os.truncate(path, 10 * 2**30)
     with pytest.raises(ValueError, match=f"{run / 'manifest.json'} is damaged: it has 10,737,418,240 bytes"):
         verify(run)
-    assert "no manifest" in "".join(Checkpoints(run / "training").find_damage(12))
+    assert "not a manifest" in "".join(Checkpoints(run / "training").find_damage(12))
     assert f"{store / 'store.json'} is damaged: it has 10,737,418,240 bytes" in "".join(verify_store(store))
     (tmp_path / "small").write_bytes(b"x" * 10)
     assert read_regular_file(tmp_path / "small", MAX_JSON_BYTES) == b"x" * 10

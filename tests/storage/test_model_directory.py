@@ -223,10 +223,10 @@ def test_a_folder_that_is_no_model_directory_is_refused(tmp_path, trained):
     assert f"there is no model directory {tmp_path / 'x'}" in refusal(tmp_path / "x")
     assert "transduce train" in refusal(tmp_path / "x")
     assert f"{trained / 'README.md'} is a file" in refusal(trained / "README.md")
-    assert f"{tmp_path} is no model directory: it has no manifest.json" in refusal(tmp_path)
+    assert f"{tmp_path} is not a model directory: it has no manifest.json" in refusal(tmp_path)
     (tmp_path / "training").mkdir()
     assert "its training has written no model yet" in refusal(tmp_path)
-    with pytest.raises(ValueError, match="no model directory"):
+    with pytest.raises(ValueError, match="not a model directory"):
         verify(tmp_path)
 
 

@@ -30,8 +30,8 @@ def test_a_file_has_terms_alternatives_notes_and_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dog\tHund\n\tKatze\n", r"terms.tsv: line 2 is no term: write source, tab, target"),
-        ("a\tb\tc\td\n", r"terms.tsv: line 1 is no term"),
+        ("dog\tHund\n\tKatze\n", r"terms.tsv: line 2 is not a term: write source, tab, target"),
+        ("a\tb\tc\td\n", r"terms.tsv: line 1 is not a term"),
         ("\n \n", r"terms.tsv has no term: write lines of source, tab and target"),
     ],
 )

@@ -22,7 +22,7 @@ def test_codes_of_languages_pass(code):
     ],
 )  # fmt: skip
 def test_the_nearest_is_proposed(text, meant):
-    with pytest.raises(ValueError, match="is no code of a language") as raised:
+    with pytest.raises(ValueError, match="is not a code of a language") as raised:
         check_language(text)
     assert (f"did you mean `{meant}`" in str(raised.value)) == (meant is not None)
 

@@ -88,7 +88,7 @@ def test_two_files_are_two_vocabularies():
 def test_faults_are_named(tmp_path):
     data = DataSpec.model_validate(DATA)
     (tmp_path / "none.model").write_text("no model")
-    with pytest.raises(ValueError, match=r"none\.model: this is no SentencePiece model"):
+    with pytest.raises(ValueError, match=r"none\.model: this is not a SentencePiece model"):
         prepare(data, SentencePiece(model=str(tmp_path / "none.model")), tmp_path / "store", threads=1)
     with pytest.raises(FileNotFoundError, match=r"missing\.model"):
         prepare(data, SentencePiece(model=str(tmp_path / "missing.model")), tmp_path / "store", threads=1)

@@ -37,7 +37,7 @@ def bench_training(
 
     Tokens a second and the share of the matrix rate are over all steps that count, milliseconds are medians. A step of
     the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number
-    of rows of embeddings and softmax; raises ValueError where a side has more subwords.
+    of rows of embeddings and softmax; raises ValueError if a side has more subwords.
     """
     flush_subnormals()
     keep_freed_memory()

@@ -25,7 +25,7 @@ def bench_translating(
 ) -> dict[str, Any]:
     """Translates `lines` once to warm up and `runs` times that count; returns medians, with the keys of `bench --json`.
 
-    Raises ValueError where all lines are blank.
+    Raises ValueError if all lines are blank.
     """
     if not any(line.strip() for line in lines):
         raise ValueError("there is nothing to translate: --data names a text without a word")

@@ -65,7 +65,7 @@ class FinishedShards:
             atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
     def load(self, shard: Shard) -> ShardResult | None:
-        """Returns a finished shard; None where it is missing or damaged."""
+        """Returns a finished shard; None if it is missing or damaged."""
         try:
             checksum, _, content = self.path(shard).read_bytes().partition(b"\n")
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class FinishedShards:
         return self.shards / hashlib.sha256(json.dumps([self.origin, identity]).encode()).hexdigest()
 
     def write_output(self, text: ShardedText) -> None:
-        """Joins the shards of a text and writes its output atomically. Raises OSError where a shard is damaged."""
+        """Joins the shards of a text and writes its output atomically. Raises OSError if a shard is damaged."""
 
         def write_to(temporary: Path) -> None:
             faults = []
@@ -102,7 +102,7 @@ class FinishedShards:
             atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
-        """Returns whether the output of a text is written. Raises ValueError where the file is not that output."""
+        """Returns whether the output of a text is written. Raises ValueError if the file is not that output."""
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"
@@ -130,7 +130,7 @@ class FinishedShards:
         shutil.rmtree(self.shards)
 
     def _read_record(self, text: ShardedText) -> dict[str, Any] | None:
-        """Returns the record of the output of a text; None where it is missing or damaged."""
+        """Returns the record of the output of a text; None if it is missing or damaged."""
         try:
             record = json.loads(self._record_path(text).read_text("utf-8"))
         except (FileNotFoundError, ValueError):

@@ -125,7 +125,7 @@ def _plan_actors(
 ) -> ActorPlan:
     """Plans one actor for each GPU, or, without GPUs, one for each group of threads.
 
-    Raises ValueError where the cluster has no room for one actor, or for `actors` where that number `is_required`.
+    Raises ValueError if the cluster has no room for one actor, or for `actors` where that number `is_required`.
     """
     machines = [node["Resources"] for node in nodes if node["Alive"]]
     gpus = sum(int(machine.get("GPU", 0)) for machine in machines)

@@ -29,7 +29,7 @@ class Shard(NamedTuple):
     def read(self) -> list[str]:
         """Reads the lines, of a line of more than `MAX_LINE_BYTES` the beginning.
 
-        Raises ValueError where the file was changed after it was cut.
+        Raises ValueError if the file was changed after it was cut.
         """
         checksum = hashlib.sha256()
         with Path(self.path).open("rb") as file:
@@ -67,7 +67,7 @@ class ShardedText(NamedTuple):
 def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
     """Cuts a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
-    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is no text,
+    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is not text,
     and where one of source and output is a file and the other a folder.
     """
     if not source.is_dir():
@@ -77,7 +77,7 @@ def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
         raise ValueError(f"{source} is a folder without files; name a text, or a folder of texts")
     for path in paths:
         if not path.is_file():
-            raise ValueError(f"{path} is no file; a folder to translate must contain texts only")
+            raise ValueError(f"{path} is not a file; a folder to translate must contain texts only")
     if out.resolve().is_relative_to(source.resolve()):
         raise ValueError(f"{out} is in {source}, and would be taken for one of its texts; choose a folder outside")
     if out.exists() and not out.is_dir():

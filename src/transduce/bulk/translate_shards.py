@@ -94,7 +94,7 @@ class ShardTranslator:
 
     @cached_property
     def translator(self) -> Translator:
-        """The loaded models. Raises ValueError where a model has changed, or int8 has 7 bits here and 8 in the job."""
+        """The loaded models. Raises ValueError if a model has changed, or int8 has 7 bits here and 8 in the job."""
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
             raise ValueError(
@@ -154,7 +154,7 @@ def translate_texts(
     """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
 
     The same call resumes a call that was stopped. With `pairs`, a text has an output of pairs, of which `pairs` leaves
-    out some, among them lines that could not be translated. Raises ValueError where an output exists that this job did
+    out some, among them lines that could not be translated. Raises ValueError if an output exists that this job did
     not write, or another process has locked the folder. Raises RuntimeError, after writing the outputs, where lines
     could not be translated.
     """

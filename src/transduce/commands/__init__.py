@@ -5,7 +5,6 @@ import importlib
 import io
 import keyword
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,7 @@ class _Commands(TyperGroup):
                 from transduce.settings import PLAIN_WORDS
 
                 for words, plain in PLAIN_WORDS.items():
-                    message = re.sub(re.escape(words), plain, message, flags=re.IGNORECASE)
+                    message = message.replace(words, plain).replace(words.capitalize(), plain)
                 vars(error)["message"] = message
             called = getattr(error, "ctx", None) or ctx
             meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")

@@ -108,7 +108,7 @@ def _recipe(run: Path | None, preset: str | None, data: str | None, changes: lis
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
     if run is not None:
         refuse_options({"--preset": preset}, "is another model than that of the run")
-        Model.read_config(run)  # raises ValueError where `run` is no model directory
+        Model.read_config(run)  # raises ValueError if `run` is not a model directory
         # No test set is read, and those of a fine-tuned run may have tags that its training corpora lack.
         unused = {"data": {"validation": None}, "training": {"patience": None}}
         values: dict[str, Any] = merged(read_resolved_recipe(run / RECIPE).as_dictionary(), unused)

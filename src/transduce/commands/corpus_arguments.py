@@ -45,7 +45,7 @@ def languages_of(
 ) -> tuple[str | None, str | None]:
     """Returns the codes that are given or, for two text files, those at the ends of their names: `text.en`, `text.de`.
 
-    Raises ValueError for a text that is no code of a language.
+    Raises ValueError for a text that is not a code of a language.
     """
     from transduce.text.compressed import plain_name
     from transduce.text.language_codes import check_language, language_names

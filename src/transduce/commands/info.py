@@ -78,7 +78,7 @@ def change_settings(run: Path, changes: list[str]) -> None:
 def verify_files(run: Path) -> None:
     """Compares a model directory, its checkpoints and its token store with their checksums.
 
-    Raises ValueError where a file has changed or is missing. Checksums find damage, not forgery: they lie beside the
+    Raises ValueError if a file has changed or is missing. Checksums find damage, not forgery: they lie beside the
     files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
     none. Whether the weights are finite is checked when they are read, whether they translate well by
     `transduce evaluate`.

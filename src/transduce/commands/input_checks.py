@@ -21,7 +21,7 @@ def check_exist(*files: Path | None) -> None:
 
 
 def check_recipe(recipe: Path) -> None:
-    """Raises ValueError for a file that is no YAML with sections."""
+    """Raises ValueError for a file that is not YAML with sections."""
     from transduce.recipe.recipe_values import read_yaml
 
     read_yaml(recipe)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
     """Splits the paths into model directories and the text, None for standard input.
 
-    The last path is the text if it is not a directory. Raises OSError where it does not exist.
+    The last path is the text if it is not a directory. Raises OSError if it does not exist.
     """
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
     last = paths[-1]
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
     if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
-        raise ValueError(f"{last} is no model; name a file of text (`transduce translate-corpus` takes folders)")
+        raise ValueError(f"{last} is not a model; name a file of text (`transduce translate-corpus` takes folders)")
     if len(paths) == 1 or last.is_dir():
         if paths[0].is_file() and len(paths) > 1:
             raise ValueError(f"{paths[0]} is a file: name the model first, then the text: `{last} {paths[0]}`")

@@ -136,7 +136,7 @@ def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
 
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
-    """Raises ValueError where comet and comet-qe lack an option, or another metric has theirs."""
+    """Raises ValueError if comet and comet-qe lack an option, or another metric has theirs."""
     from transduce.measure.comet import COMET_MODELS
 
     neural = [name for name in metrics if name in COMET_MODELS]

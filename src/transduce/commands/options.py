@@ -185,7 +185,7 @@ def word_of_value(annotation: object, help_text: str) -> str:
 
 
 def range_in_words(least: float | None, most: float | None) -> str | None:
-    """Returns bounds in words, such as "at least 1"; None where there are none that matter."""
+    """Returns bounds in words, such as "at least 1"; None if there are none that matter."""
     if most is not None and most < 2**63 - 1:
         return f"at most {most:g}" if least is None else f"{least:g} to {most:g}"
     return None if least is None else f"at least {least:g}"

@@ -85,7 +85,7 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
 
 
 def check_name(out: Path, option: str = "--out") -> None:
-    """Raises ValueError where the file system takes no name that is long enough for the temporary files of `out`."""
+    """Raises ValueError if the file system takes no name that is long enough for the temporary files of `out`."""
     try:
         # The longest name is that of the record of a bulk translation.
         unfinished_path(out.resolve().with_name(f"{out.name}.json"), MAX_WRITERS).lstat()

@@ -84,7 +84,7 @@ def _check_proxies(proxies: Sequence[str]) -> None:
 
 
 def _check_installed() -> None:
-    """Raises ValueError where the libraries of the server are not installed."""
+    """Raises ValueError if the libraries of the server are not installed."""
     for library in ("fastapi", "langcodes", "limits", "prometheus_client", "python_multipart", "uvicorn"):
         if importlib.util.find_spec(library) is None:
             raise ValueError(f"{library} is not installed, and the server needs it: {install_command('serve')}")

@@ -67,7 +67,7 @@ def split_corpus(
 ) -> Path:
     """Splits the corpus that `files` name into the folder `out`; returns the path of its `data.yaml`.
 
-    `sizes` are the pairs of the validation and the test set. Prints the pairs of each part. Raises ValueError where the
+    `sizes` are the pairs of the validation and the test set. Prints the pairs of each part. Raises ValueError if the
     corpus cannot be split.
     """
     from transduce.corpus.readers import read_pairs

@@ -73,9 +73,7 @@ def train(
 
     loaded = load_training_recipe(recipe_file, change, out, start_from=start_from, restart=restart)
     if prepare:
-        refuse_options(
-            {"--from": start_from}, "is for a training, which prepares the corpus with that model's subwords"
-        )
+        refuse_options({"--from": start_from}, "is for training, which prepares the corpus with that model's subwords")
         print_store(loaded, out, threads)
         return
     trackers = TrackerChoice(
@@ -88,7 +86,7 @@ def train(
     )
     if dry_run:
         if processes > 1:
-            raise ValueError("--dry-run measures a training in one process: leave --processes out")
+            raise ValueError("--dry-run measures a run in one process: leave --processes out")
         from transduce.run.dry_run import dry_run as measure
 
         has_patience = loaded.training.patience is not None
@@ -99,7 +97,7 @@ def train(
 
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
-    """Learns the subwords and writes the token store, which a training into `out` reads."""
+    """Learns the subwords and writes the token store, which a run into `out` reads."""
     from transduce.run.train import prepare
     from transduce.storage.locks import exclusive_lock
 
@@ -109,7 +107,7 @@ def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
 
 
 def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
-    """Returns what a training takes as a table."""
+    """Returns what a run takes as a table."""
     pace, unit = measured.pace, 2**20
     rows = [
         ("parameters", f"{measured.parameters:,}"),
@@ -131,7 +129,7 @@ def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
 
 
 def print_result(out: Path, result: "TrainResult") -> None:
-    """Prints why a training ended and which weights it has published; under torchrun only rank 0 prints."""
+    """Prints why a run ended and which weights it has published; under torchrun only rank 0 prints."""
     if os.environ.get("RANK", "0") == "0":
         steps = ", ".join(map(str, result.weights.steps))
         print(f"{out}: {result.reason}; weights: {result.weights.kind} of step {steps}")

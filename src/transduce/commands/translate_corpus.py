@@ -32,7 +32,7 @@ ShardLinesOption = Annotated[int, typer.Option(min=1, help="Lines of a shard.")]
 
 
 class PairKind(StrEnum):
-    """Pairs for a training: of backward ones the translation is the source, of forward ones the target."""
+    """Pairs for a run: of backward ones the translation is the source, of forward ones the target."""
 
     BACKWARD = "backward"
     FORWARD = "forward"
@@ -153,6 +153,6 @@ def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, a
 
 
 def check_out(out: Path) -> None:
-    """Raises ValueError where `out` has no name, beside which the folder of finished shards could lie."""
+    """Raises ValueError if `out` has no name, beside which the folder of finished shards could lie."""
     if out.name in ("", ".."):
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")

@@ -109,7 +109,7 @@ def open_document(
     from transduce.text.lines import standard_input
 
     if kind is TextFormat.DOCX and out is None:
-        raise ValueError("a DOCX is no text for standard output: name the translation with --out")
+        raise ValueError("a DOCX is not text for standard output: name the translation with --out")
     if file is None or str(file) == "-":
         name, content = "standard input", standard_input().read(MAX_DOCUMENT_BYTES + 1)
     else:

@@ -1,4 +1,4 @@
-"""A ramp of the size of steps: a training begins with small steps, whose size doubles until they are whole."""
+"""A ramp of the size of steps: a run begins with small steps, whose size doubles until they are whole."""
 
 from pydantic import Field, model_validator
 
@@ -30,7 +30,7 @@ class BatchRamp(Spec):
 
     @model_validator(mode="after")
     def _check_doublings(self) -> "BatchRamp":
-        """Raises ValueError where `end` is not `start` doubled one or more times."""
+        """Raises ValueError if `end` is not `start` doubled one or more times."""
         parts = self.end // self.start
         if parts < 2 or parts * self.start != self.end or parts.bit_count() > 1:
             raise ValueError(

@@ -31,7 +31,7 @@ DroppedPairs = Mapping[int, Check]
 def run_checks(data: DataSpec) -> list[DroppedPairs]:
     """Returns for each training corpus the pairs that `data.checks` drops.
 
-    Raises ValueError where a corpus has a fault that is refused, or where languages cannot be identified.
+    Raises ValueError if a corpus has a fault that is refused, or where languages cannot be identified.
     """
     checks = {check: data.checks.get(check) for check in Check if _is_checked(data, check)}
     if not checks or data.tree_linearisation is not None:
@@ -107,7 +107,7 @@ def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
 
 
 def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, str | None]) -> None:
-    """Raises ValueError where pairs have a fault that is refused, or where the target is the source throughout."""
+    """Raises ValueError if pairs have a fault that is refused, or where the target is the source throughout."""
     for check, action in checks.items():
         numbers = inspection.faults[check]
         if action == "refuse" and len(numbers):

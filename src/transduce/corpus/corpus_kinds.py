@@ -176,7 +176,7 @@ the path.
 
 
 def _kind(value: Any) -> str | None:
-    """Returns the name of the class of an entry; None where the entry has no key of any class."""
+    """Returns the name of the class of an entry; None if the entry has no key of any class."""
     keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
     return next((kind for key, kind in KINDS.items() if key in keys), None)
 

@@ -132,7 +132,7 @@ class DataSpec(Spec):
     @classmethod
     def _check_names(cls, value: dict[str, str]) -> dict[str, str]:
         if unknown := [name for name in value if name not in set(Check)]:
-            raise ValueError(f"`{unknown[0]}` is no check; there are {', '.join(Check)}")
+            raise ValueError(f"`{unknown[0]}` is not a check; there are {', '.join(Check)}")
         return value
 
     @model_validator(mode="after")
@@ -165,7 +165,7 @@ class DataSpec(Spec):
         return self
 
     def check_held_out(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
-        """Raises ValueError where the model does not learn the direction or the tag of a validation or test corpus.
+        """Raises ValueError if the model does not learn the direction or the tag of a validation or test corpus.
 
         `directions`, where there are several, and `tags` are those of the model with which the training begins.
         """
@@ -209,7 +209,7 @@ class DataSpec(Spec):
 
     @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
-        """The linearisation of the corpora where they are trees; None where they are translations."""
+        """The linearisation of the corpora where they are trees; None if they are translations."""
         first = self.train[0]
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None
 

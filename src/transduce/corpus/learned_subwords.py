@@ -72,7 +72,7 @@ def learn_subwords(
 
 
 def _check_kind(data: DataSpec, kind: str) -> None:
-    """Raises ValueError where text cannot have subwords that are none of our own."""
+    """Raises ValueError if text cannot have subwords that are none of our own."""
     if data.tree_linearisation is not None or data.source_tags:
         what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
         raise ValueError(f"`subwords.kind: {kind}` is not for {what}: set `kind: bpe`")
@@ -123,7 +123,7 @@ def _learn(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None, tags:
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
-    """Raises ValueError where the source vocabulary of another model lacks a tag of the training corpora."""
+    """Raises ValueError if the source vocabulary of another model lacks a tag of the training corpora."""
     for corpus in data.train:
         try:
             tag_ids(data, corpus, source)
@@ -186,7 +186,7 @@ Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
-    """Raises ValueError where the vocabularies of a model cannot grow."""
+    """Raises ValueError if the vocabularies of a model cannot grow."""
     check_can_grow(sides[0], "source")
     if not isinstance(sides[1], SymbolVocabulary):
         check_can_grow(sides[1], "target")

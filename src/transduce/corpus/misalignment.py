@@ -65,7 +65,7 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     """Returns the first misaligned line, judged by lengths, numbers, punctuation and words that both sides have.
 
     With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
-    Returns None where there is too little evidence, where equally many lines are sorted by length, and for files of
+    Returns None if there is too little evidence, where equally many lines are sorted by length, and for files of
     more than `MAX_LINES` lines.
     """
     left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))

@@ -116,7 +116,7 @@ def with_typos(line: str, draw: Draw) -> str:
 
 def with_copy(pair: Pair, draw: Draw) -> Pair:
     """Returns both lines with one invented word: at the end, at the beginning, or as far into both lines."""
-    word, where = invented_word(draw), draw()
+    word, where = invented_word(pair[0], draw), draw()
     if where < 0.5:
         return f"{pair[0]} {word}", f"{pair[1]} {word}"
     share = 0.0 if where < 0.6 else draw()
@@ -145,8 +145,13 @@ _ONSETS = ["b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "sch", "
 _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
 
-def invented_word(draw: Draw) -> str:
-    """Returns an emoji, an invented name, a code, an address, or letters of some script."""
+def invented_word(line: str, draw: Draw) -> str:
+    """Returns an emoji, an invented name, a code, an address, or letters of some script.
+
+    Half of the words in addresses are made of parts of the words of `line`, because letters at random have no long
+    subwords.
+    """
+    words_of_line = LONG_WORD.findall(line)
 
     def one_of(choices: Sequence[str]) -> str:
         return choices[int(draw() * len(choices))]
@@ -155,25 +160,34 @@ def invented_word(draw: Draw) -> str:
         return str(int(10 ** (1 + 4 * draw())))
 
     def word() -> str:
-        if draw() < 0.3:
+        if draw() < 0.1:
             return "".join(one_of(_SYLLABLES) for _ in range(2 + int(draw() * 3))) + one_of(["", "n", "r", "x", "k"])
         return "".join(one_of(_ACCENTED if draw() < 0.05 else _LETTERS) for _ in range(3 + int(draw() * 6)))
 
+    def part() -> str:
+        word_of_line = one_of(words_of_line).lower()
+        start = int(draw() * (len(word_of_line) - 2))
+        return word_of_line[start : start + 2 + int(draw() * 4)]
+
+    def word_of_address() -> str:
+        return part() + part() if words_of_line and draw() < 0.5 else word()
+
     kind = draw()
-    if kind < 0.2:
+    if kind < 0.15:
         return _emoji(draw)
-    if kind < 0.35:
+    if kind < 0.25:
         return _SCRIPTS[int(draw() * len(_SCRIPTS))](draw)
-    if kind < 0.75:
+    if kind < 0.6:
         return word().title() if draw() < 0.6 else word()
-    if kind < 0.9:
+    if kind < 0.8:
         letters = word()[:3].upper()
         return one_of(
             [f"{letters}-{number()}", f"{letters}{number()}", f"{word()}_{word()}", f"v{number()}.{number()}"]
         )
-    if kind < 0.95:
-        return f"{one_of(_LETTERS)}.{word()}@{word()}.{one_of(_DOMAINS)}"
-    return f"https://{word()}.{one_of(_DOMAINS)}/{word()}"
+    if kind < 0.92:
+        name = one_of([one_of(_LETTERS) + ".", word() + ".", ""]) + word_of_address()
+        return f"{name}@{word_of_address()}.{one_of(_DOMAINS)}"
+    return f"https://{word_of_address()}.{one_of(_DOMAINS)}/{word()}"
 
 
 def _emoji(draw: Draw) -> str:

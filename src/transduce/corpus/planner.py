@@ -6,7 +6,7 @@ bucket that holds both its sides; each bucket has a fixed number of rows a micro
 micro-batch move up to the next bucket, so that one micro-batch a portion has fewer rows. The order is a function of
 the seed and the epoch.
 
-A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a training begins
+A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a run begins
 within seconds on a store of any size.
 """
 
@@ -83,7 +83,7 @@ def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto
 
 
 class Planner:
-    """Plans the steps of a training on a store.
+    """Plans the steps of a run on a store.
 
     `batch_tokens` bounds the source and the target positions of a step, padding included. With a `BatchRamp` the first
     steps are halves, quarters and so on of such a step. `micro_batches` is the number of micro-batches of a step, or

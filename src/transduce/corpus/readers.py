@@ -45,13 +45,13 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}: line {number} is no UTF-8 ({error.reason}); convert the file with `iconv -t UTF-8`, "
+            f"{path}: line {number} is not UTF-8 ({error.reason}); convert the file with `iconv -t UTF-8`, "
             "or mend the line"
         ) from None
 
 
 def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Yields every pair of `corpus` undecoded, source and target; raises ValueError where lines cannot be paired."""
+    """Yields every pair of `corpus` undecoded, source and target; raises ValueError if lines cannot be paired."""
     pairs = _read_sides(corpus)
     if isinstance(corpus, ParallelCorpus) and corpus.direction == "backward":
         return ((source, target) for target, source in pairs)
@@ -182,7 +182,7 @@ class ParallelText(NamedTuple):
 
 
 def read_parallel_text(spec: CorpusSpec) -> ParallelText:
-    """Reads a corpus as text; raises ValueError where it has no pair, or where a file of it is markup.
+    """Reads a corpus as text; raises ValueError if it has no pair, or where a file of it is markup.
 
     Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
     """

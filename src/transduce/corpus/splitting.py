@@ -48,7 +48,7 @@ def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]
 def split_groups(groups: NDArray[np.int64], validation: int, test: int, seed: int) -> CorpusSplit:
     """Splits pairs at random by their `groups`: sets of `validation` and `test` pairs, and the rest for training.
 
-    Raises ValueError where the groups do not fill the sets, or leave nothing to train on.
+    Raises ValueError if the groups do not fill the sets, or leave nothing to train on.
     """
     firsts, inverse, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if validation + test >= len(groups):

@@ -65,14 +65,14 @@ def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterato
 
 
 def _check_limits(unparsed: int, names: Mapping[str, str], place: str) -> None:
-    """Raises ValueError where the parser would keep too much: bytes that it cannot parse yet, or names."""
+    """Raises ValueError if the parser would keep too much: bytes that it cannot parse yet, or names."""
     if unparsed > MAX_MARKUP_BYTES:
         raise ValueError(
             f"{place} has a tag, a comment or a declaration of more than {MAX_MARKUP_BYTES:,} bytes; "
             "remove it, or export the file again"
         )
     if len(names) > MAX_NAMES:
-        raise ValueError(f"{place} has the last of more than {MAX_NAMES:,} names of elements: this is no TMX")
+        raise ValueError(f"{place} has the last of more than {MAX_NAMES:,} names of elements: this is not TMX")
 
 
 def _malformed_error(name: str, reason: str) -> ValueError:
@@ -97,7 +97,7 @@ class UnitReader:
     def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
         element = tag.rpartition("}")[2]
         if not self._path and element != "tmx":
-            raise ValueError(f"{self._name} is no TMX: its outermost element is <{element[:40]}>")
+            raise ValueError(f"{self._name} is not TMX: its outermost element is <{element[:40]}>")
         self._path.append(element)
         if len(self._path) > MAX_DEPTH:
             place = f"{self._name}: line {self._parser.CurrentLineNumber}"

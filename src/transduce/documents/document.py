@@ -46,7 +46,7 @@ def format_by_name(path: PurePath) -> TextFormat | None:
 
 
 class DocumentLanguages(NamedTuple):
-    """Source and target language of the model; None where it does not record them."""
+    """Source and target language of the model; None if it does not record them."""
 
     source: str | None
     target: str | None
@@ -54,7 +54,7 @@ class DocumentLanguages(NamedTuple):
     def target_of(self, source: str | None, target: str | None) -> str:
         """Returns the target language of a document that names `source` and `target`.
 
-        Raises ValueError where the document is in another language than the model, or nobody names the target.
+        Raises ValueError if the document is in another language than the model, or nobody names the target.
         """
         if source and self.source and not same_language(source, self.source):
             raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
@@ -164,7 +164,7 @@ def has_letters(text: str) -> bool:
 
 
 def import_library(name: str, documents: str) -> ModuleType:
-    """Returns the module `name`, which reads `documents`; raises ValueError where it is not installed."""
+    """Returns the module `name`, which reads `documents`; raises ValueError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -161,7 +161,7 @@ class FormattedText(NamedTuple):
 
 
 class RunPart(NamedTuple):
-    """A part of a run that is no text; it becomes a run by itself, with a copy of the formatting."""
+    """A part of a run that is not text; it becomes a run by itself, with a copy of the formatting."""
 
     run: "_Element"
     part: "_Element"

@@ -61,7 +61,7 @@ def format_by_content(beginning: bytes) -> TextFormat | None:
 
 
 def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages, *, replace: bool = False) -> Document:
-    """Reads a document; raises ValueError where it is damaged, is empty, or is not of this format.
+    """Reads a document; raises ValueError if it is damaged, is empty, or is not of this format.
 
     `languages` are those of the model. Translations that a document has stay, unless `replace`.
     """

@@ -38,7 +38,7 @@ class ProtectedElement:
 
     @classmethod
     def at(cls, name: str, raw: str, start: int, first_item: int) -> "ProtectedElement | None":
-        """Returns the element that a tag `raw` begins at a place and before an item; None where it is translated."""
+        """Returns the element that a tag `raw` begins at a place and before an item; None if it is translated."""
         is_protected = name not in VOID and is_not_translated(name, raw)
         return cls(name, start, first_item) if is_protected else None
 

@@ -63,7 +63,7 @@ class MarkdownDocument(SpanDocument):
 def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[tuple[int, int]]:
     """Returns the columns where each line of `content` begins and ends in the lines of a file from `first` on.
 
-    Raises UnreadableInlineError where they do not stand there.
+    Raises UnreadableInlineError if they do not stand there.
     """
     places = []
     for number, part in enumerate(content.split("\n"), start=first):
@@ -119,7 +119,7 @@ class InlineReader:
         self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
-        """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
+        """Returns text, unescaped, and tags; raises UnreadableInlineError if a token is not found."""
         for token in tokens:
             match token.type:
                 case "text" | "text_special":

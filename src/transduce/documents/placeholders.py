@@ -33,7 +33,7 @@ _PLACEHOLDER = re.compile(
             r"%%",
             r"(?<!\d)%(?:\d+\$)?[-+#0]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[zjtL])?[sdiuoxXfFeEgGcp@]",  # C's
             r"(?<!\w)\$[A-Za-z_]\w*",  # $name of a shell
-            r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a text that is no markup
+            r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a text that is not markup
         )
     )
 )

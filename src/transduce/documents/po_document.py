@@ -80,7 +80,7 @@ class PoDocument(Document):
         return (text.rstrip("\n") + "\n").encode()
 
     def _forms(self) -> int | None:
-        """Returns the number of plural forms of the target language; None where the header has no usual one."""
+        """Returns the number of plural forms of the target language; None if the header has no usual one."""
         match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
         return int(match[1]) if match and match[1] in _NUMBERS_OF_FORMS else None
 

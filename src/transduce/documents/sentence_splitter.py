@@ -54,7 +54,7 @@ def is_spaceless(language: str | None) -> bool:
 
 
 def load_segment() -> Callable[[str, str], list[str]]:
-    """Returns `segment(language, text)` of sentencex; raises ValueError where the library is not installed."""
+    """Returns `segment(language, text)` of sentencex; raises ValueError if the library is not installed."""
     try:
         from sentencex import segment
     except ImportError:

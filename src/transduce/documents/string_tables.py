@@ -145,7 +145,7 @@ def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
 
 
 def _yaml_block(value: str, style: str, raw: str) -> str | None:
-    """Returns a string as a block scalar with the header and the indentation of `raw`; None where it does not fit."""
+    """Returns a string as a block scalar with the header and the indentation of `raw`; None if it does not fit."""
     header, _, body = raw.partition("\n")
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
     if indentation is None or re.search(r"\d", header) or value != value.lstrip():

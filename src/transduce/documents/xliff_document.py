@@ -78,7 +78,7 @@ class XliffDocument(XmlDocument):
 
 
 def _is_translated(unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
-    """Returns whether a target is approved, or has text that is no copy of the source."""
+    """Returns whether a target is approved, or has text that is not a copy of the source."""
     state = target.get("state") or unit.get("state")
     if unit.get("approved") == "yes" or state in ("final", "signed-off", "reviewed"):
         return True

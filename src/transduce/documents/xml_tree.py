@@ -41,7 +41,7 @@ XmlContent = PairedContent["etree._Element"]
 
 
 def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
-    """Parses XML; raises ValueError where it is damaged, declares entities, or has shapes that no program writes."""
+    """Parses XML; raises ValueError if it is damaged, declares entities, or has shapes that no program writes."""
     etree = import_library("lxml.etree", documents)
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -94,7 +94,7 @@ class XmlDocument(Document):
     """A file of XML whose units are elements, and whose translations fill elements; for `write` of XLIFF and TMX."""
 
     def __init__(self, content: bytes, name: str) -> None:
-        """Raises ValueError where the file is damaged, or is not of the format `name`, which is also its root."""
+        """Raises ValueError if the file is damaged, or is not of the format `name`, which is also its root."""
         super().__init__()
         self._original = content
         self._tree = parse_xml(content, name)

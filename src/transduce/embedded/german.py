@@ -370,7 +370,7 @@ def clausal_object(clause: Clause) -> Words:
 
 
 def fronted(clause: Clause) -> Words | None:
-    """Returns the adverbial that opens a clause; None where the subject opens it."""
+    """Returns the adverbial that opens a clause; None if the subject opens it."""
     adjuncts = clause.adjuncts
     match adjuncts.front:
         case "time" if adjuncts.time:

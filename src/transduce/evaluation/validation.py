@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BATCH_TOKENS = 2048  # positions of a side whose loss is computed at once
-CHECKED_LINES = 4  # by a program or function, before a training
+CHECKED_LINES = 4  # by a program or function, before a run
 
 Measure = MetricName | Literal["f1", "loss"] | ProgramMetric | MetricFunction
 """What compares two validations: a metric of `measure`, the F1 of trees, the loss, a program or a Python function."""
@@ -109,7 +109,7 @@ class Validation:
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError where the longest pair alone does not fit into memory; larger batches are halved."""
+        """Raises RuntimeError if the longest pair alone does not fit into memory; larger batches are halved."""
         source, target = self._encode()
         longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
@@ -120,7 +120,7 @@ class Validation:
             model.train(training)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError where a line is too long for `model`, or where its output cannot be measured.
+        """Raises ValueError if a line is too long for `model`, or where its output cannot be measured.
 
         A training calls it at its start, so that its first validation does not fail.
         """
@@ -134,7 +134,7 @@ class Validation:
             raise ValueError(f"data.validation: {error}") from None
 
     def _check_metric(self) -> None:
-        """Raises ValueError where the metric cannot be computed; a function is tried on a few references."""
+        """Raises ValueError if the metric cannot be computed; a function is tried on a few references."""
         if callable(self.metric):
             sources, references = self.corpus.source[:CHECKED_LINES], self.corpus.target[:CHECKED_LINES]
             self.group.on_rank_zero(lambda: self._score_by_function(sources, references, references), slow=True)
@@ -166,7 +166,7 @@ class Validation:
     def _score(self, outputs: Sequence[str]) -> ValidationScore:
         """Returns the score of translations, or the F1 of linearised trees.
 
-        A program or function that fails is a warning, because a training should not end by it; its score is NaN.
+        A program or function that fails is a warning, because a run should not end by it; its score is NaN.
         """
         if self.linearisation is None and callable(self.metric):
             return self.group.on_rank_zero(lambda: self._try_function(outputs), slow=True)
@@ -187,7 +187,7 @@ class Validation:
         return ValidationScore(name, score, self.metric.command if isinstance(self.metric, ProgramMetric) else name)
 
     def _score_by_function(self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Calls the program or function, and returns its score; raises ValueError where that is no number."""
+        """Calls the program or function, and returns its score; raises ValueError if that is not a number."""
         assert callable(self.metric)
         score = self.metric(sources, outputs, references)
         if not isinstance(score, int | float):
@@ -272,12 +272,12 @@ class JointValidation:
         )
 
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError where the longest pair of a corpus alone does not fit into memory."""
+        """Raises RuntimeError if the longest pair of a corpus alone does not fit into memory."""
         for validation in self.validations.values():
             validation.check_memory(model)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError where a line is too long for `model`, or where its output cannot be measured."""
+        """Raises ValueError if a line is too long for `model`, or where its output cannot be measured."""
         for name, validation in self.validations.items():
             try:
                 validation.check(model, will_translate=will_translate)
@@ -302,7 +302,7 @@ class JointValidation:
 
 
 def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
-    """Returns the mean of scores by one metric; None where a corpus was not translated."""
+    """Returns the mean of scores by one metric; None if a corpus was not translated."""
     measured = [score for score in scores if score is not None]
     if not measured:
         return None

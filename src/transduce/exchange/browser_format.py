@@ -44,7 +44,7 @@ READ_ME = files(__package__) / "templates" / "browser_read_me.md"
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes the graphs and tokenizers, the page, its settings and onnxruntime-web.
 
-    Raises ValueError where onnxruntime-web is not cached and npm cannot fetch it.
+    Raises ValueError if onnxruntime-web is not cached and npm cannot fetch it.
     """
     shutil.copytree(runtime_folder(), folder / RUNTIME)
     onnx_format.write(model, folder, precision)
@@ -88,7 +88,7 @@ def runtime_folder() -> Path:
 def add_runtime(folder: Path) -> None:
     """Copies the files of an unpacked npm package into the cache.
 
-    Raises ValueError where a file is missing or is not that of this version.
+    Raises ValueError if a file is missing or is not that of this version.
     """
     source = folder / "dist" if (folder / "dist").is_dir() else folder
     for name, checksum in CHECKSUMS.items():

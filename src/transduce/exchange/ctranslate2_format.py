@@ -38,7 +38,7 @@ AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported 
 
 
 def import_ctranslate2() -> ModuleType:
-    """Returns the package `ctranslate2`; raises ValueError where it is not installed."""
+    """Returns the package `ctranslate2`; raises ValueError if it is not installed."""
     return import_engine("ctranslate2", "CTranslate2", "ctranslate2")
 
 
@@ -148,7 +148,7 @@ class CTranslate2Engine:
     ) -> None:
         """Loads the model in `folder`, whose settings are `config`, and whose subwords are `sides`.
 
-        `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError where
+        `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError if
         CTranslate2 cannot load the model on the device.
         """
         self.source, self.target = sides

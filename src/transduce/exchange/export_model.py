@@ -99,7 +99,7 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
 
     The comparison is on `sentences` sentences of the validation corpora, where the recipe names them, and on odd lines.
-    Raises ValueError where the engine cannot represent the model or the precision, where `out` is not empty, and where
+    Raises ValueError if the engine cannot represent the model or the precision, where `out` is not empty, and where
     another process exports to it. Raises ParityError, and leaves nothing, where the engines differ by more than the
     tolerance.
     """

@@ -59,7 +59,7 @@ TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subf
 
 
 def check(model: Model) -> None:
-    """Raises ValueError where `transformers` cannot represent the model, with the option."""
+    """Raises ValueError if `transformers` cannot represent the model, with the option."""
     spec = check_products(model, "Hugging Face")
     check_is_untagged(model, "Hugging Face")
     if isinstance(model.source, MosesBpe) or isinstance(model.target, MosesBpe):
@@ -267,7 +267,7 @@ class HuggingFaceEngine:
     """`AutoModelForSeq2SeqLM` and `AutoTokenizer` of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads both; raises ValueError where `transformers` is not installed."""
+        """Loads both; raises ValueError if `transformers` is not installed."""
         transformers = import_engine("transformers", "Hugging Face's transformers", "hugging-face")
         self._model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         self._source = self._target = transformers.AutoTokenizer.from_pretrained(folder)

@@ -119,7 +119,7 @@ def _lines(path: Path) -> list[str]:
     try:
         text = read_regular_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8: {error}") from None
+        raise ValueError(f"{path} is not UTF-8: {error}") from None
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
 
 
@@ -159,7 +159,7 @@ def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
             raise ValueError(f"{path} has `{version}`; only merges of version 0.2 can be imported")
     parts = [line.split(" ") for line in lines]
     if wrong := [line for line, part in zip(lines, parts, strict=True) if len(part) not in (2, 3)]:
-        raise ValueError(f"{path}: {wrong[0]!a} is no merge of two symbols")
+        raise ValueError(f"{path}: {wrong[0]!a} is not a merge of two symbols")
     merges = tuple((part[0], part[1]) for part in parts)
     if any("</w>" in merge for merge in merges):
         raise ValueError(f"{path} has merges of version 0.1 of subword-nmt; only version 0.2 can be imported")

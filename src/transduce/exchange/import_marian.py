@@ -126,7 +126,7 @@ def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
             except ValueError:
                 token, row = "", 0
             if not token or token in ids:
-                raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
+                raise ValueError(f"{path}, line {number}: this is not a token with an id, or the token is there twice")
             ids[token] = row
     if "</s>" not in ids:
         raise ValueError(f"{path} lacks the token </s>")

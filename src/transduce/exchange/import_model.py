@@ -27,13 +27,13 @@ def import_model(
 ) -> Config:
     """Writes the model directory `out` with the model in `directory`, whose content tells its format.
 
-    The languages replace those that the model states. Raises ValueError where `out` is not empty, where the folder
+    The languages replace those that the model states. Raises ValueError if `out` is not empty, where the folder
     holds no model of a known format, where a setting cannot be represented, and for missing or damaged files. Nothing
     is written then.
     """
     check_new_or_empty(out)
     if not directory.is_dir():
-        raise ValueError(f"{directory} is no folder; name one with a model of OPUS-MT, fairseq or Marian")
+        raise ValueError(f"{directory} is not a folder; name one with a model of OPUS-MT, fairseq or Marian")
     if is_hugging_face(directory):
         imported = read_opus_mt(directory)
     elif is_fairseq(directory):

@@ -52,7 +52,7 @@ class ImportedModel(NamedTuple):
 
 
 def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str) -> int:
-    """Returns the positive whole number that the settings `names` share; raises ValueError where they differ."""
+    """Returns the positive whole number that the settings `names` share; raises ValueError if they differ."""
     values = [settings.get(name) for name in names]
     for name, value in zip(names, values, strict=True):
         if type(value) is not int or not 0 < value < MAX_SIZE:
@@ -101,14 +101,14 @@ class ForeignTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, and leaves it; raises ValueError where it is missing, or a single number."""
+        """Returns the shape of a tensor, and leaves it; raises ValueError if it is missing, or a single number."""
         shape = tuple(self._existing(name).shape)
         if not shape:
             raise ValueError(f"{self._place}: {name} is a single number, and a model has vectors and matrices")
         return shape
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Returns a tensor in float32; raises ValueError where it is missing, has another shape or no numbers."""
+        """Returns a tensor in float32; raises ValueError if it is missing, has another shape or no numbers."""
         tensor = self._existing(name)
         del self._tensors[name]
         if tuple(tensor.shape) != shape or not tensor.is_floating_point():
@@ -140,7 +140,7 @@ class ForeignTensors:
             self._tensors.pop(name, None)
 
     def finish(self) -> None:
-        """Raises ValueError where a tensor was not taken: the model has a part that the settings do not name."""
+        """Raises ValueError if a tensor was not taken: the model has a part that the settings do not name."""
         if self._tensors:
             names = ", ".join(sorted(self._tensors)[:5])
             raise ValueError(f"{self._place} has weights that no part of a model of transduce has: {names}")
@@ -237,7 +237,7 @@ def take_tables(
     """Takes the embeddings of source and target, or one for both; returns the tables and what they say about the spec.
 
     Each embedding may be in the file under one or several of its names. `readout` is the matrix before the softmax,
-    None where it is the embedding of the target.
+    None if it is the embedding of the target.
     """
     weights = {
         f"{side}_embedding.weight": vocabulary.matrix(tensors.take_equal(names, vocabulary.size, d_model))
@@ -280,7 +280,7 @@ def take_model(
     def dropout(*names: str) -> float:
         """Returns the first dropout that the settings have; 0 where they have none."""
         values = (settings.get(name) for name in names)
-        # A number that is no probability stays what it is, and the spec refuses it by name.
+        # A number that is not a probability stays what it is, and the spec refuses it by name.
         return next((value for value in values if isinstance(value, int | float) and value), 0.0)
 
     d_model, heads = sizes["d_model"], sizes["heads"]

@@ -27,7 +27,7 @@ WORKSPACE = 256  # MiB
 
 
 def check(model: Model) -> None:
-    """Raises ValueError where Marian cannot represent the model, with the option."""
+    """Raises ValueError if Marian cannot represent the model, with the option."""
     spec = check_products(model, "Marian")
     mixer, cross = attentions_of(spec)
     required = [
@@ -117,7 +117,7 @@ class MarianEngine:
     """Marian's decoder with one thread. Lines are tokens between spaces; its log-probabilities have six digits."""
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
-        """Loads the model; raises ValueError where `pymarian` is not installed. Each source begins with the tags."""
+        """Loads the model; raises ValueError if `pymarian` is not installed. Each source begins with the tags."""
         pymarian = import_engine("pymarian", "Marian", "marian")
         self._source, self._target = model.source, model.target
         self._source_tags = source_tags

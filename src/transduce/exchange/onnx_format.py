@@ -38,7 +38,7 @@ Tokens = NDArray[np.int64]
 
 
 def check(model: Model) -> None:
-    """Raises ValueError where the graphs cannot represent the model, with the option."""
+    """Raises ValueError if the graphs cannot represent the model, with the option."""
     check_is_transformer(model, "ONNX")
     if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
         raise refusal(
@@ -56,7 +56,7 @@ def graph_files(precision: str) -> tuple[str, str]:
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer.
 
-    Raises ValueError where `onnx` is not installed.
+    Raises ValueError if `onnx` is not installed.
     """
     import_engine("onnx", "ONNX", "onnx")  # the next module imports it
     from transduce.exchange.onnx_graphs import decoder_graph, encoder_graph
@@ -91,7 +91,7 @@ class OnnxEngine:
     """The graphs of a folder in onnxruntime, and its tokenizers."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads both; raises ValueError where onnxruntime is not installed."""
+        """Loads both; raises ValueError if onnxruntime is not installed."""
         onnxruntime = import_engine("onnxruntime", "onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()

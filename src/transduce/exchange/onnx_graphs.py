@@ -158,7 +158,7 @@ class TransformerGraphWriter:
         return self._bias(graph.apply("LessOrEqual", graph.unsqueeze(keys, 0), graph.unsqueeze(queries, 1)))
 
     def band(self, attention: MultiHeadAttention, queries: str, keys: str) -> str | None:
-        """Returns what hides all but neighbours, added to scores; None where attention is not restricted to them."""
+        """Returns what hides all but neighbours, added to scores; None if attention is not restricted to them."""
         if not isinstance(attention, NeighbourAttention):
             return None
         graph = self.graph
@@ -413,7 +413,7 @@ class GraphBuilder:
         self._outputs.insert(0 if first else len(self._outputs), described)
 
     def serialised(self, producer: str) -> bytes:
-        """Returns the graph as the content of a file; raises ValueError where the format cannot hold its size."""
+        """Returns the graph as the content of a file; raises ValueError if the format cannot hold its size."""
         constants = list(self._constants.values())
         size = sum(len(constant.raw_data) for constant in constants)
         if size > 2**31 - 2**24:

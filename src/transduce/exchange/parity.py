@@ -37,7 +37,7 @@ TOLERANCES = {
 
 
 def import_engine(name: str, title: str, extra: str) -> ModuleType:
-    """Returns the package `name` of an engine; raises ValueError where the engine `title` is not installed."""
+    """Returns the package `name` of an engine; raises ValueError if the engine `title` is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -92,7 +92,7 @@ class Parity(NamedTuple):
         return sum(difference.loss for difference in self.differences) / self.sentences
 
     def fault(self, precision: str) -> str | None:
-        """Returns how the engines differ by more than the tolerance of a precision; None where they do not."""
+        """Returns how the engines differ by more than the tolerance of a precision; None if they do not."""
         tolerance = TOLERANCES[precision]
         for name, value, bound in (
             ("the greatest difference of a token's log-probability", self.greatest, tolerance.greatest),
@@ -151,7 +151,7 @@ def odd_sentences(translator: Translator) -> list[str]:
 def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str], max_positions: int | None) -> Parity:
     """Translates `lines` greedily with both engines, and scores our translations with both.
 
-    Empty lines, and lines and translations beyond `max_positions` of the engine, are left out. Raises ParityError where
+    Empty lines, and lines and translations beyond `max_positions` of the engine, are left out. Raises ParityError if
     nothing is left, or where the engine splits a translation into other tokens.
     """
     method = SearchMethod(translator.decoding, greedy=True)

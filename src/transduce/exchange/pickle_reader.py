@@ -67,10 +67,10 @@ def read_pickle(file: BinaryIO | mmap, is_known: Callable[[Global], bool], place
         return _Machine(is_known).run(pickletools.genops(cast(IO[bytes], file)))
     except _UnknownNameError as error:
         raise ValueError(
-            f"{place} names {error}, which is no part of a checkpoint: the file may be an attack. Nothing of it was run"
+            f"{place} names {error}, which no checkpoint names: the file may be an attack. Nothing of it was run"
         ) from None
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{place} is no checkpoint, or is damaged: {error}") from None
+        raise ValueError(f"{place} is not a checkpoint, or is damaged: {error}") from None
 
 
 class _UnknownNameError(Exception):
@@ -137,7 +137,7 @@ class _Machine:
                         self._count_copies(len(state))
                         target.state.update(state)
                     elif not isinstance(target, Call | dict):  # the state of a container is dropped
-                        raise ValueError("its pickle sets the state of something that is no object")
+                        raise ValueError("its pickle sets the state of something that is not an object")
                     stack.append(target)
                 case "BINPERSID":
                     stack.append(Persistent(*self._pop(1)))
@@ -169,7 +169,7 @@ class _Machine:
         """Sets keys and values, in turn, in the dictionary on the top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
-            raise ValueError("its pickle sets items of something that is no dictionary")
+            raise ValueError("its pickle sets items of something that is not a dictionary")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             target[_checked_key(key)] = value
 
@@ -177,13 +177,13 @@ class _Machine:
         """Appends values to the list on the top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, list):
-            raise ValueError("its pickle appends to something that is no list")
+            raise ValueError("its pickle appends to something that is not a list")
         target.extend(values)
 
     def _name(self, module: Any, name: Any) -> None:
         """Puts a name on the stack; raises where it is not known."""
         if not isinstance(module, str) or not isinstance(name, str):
-            raise ValueError("its pickle imports a name that is no string")
+            raise ValueError("its pickle imports a name that is not a string")
         imported = Global(module, name)
         if not self._is_known(imported):
             raise _UnknownNameError(ascii(str(imported)[:200]))
@@ -192,7 +192,7 @@ class _Machine:
     def _call(self, function: Any, arguments: Any) -> None:
         """Puts a record of the call of a name with a tuple of arguments on the stack, or a known container."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
-            raise ValueError("its pickle calls something that is no name")
+            raise ValueError("its pickle calls something that is not a name")
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):
             pairs = arguments[-1] if arguments and isinstance(arguments[-1], list) else []
             self._count_copies(len(pairs))
@@ -203,14 +203,14 @@ class _Machine:
             self._stack.append(Call(function, arguments, {}))
 
     def _count_copies(self, count: int) -> None:
-        """Raises ValueError where too much was copied, as one large state into many objects."""
+        """Raises ValueError if too much was copied, as one large state into many objects."""
         self._copied += count
         if self._copied > MAX_OPCODES:
             raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
 
 
 def _checked_key(key: Any) -> Scalar:
-    """Returns a key of a dictionary; raises for a key that is no string or number, whose hash may take forever."""
+    """Returns a key of a dictionary; raises for a key that is not a string or number, whose hash may take forever."""
     if not isinstance(key, Scalar):
         raise ValueError(f"its pickle has a dictionary with a key that is a {type(key).__name__}")
     return key

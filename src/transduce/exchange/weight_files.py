@@ -172,7 +172,7 @@ def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
             names = {key: f"{folder}/data/{key}" for key in keys}
             storages = {key: bytearray(archive.read(name)) for key, name in names.items() if name in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
-        raise ValueError(f"{path} is no checkpoint, or is damaged: {error}") from None
+        raise ValueError(f"{path} is not a checkpoint, or is damaged: {error}") from None
     return value, storages
 
 
@@ -183,7 +183,7 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
         raise ValueError(f"{path} is empty")
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than there is
         if read_pickle(content, _is_known, str(path)) != LEGACY_MAGIC:
-            raise ValueError(f"{path} is no checkpoint: it does not begin as files of torch do")
+            raise ValueError(f"{path} is not a checkpoint: it does not begin as files of torch do")
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
         if not isinstance(system, dict) or system.get("little_endian") is not (sys.byteorder == "little"):
             raise ValueError(f"{path} has another byte order than this machine; save it anew here")
@@ -224,7 +224,7 @@ def _item_sizes(value: Any) -> dict[str, int]:
 
 
 def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
-    """Returns the tensors of a dictionary, by name; raises ValueError where it is no dictionary of tensors."""
+    """Returns the tensors of a dictionary, by name; raises ValueError if it is not a dictionary of tensors."""
     if not isinstance(value, dict):
         raise ValueError("it holds no dictionary of tensors")
     tensors: dict[str, StoredTensor] = {}
@@ -262,19 +262,19 @@ def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
                 place = f"{path}: {entry.filename!a}"
                 arrays[entry.filename.removesuffix(".npy")] = _array(archive.read(entry), place)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path} is no npz file, or is damaged: {error}") from None
+        raise ValueError(f"{path} is not npz file, or is damaged: {error}") from None
     return arrays
 
 
 def _array(content: bytes, place: str) -> NDArray[np.generic]:
-    """Returns the array of an entry; raises ValueError where header and size disagree."""
+    """Returns the array of an entry; raises ValueError if header and size disagree."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran, dtype = read_header[version](file)
     except (ValueError, KeyError, TypeError, SyntaxError, TokenError) as error:
-        raise ValueError(f"{place} is no array: {error}") from None
+        raise ValueError(f"{place} is not an array: {error}") from None
     if dtype.name not in ARRAY_TYPES or not dtype.isnative or fortran:
         raise ValueError(
             f"{place} is an array of {dtype.str}; a model has little-endian {', '.join(ARRAY_TYPES)} in C order"
@@ -285,9 +285,9 @@ def _array(content: bytes, place: str) -> NDArray[np.generic]:
 
 
 def _require_file(path: Path) -> None:
-    """Raises ValueError where `path` is no regular file; to open a pipe would wait for its writer."""
+    """Raises ValueError if `path` is not a regular file; to open a pipe would wait for its writer."""
     if not path.is_file():
-        raise ValueError(f"{path} is no file")
+        raise ValueError(f"{path} is not a file")
 
 
 def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:

@@ -97,7 +97,7 @@ class Catalogue(Spec):
         """Raises ValueError for an archive without checksum, an unlisted archive, or a choice with wrong languages."""
         for name, archive in self.archives.items():
             if archive.checksum is None and not GZIPPED.search(name):
-                raise ValueError(f"{name} has no checksum, and is no gzip file, which contains one")
+                raise ValueError(f"{name} has no checksum, and is not gzip file, which contains one")
         for part in (part for corpus in self.corpora.values() for part in corpus.parts):
             for choice in (choice for section in part.sections for choice in section.choices):
                 if choice.keys() != part.files.keys():
@@ -117,6 +117,6 @@ class Catalogue(Spec):
 
 
 def read_catalogue(path: Path | None = None) -> Catalogue:
-    """Reads the catalogue of a file, by default the package's; raises ValueError where it is invalid."""
+    """Reads the catalogue of a file, by default the package's; raises ValueError if it is invalid."""
     path = path or CATALOGUE
     return validated(Catalogue, YAML(typ="safe", pure=True).load(path.read_text("utf-8")), place=str(path))

@@ -17,7 +17,7 @@ from transduce.storage.checksums import checksums_of_files, find_damage
 BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 """Characters that some programs take for the end of a line; a line of a corpus ends at a newline only."""
 
-EMPTY, NOT_UTF8 = "with an empty side", "with a side that is no UTF-8"
+EMPTY, NOT_UTF8 = "with an empty side", "with a side that is not UTF-8"
 
 
 class CleaningCounts:
@@ -86,7 +86,7 @@ class CorpusFolder:
                     parts = {name: {**part, "files": dict(part["files"])} for name, part in parts.items()}
             except (ValueError, KeyError, TypeError):
                 raise ValueError(
-                    f"{manifest} is no manifest of `fetch`; move the folder away, or choose another --out"
+                    f"{manifest} is not a manifest of `fetch`; move the folder away, or choose another --out"
                 ) from None
             if version != VERSION:
                 raise ValueError(f"{manifest} has version {version}; this program reads version {VERSION}")

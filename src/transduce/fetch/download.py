@@ -31,7 +31,7 @@ OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and else
 class Meter:
     """Counts the bytes of a download, and shows them in place on a terminal, elsewhere as a line now and then.
 
-    `total` is None where the size is unknown; the first `done` bytes were downloaded before.
+    `total` is None if the size is unknown; the first `done` bytes were downloaded before.
     """
 
     def __init__(self, total: int | None, done: int) -> None:
@@ -116,7 +116,7 @@ def download(name: str, archive: Archive, folder: Path) -> Path:
 
 
 def find_fault(path: Path, archive: Archive) -> str | None:
-    """Returns how a file differs from the archive, as the end of a sentence; None where it is intact."""
+    """Returns how a file differs from the archive, as the end of a sentence; None if it is intact."""
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"
@@ -130,7 +130,7 @@ def find_fault(path: Path, archive: Archive) -> str | None:
             while gzipped.read(CHUNK):
                 pass
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        return f"is no complete gzip file ({error})"
+        return f"is not a complete gzip file ({error})"
     return None
 
 
@@ -185,7 +185,7 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
 
 
 def _open(mirror: str, start: int) -> HTTPResponse:
-    """Requests all bytes from `start` on; raises _MirrorError where the server does not answer with success."""
+    """Requests all bytes from `start` on; raises _MirrorError if the server does not answer with success."""
     headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         response: HTTPResponse = urlopen(Request(mirror, headers=headers), timeout=TIMEOUT)

@@ -36,7 +36,7 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
     """Copies members of a tar archive, plain or compressed, to the files that `members` maps them to.
 
     The archive is read once, as a stream. Names in the archive never become paths, so a hostile archive cannot
-    choose where to write. Raises UnusableError where a member is missing or not a file, or the archive is damaged.
+    choose where to write. Raises UnusableError if a member is missing or not a file, or the archive is damaged.
     """
     destinations = dict(members)
     try:
@@ -101,7 +101,7 @@ class ArchiveSource:
         self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the verified archive of a location; None where the folder has the text unpacked instead."""
+        """Returns the verified archive of a location; None if the folder has the text unpacked instead."""
         raise NotImplementedError
 
     def is_local(self, choice: Choice) -> bool:
@@ -217,9 +217,9 @@ class LocalFolder(ArchiveSource):
     name = "folder"
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the first undamaged archive of that name; None where the folder has the text unpacked instead.
+        """Returns the first undamaged archive of that name; None if the folder has the text unpacked instead.
 
-        Raises UnusableError where it has neither.
+        Raises UnusableError if it has neither.
         """
         if location.archive in self._verified:
             return self._verified[location.archive]

@@ -94,7 +94,7 @@ class PairInspector:
         if Check.UNNORMALISED in faults:
             self._normalised.update(normalised_parts(source, "source"))
             self._normalised.update(normalised_parts(target, "target"))
-        # A pair that has an empty side, or is no UTF-8, repeats nothing: no run keeps it.
+        # A pair that has an empty side, or is not UTF-8, repeats nothing: no run keeps it.
         is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
         if self._compares_pairs:
             self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))

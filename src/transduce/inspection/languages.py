@@ -89,7 +89,7 @@ THROUGHOUT = 0.5
 
 @cache
 def load_language_identifier() -> Identifier | None:
-    """Returns a function that scores a text in each language; None where the extra `languages` is not installed.
+    """Returns a function that scores a text in each language; None if the extra `languages` is not installed.
 
     What nobody sees in a text does not change its language: it is normalised as a source is.
     """

@@ -11,7 +11,7 @@ CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
 
 
 def check_resamples(resamples: int | None) -> None:
-    """Raises ValueError where there are resamples, but too few for an interval."""
+    """Raises ValueError if there are resamples, but too few for an interval."""
     if resamples is not None and resamples < 2:
         raise ValueError(f"bootstrap is {resamples}: an interval needs at least 2 resamples, usually 1,000")
 

@@ -62,7 +62,7 @@ def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
     except UnpicklingError:
         raise ValueError(f"{path} holds more than weights and settings: nothing else is unpickled") from None
     except Exception as error:  # the library raises Exception itself
-        raise ValueError(f"{path} is no checkpoint of COMET: {error}") from None
+        raise ValueError(f"{path} is not a checkpoint of COMET: {error}") from None
     if loaded.requires_references() != (metric == "comet"):
         other = "comet-qe" if metric == "comet" else "comet"
         needs = "needs no reference" if metric == "comet" else "needs references"
@@ -112,7 +112,7 @@ def compare_by_comet(
 
 
 def _import_library(metric: str) -> Any:
-    """Returns unbabel-comet; raises ValueError where the library is not installed."""
+    """Returns unbabel-comet; raises ValueError if the library is not installed."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

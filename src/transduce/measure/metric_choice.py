@@ -35,7 +35,7 @@ class ProgramMetric(Spec):
     @field_validator("command")
     @classmethod
     def _names_translations(cls, command: str) -> str:
-        """Returns the command; raises ValueError where it has an open quote or does not read the translations."""
+        """Returns the command; raises ValueError if it has an open quote or does not read the translations."""
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -50,7 +50,7 @@ class ProgramMetric(Spec):
         return Path(shlex.split(self.command)[0]).name
 
     def __call__(self, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]) -> float:
-        """Returns the number that the program prints last; raises ValueError where it fails or prints none."""
+        """Returns the number that the program prints last; raises ValueError if it fails or prints none."""
         texts = {"sources": sources, "translations": translations, "references": references}
         with tempfile.TemporaryDirectory(prefix="transduce-metric-") as folder:
             words = shlex.split(self.command)
@@ -69,12 +69,12 @@ class ProgramMetric(Spec):
 
 
 def _last_number(text: str, program: str) -> float:
-    """Returns the last word of a program's output as a number; raises ValueError where it is none."""
+    """Returns the last word of a program's output as a number; raises ValueError if it is none."""
     word = (text.split() or ["nothing"])[-1]
     try:
         number = float(word)
     except ValueError:
         raise ValueError(f"`{program}` must print the score last, and the last word is {word!r}") from None
     if not math.isfinite(number):
-        raise ValueError(f"`{program}` printed {word}, which is no score")
+        raise ValueError(f"`{program}` printed {word}, which is not a score")
     return number

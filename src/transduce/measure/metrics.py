@@ -116,7 +116,7 @@ def _sacrebleu_bleu(tokeniser: str) -> BLEU:
     path = Path(utils.SACREBLEU_DIR, "models", Path(address).name)
     if path.exists():
         raise ValueError(
-            f"{path} is no SentencePiece model, which {tokeniser} needs; remove the file, or replace it by {address}"
+            f"{path} is not a SentencePiece model, which {tokeniser} needs; remove the file, or replace it by {address}"
         )
     raise ValueError(
         f"{tokeniser} needs a SentencePiece model, which cannot be downloaded ({reason}); save {address} as {path}, "

@@ -42,7 +42,7 @@ class CustomModel(BaseModelSpec):
         return spec
 
     def build(self, vocabulary: Vocabulary) -> TranslationModel:
-        """Calls the function; raises ValueError where there is none, or its model would not be saved as a whole."""
+        """Calls the function; raises ValueError if there is none, or its model would not be saved as a whole."""
         model = self.builder(vocabulary)
         model.spec, model.vocabulary = self, vocabulary
         if not_saved := model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys():

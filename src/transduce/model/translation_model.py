@@ -117,7 +117,7 @@ class TranslationModel(nn.Module, ABC):
 def build_without_weights(spec: BaseModelSpec, vocabulary: Vocabulary) -> TranslationModel:
     """Builds the model on the meta device: shapes without storage.
 
-    Raises ValueError where torch cannot represent a size.
+    Raises ValueError if torch cannot represent a size.
     """
     try:
         with torch.device("meta"):
@@ -135,7 +135,7 @@ def typed_module_list(layers: Iterable[Layer]) -> Iterable[Layer]:
 
 
 def check_shared(spec: BaseModelSpec, vocabulary: Vocabulary) -> None:
-    """Raises ValueError where source and target share a table but not a vocabulary."""
+    """Raises ValueError if source and target share a table but not a vocabulary."""
     if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
         raise ValueError(
             f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "

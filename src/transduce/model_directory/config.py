@@ -49,7 +49,7 @@ class Config(Spec):
 
 
 def parse_config(content: bytes, directory: Path) -> Config:
-    """Parses the content of a `config.json`; raises ValueError where it is damaged or of another version."""
+    """Parses the content of a `config.json`; raises ValueError if it is damaged or of another version."""
     place = str(directory / CONFIG)
     values = parse_json(content, place=place)
     check_version(values, CONFIG_VERSION, place=place)

@@ -39,7 +39,7 @@ class Manifest(Spec):
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Reads `files` and `card` of a manifest; raises ValueError where it is damaged or lists no whole model."""
+    """Reads `files` and `card` of a manifest; raises ValueError if it is damaged or lists no whole model."""
     content = read_regular_file(path, MAX_JSON_BYTES)
     try:
         values = json.loads(content)
@@ -50,7 +50,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path.parent} holds a corpus that `transduce fetch` has brought, and no model")
     if version is None:
         raise ValueError(
-            f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"
+            f"{path} is damaged: it is not a manifest; take it from a backup, or delete it if a run is to go on"
         )
     check_version(values, VERSION, place=str(path))
     manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()
@@ -65,7 +65,7 @@ def has_model(directory: Path) -> bool:
 
 
 def require_model(directory: Path) -> None:
-    """Raises ValueError where the directory holds no model."""
+    """Raises ValueError if the directory holds no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         raise ValueError(
@@ -74,7 +74,7 @@ def require_model(directory: Path) -> None:
     if not has_model(directory):
         reason = ", its training has written no model yet" if (directory / "training").exists() else ""
         raise ValueError(
-            f"{directory} is no model directory: it has no {MANIFEST}{reason}; "
+            f"{directory} is not a model directory: it has no {MANIFEST}{reason}; "
             f"`transduce train RECIPE --out {directory}` makes one"
         )
 
@@ -140,7 +140,7 @@ def fingerprint(directory: Path) -> str:
 
 
 def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
-    """Returns the content of every file of the manifest, or of one; raises ValueError where one is damaged."""
+    """Returns the content of every file of the manifest, or of one; raises ValueError if one is damaged."""
     damaged: list[str] = []
     for attempt in range(ATTEMPTS):
         require_model(directory)

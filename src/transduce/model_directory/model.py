@@ -33,7 +33,7 @@ class Model(NamedTuple):
     def read(cls, directory: Path, build: ModelBuilder | None = None) -> "Model":
         """Reads the model in `directory` to the CPU; `build` builds a custom model, and only that.
 
-        Raises ValueError where the model is missing or damaged, or where it is custom and `build` is missing.
+        Raises ValueError if the model is missing or damaged, or where it is custom and `build` is missing.
         """
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
@@ -62,7 +62,7 @@ class Model(NamedTuple):
 
 
 def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
-    """Parses the tensors of a file; raises ValueError where it holds none."""
+    """Parses the tensors of a file; raises ValueError if it holds none."""
     try:
         tensors: dict[str, Tensor] = load(content)
     except Exception as error:  # the library raises its own, and whatever a wrong header leads to
@@ -94,7 +94,7 @@ def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
-    """Raises ValueError where a weight is infinite or NaN: the model would translate, and translate nonsense."""
+    """Raises ValueError if a weight is infinite or NaN: the model would translate, and translate nonsense."""
     for name, tensor in weights.items():
         # A sum is finite only if all its terms are, and takes an eighth of the time of `isfinite`.
         if not tensor.sum().isfinite() and (count := int((~tensor.isfinite()).sum())):
@@ -107,7 +107,7 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
 def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
     """Sets which tokens begin a word and which are parts of speech in a model with `next_word`; others need no flags.
 
-    Raises ValueError where the vocabularies are not those of a parser.
+    Raises ValueError if the vocabularies are not those of a parser.
     """
     if not isinstance(module, TransformerModel) or module.next_word is None:
         return

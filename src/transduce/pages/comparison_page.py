@@ -79,7 +79,7 @@ def draw_comparison(
     """Writes the page of `comparison` to `path`; `names` are the systems.
 
     `texts` are those of each sentence, each after its name: source if there is one, reference, A and B. Equal
-    comparisons give equal bytes. A file is replaced atomically. Raises OSError where it cannot be written.
+    comparisons give equal bytes. A file is replaced atomically. Raises OSError if it cannot be written.
     """
     tables = []
     for differences in comparison.sentences:

@@ -41,7 +41,7 @@ EXPLAINED_WORDS = range(5, 16)  # words of such a sentence
 
 
 class Curve(NamedTuple):
-    """A value that was logged during a training, by its steps."""
+    """A value that was logged during a run, by its steps."""
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
@@ -160,7 +160,7 @@ def _read_run(run: Path) -> RunReport:
 
 
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads the records of a metrics log; a line that is no record, as after a crash, is left out."""
+    """Reads the records of a metrics log; a line that is not a record, as after a crash, is left out."""
     records = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else ():
         try:

@@ -75,7 +75,7 @@ class TreeNotes(NamedTuple):
 def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
     """Returns the differences: phrases are equal where label, first and last word are; parts of speech do not count.
 
-    Raises ValueError where the words differ.
+    Raises ValueError if the words differ.
     """
     words, reference_words = ([word.text for word in one.words] for one in (layout, reference))
     if words != reference_words:

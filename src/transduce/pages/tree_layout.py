@@ -88,7 +88,7 @@ class _Block(NamedTuple):
 def lay_out(tree: Tree) -> TreeLayout:
     """Returns the picture of a cleaned tree.
 
-    Raises ValueError where the tree has no words or more than `MAX_WORDS`, or where it is not clean.
+    Raises ValueError if the tree has no words or more than `MAX_WORDS`, or where it is not clean.
     """
     words = len(preterminals(tree))
     if words > MAX_WORDS:

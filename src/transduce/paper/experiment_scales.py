@@ -45,7 +45,7 @@ class ExperimentOptions(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A corpus, its subwords, the settings of a training, and the sizes of the models, as in `scales.yaml`."""
+    """A corpus, its subwords, the settings of a run, and the sizes of the models, as in `scales.yaml`."""
 
     name: ScaleName
     corpus: str  # description
@@ -89,7 +89,7 @@ class Treebank(NamedTuple):
 def scale_named(name: ScaleName) -> Scale:
     """Returns a scale; the small one has Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus.
 
-    Raises ValueError where a corpus of the paper's scale is missing.
+    Raises ValueError if a corpus of the paper's scale is missing.
     """
     folder = _data_folder()
     if name == "small":
@@ -107,7 +107,7 @@ def scale_named(name: ScaleName) -> Scale:
 def treebank_of_scale(scale: ScaleName) -> Treebank:
     """Returns the treebank of a scale; the small one is CRAFT where `TRANSDUCE_DATA` has it, else the embedded trees.
 
-    Raises ValueError where a treebank of the paper's scale is missing.
+    Raises ValueError if a treebank of the paper's scale is missing.
     """
     folder = _data_folder()
     if scale == "paper":

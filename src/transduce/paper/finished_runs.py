@@ -24,7 +24,7 @@ Kind = TypeVar("Kind")
 
 
 class Record(NamedTuple):
-    """The result of a training, and the recipe or other settings that it depends on; both are plain JSON values."""
+    """The result of a run, and the recipe or other settings that it depends on; both are plain JSON values."""
 
     trial: str
     recipe: Any
@@ -74,7 +74,7 @@ def distribute_records(out: Path, work: Path) -> None:
         folders.setdefault(values.pop("folder"), []).append(values)
     for folder, lines in folders.items():
         if not FOLDER.fullmatch(folder):
-            raise ValueError(f"{out / COLLECTED}: {folder!r} is no folder of trainings: take the file from a copy")
+            raise ValueError(f"{out / COLLECTED}: {folder!r} is not a folder of trainings: take the file from a copy")
         _add_lines(work / folder / RECORDS, lines, KEYS)
 
 

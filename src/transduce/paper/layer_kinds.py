@@ -170,7 +170,7 @@ KINDS = [
 
 
 def longest_path(kind: LayerKind, shape: Shape) -> int | None:
-    """Returns the most operations that a signal needs between two positions; None where some pair has no path.
+    """Returns the most operations that a signal needs between two positions; None if some pair has no path.
 
     The positions that an operation connects are found by gradient. All positions are connected after as many operations
     as the product of these relations needs to be full, or its lower triangle where positions see earlier ones only.

@@ -75,7 +75,7 @@ def format_unfinished(results: Sequence[TrialResult]) -> str:
 
 def describe_trainings(results: Iterable[TrialResult]) -> str:
     """Returns a paragraph with number, time, programs and machines of the trainings; nothing without results."""
-    longest: dict[tuple[str, str], TrialResult] = {}  # a training measured at several budgets counts once
+    longest: dict[tuple[str, str], TrialResult] = {}  # a run measured at several budgets counts once
     for result in results:
         key = (result.trial, describe_device(result.environment))
         if key not in longest or longest[key].seconds < result.seconds:

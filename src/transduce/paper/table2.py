@@ -38,7 +38,7 @@ ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
 CHAIN_LENGTHS = (10, 20)  # words a side; 1.2 times as many, the columns of a Neural GPU, are whole numbers too
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
-SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
+SAVES = 72  # checkpoints of a run: the paper saves its base model every ten minutes of twelve hours
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 
 
@@ -70,7 +70,7 @@ class SystemResult(NamedTuple):
 
 
 class EnsembleResult(NamedTuple):
-    """The names of the best systems, and their score together; None where not all of their weights are here."""
+    """The names of the best systems, and their score together; None if not all of their weights are here."""
 
     members: list[str]
     score: Score | None
@@ -123,7 +123,7 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
-    """Returns the recipe of a system at a scale, for a training of `steps`.
+    """Returns the recipe of a system at a scale, for a run of `steps`.
 
     Checkpoints are saved by steps, so that no clock decides which weights are averaged. The rate rises for at most one
     in `WARMUP_SHARE` steps: a costly system has few steps.

@@ -23,7 +23,7 @@ PRINTED_EQUAL = 0.005  # a published difference below this is none
 EQUIVALENT = 0.5  # points of either metric: a difference whose whole interval is within them counts as none
 BIG_FACTOR = 3  # steps of big by those of base
 
-# The paper's perplexity, BLEU and millions of parameters; None where the paper's cell is empty, as base.
+# The paper's perplexity, BLEU and millions of parameters; None if the paper's cell is empty, as base.
 PUBLISHED: dict[str, tuple[float, float, float | None]] = {
     row: tuple(figures) for row, figures in read_data("published.yaml")["table3"].items()
 }
@@ -95,7 +95,7 @@ def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
     """Returns the ordering of every row of the paper and base by perplexity and by BLEU.
 
-    Rows with a training that did not do all its steps are left out.
+    Rows with a run that did not do all its steps are left out.
     """
     complete = {
         row.name: row for row in rows if row.seeds and row.published and all(seed.is_complete for seed in row.seeds)
@@ -116,7 +116,7 @@ def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, f
     """Returns the difference of the means, and half of its 95 % confidence interval by Student's t.
 
     Both are taken to have the same variance, so that a single value has the variance of the other side. The interval is
-    None where both sides have a single value.
+    None if both sides have a single value.
     """
     delta = statistics.fmean(values) - statistics.fmean(base)
     degrees = len(values) + len(base) - 2

@@ -233,7 +233,7 @@ def lengths_of(result: TrialResult) -> list[LengthF1]:
 
 
 def searches_of(result: TrialResult) -> SearchScore | None:
-    """Returns the comparison of the searches; None where it was not measured."""
+    """Returns the comparison of the searches; None if it was not measured."""
     values = result.measures.get(SEARCHES)
     return SearchScore(*values) if values else None
 

@@ -42,7 +42,7 @@ _log = logging.getLogger("transduce")
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
-LATE, SAVING = 0.02, 10.0  # a training may exceed its minutes by this share, and by these seconds of the last save
+LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, and by these seconds of the last save
 
 
 class Trial(NamedTuple):
@@ -55,7 +55,7 @@ class Trial(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The end of a training: the first of steps and minutes."""
+    """The end of a run: the first of steps and minutes."""
 
     name: str
     steps: int | None = None
@@ -99,7 +99,7 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
     """Returns the result at each budget, from its record, or trained and measured now.
 
     Budgets are in the order in which they are used up. A trial that diverges, or that another process is training, has
-    no result; other trials go on. Raises ValueError where a trial was trained beyond a budget, or where its run
+    no result; other trials go on. Raises ValueError if a trial was trained beyond a budget, or where its run
     directory has checkpoints of another recipe.
     """
     results = {}
@@ -124,7 +124,7 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
-    """Returns the recorded result of a trial at a budget; None where all records are of another recipe or budget.
+    """Returns the recorded result of a trial at a budget; None if all records are of another recipe or budget.
 
     Of several results, returns the one with the most measures of the trial, and of these the latest.
     """
@@ -153,7 +153,7 @@ def has_measured_weights(result: TrialResult, work: Path) -> bool:
 def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
     """Returns the token store that all trials in `work` train on; the first of several processes makes it.
 
-    Raises ValueError where trainings have begun on another corpus.
+    Raises ValueError if trainings have begun on another corpus.
     """
     shared = work / "shared"
     store = shared / "training" / "store"
@@ -199,7 +199,7 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
         raise ValueError(
             f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: {remedy}"
         )
-    tolerance = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))  # a training ends after a whole step
+    tolerance = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))  # a run ends after a whole step
     if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + tolerance:
         raise ValueError(
             f"{out} was trained for {outcome.seconds / 60:.1f} minutes, and {budget.name} asks for "

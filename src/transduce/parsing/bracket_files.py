@@ -33,7 +33,7 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
     """Returns the output for each sentence of `gold` in the lines of the file `name`.
 
     An empty line is a missing tree. Lines that are no trees, as a parser may write them, are sentences too where the
-    file has as many lines as sentences, or as many lines as the file of gold. Raises ValueError where the file has
+    file has as many lines as sentences, or as many lines as the file of gold. Raises ValueError if the file has
     another number of sentences.
     """
     count = len(gold.sentences)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from transduce.parsing.trees import Tree, read_trees, unescape_word
 
 TreeLine = str | Tree | Sequence[Tree] | None
-"""The trees of a sentence, or the line that has them; None where there is no tree."""
+"""The trees of a sentence, or the line that has them; None if there is no tree."""
 
 OUTER_LABEL = "TOP"  # of an outer bracket that has none, as in the files of the Penn Treebank
 QUOTES = ("'", '"', "/")  # the words that EVALB puts back
@@ -96,7 +96,9 @@ def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
             continue
         fault = f"{path}: line {line_number}: {key}"
         if key not in _ARGUMENTS:
-            raise ValueError(f"{fault} is no parameter; the parameters are {', '.join((*_ARGUMENTS, *IGNORED_KEYS))}")
+            raise ValueError(
+                f"{fault} is not a parameter; the parameters are {', '.join((*_ARGUMENTS, *IGNORED_KEYS))}"
+            )
         form, description = _ARGUMENTS[key]
         if not re.fullmatch(form, " ".join(arguments)):
             raise ValueError(f"{fault} {' '.join(arguments)}: write {key} with {description}")
@@ -196,7 +198,7 @@ def count_sentences(
 
 
 def flatten(line: TreeLine) -> FlatTree:
-    """Returns the words and phrases of a sentence; raises ValueError where the text is no tree."""
+    """Returns the words and phrases of a sentence; raises ValueError if the text is not a tree."""
     match line:
         case None:
             trees: Iterable[Tree] = ()

@@ -23,7 +23,7 @@ _log = logging.getLogger("transduce")
 class Parse(NamedTuple):
     """One parse of a sentence. `str()` and `print` give the tree in brackets.
 
-    `fault` says why the model's symbols were no tree, so that they were repaired; None where they were one.
+    `fault` says why the model's symbols were no tree, so that they were repaired; None if they were one.
     `score` is what the search ranks by: log-probability / length penalty of a beam search.
     """
 
@@ -68,7 +68,7 @@ class Parser:
         """Returns the parses of each sentence, a list of words, best first; of an empty sentence none.
 
         A sentence that cannot be parsed has a flat tree with log-probability −∞, and is logged as a warning by its
-        number, `lines_before` and its place in `sentences` added. Raises TypeError for what is no list of words, and
+        number, `lines_before` and its place in `sentences` added. Raises TypeError for what is not a list of words, and
         ValueError for a word with a space and for a search with a setting of translations.
         """
         method = method or SearchMethod(self.translator.decoding)
@@ -77,7 +77,7 @@ class Parser:
         lines = []
         for number, words in enumerate(sentences, start=lines_before + 1):
             if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-                raise TypeError(f"sentence {number} is no list of words: split it into words, each a str")
+                raise TypeError(f"sentence {number} is not a list of words: split it into words, each a str")
             for word in words:
                 if not word or word.split() != [word]:
                     raise ValueError(
@@ -115,7 +115,7 @@ class Parser:
 
 
 def split_treebank_words() -> Callable[[str], list[str]]:
-    """Returns NLTK's tokenizer for sentences; raises ValueError where NLTK is not installed.
+    """Returns NLTK's tokenizer for sentences; raises ValueError if NLTK is not installed.
 
     A typographic apostrophe becomes a straight one, because the tokenizer splits only that.
     """

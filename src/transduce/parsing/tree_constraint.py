@@ -27,7 +27,7 @@ def constraint_of(
 ) -> Callable[[Stepper, Sequence[Sequence[int]], Int[Tensor, " batch"], int], Stepper]:
     """Returns what puts a stepper under the constraint, given the source tokens, the bounds and the end symbol.
 
-    Raises ValueError where the target side has no symbols of trees.
+    Raises ValueError if the target side has no symbols of trees.
     """
     if not isinstance(target, SymbolVocabulary):
         raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")

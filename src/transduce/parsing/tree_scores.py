@@ -18,7 +18,7 @@ from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 
 GoldPairs = Sequence[tuple[Tree, Tree | None]]
-"""Trees as they are written, each with the cleaned tree; None where no word is left."""
+"""Trees as they are written, each with the cleaned tree; None if no word is left."""
 
 
 class ParsedTest(NamedTuple):
@@ -46,7 +46,7 @@ def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, m
 
 
 def read_gold_trees_of(spec: CorpusSpec, name: str) -> list[tuple[Tree, Tree | None]]:
-    """Reads and cleans the gold trees of a corpus, `name` in messages; raises ValueError where it has none."""
+    """Reads and cleans the gold trees of a corpus, `name` in messages; raises ValueError if it has none."""
     if not isinstance(spec, Trees | EmbeddedTrees):
         raise ValueError(f"{name} names a corpus without trees: name one of trees, or give --reference TREES")
     gold = read_gold_treebank(spec)
@@ -73,5 +73,5 @@ def f1_of_symbols(
 
 
 def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
-    """Returns the trees of lines of symbols over lines of words; raises ValueError where they make no tree."""
+    """Returns the trees of lines of symbols over lines of words; raises ValueError if they make no tree."""
     return [tree_of(line.split(), over.split(" "), linearisation) for line, over in zip(symbols, words, strict=True)]

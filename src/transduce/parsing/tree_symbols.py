@@ -51,7 +51,7 @@ def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
 
 
 def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
-    """Returns the tree of `symbols` over `words`; raises ValueError where they make no tree over these words."""
+    """Returns the tree of `symbols` over `words`; raises ValueError if they make no tree over these words."""
     in_order = isinstance(linearisation, InOrder)
     if in_order and any(opens_phrase(left) and opens_phrase(right) for left, right in pairwise(symbols)):
         raise ValueError("two phrases open without a part between them")

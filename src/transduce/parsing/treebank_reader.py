@@ -43,7 +43,7 @@ def _begins_with_tree(path: Path) -> bool:
 def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
     """Yields the cleaned trees of `corpus`; those without words are left out.
 
-    Raises ValueError with file and line for text that is no tree.
+    Raises ValueError with file and line for text that is not a tree.
     """
     if isinstance(corpus, EmbeddedTrees):
         from transduce.embedded import split  # imported here because importing reads its tables
@@ -56,7 +56,7 @@ def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
 
 
 def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:
-    """Returns the trees of `corpus` as they are written, each with its cleaned tree, None where no word is left.
+    """Returns the trees of `corpus` as they are written, each with its cleaned tree, None if no word is left.
 
     Raises ValueError as `read_treebank`.
     """

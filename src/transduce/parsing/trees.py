@@ -57,7 +57,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
                 children.append([])
                 if len(labels) > MAX_BRACKET_DEPTH:
                     raise ValueError(
-                        f"{name}: line {number}: more than {MAX_BRACKET_DEPTH} brackets are open: this is no tree"
+                        f"{name}: line {number}: more than {MAX_BRACKET_DEPTH} brackets are open: this is not a tree"
                     )
             elif not labels:
                 reason = "closes a bracket that none opens" if token == ")" else f"has {token[:40]!r} outside of a tree"
@@ -84,7 +84,7 @@ def is_comment(line: str) -> bool:
 
 
 def parse_tree(text: str) -> Tree:
-    """Returns the one tree of `text`; raises ValueError where it has none or several."""
+    """Returns the one tree of `text`; raises ValueError if it has none or several."""
     trees = [tree for _, tree in read_trees([text], "the text")]
     if len(trees) != 1:
         raise ValueError(f"{text[:60]!r} has {len(trees)} trees; give one")
@@ -100,7 +100,7 @@ def format_tree(tree: Tree) -> str:
 def preterminals(tree: Tree) -> list[Tree]:
     """Returns the parts of speech with their words, from left to right; one with several words as one for each.
 
-    Raises ValueError where a word has no part of speech of its own, or a bracket is empty.
+    Raises ValueError if a word has no part of speech of its own, or a bracket is empty.
     """
     if _has_only_words(tree):
         return [tree._replace(children=(word,)) for word in tree.children]
@@ -122,11 +122,11 @@ def bare_label(label: str) -> str:
 
 
 def clean_tree(tree: Tree) -> Tree | None:
-    """Returns a tree as parsers learn it; None where nothing is left of it.
+    """Returns a tree as parsers learn it; None if nothing is left of it.
 
     Removes traces and the phrases that have nothing else, function tags, indices and an outer label, and collapses a
     phrase that is the only part of a phrase with the same label. A part of speech with several words becomes one for
-    each. Raises ValueError where a word has no part of speech.
+    each. Raises ValueError if a word has no part of speech.
     """
     preterminals(tree)
     nodes = _clean(tree)

@@ -1,1 +1,1 @@
-"""Recipes: the settings of a training as one checked record; presets; the parameters and arithmetic of a model."""
+"""Recipes: the settings of a run as one checked record; presets; the parameters and arithmetic of a model."""

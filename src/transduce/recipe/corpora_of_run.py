@@ -32,7 +32,7 @@ def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
 
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Returns a test set of `test_sets_of`; raises ValueError where there is none of the name."""
+    """Returns a test set of `test_sets_of`; raises ValueError if there is none of the name."""
     if not (run / RECIPE).exists():
         raise ValueError(
             f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "

@@ -15,7 +15,7 @@ from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
-    """Raises ValueError where the settings are not for a parser."""
+    """Raises ValueError if the settings are not for a parser."""
     if is_parser and decoding.no_repeat_ngram is not None:
         raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
     if is_parser and decoding.extra_length < MIN_EXTRA_LENGTH:
@@ -25,8 +25,8 @@ def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
 def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
     """Changes the decoding settings of the model in `run` by texts such as `decoding.beam=5`; returns all of them.
 
-    Raises ValueError where a change is of another section or out of range, where the model is missing or damaged, and
-    while a training is at work in `run`.
+    Raises ValueError if a change is of another section or out of range, where the model is missing or damaged, and
+    while a run is at work in `run`.
     """
     changes = list(changes)
     if not changes:

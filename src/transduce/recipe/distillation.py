@@ -11,7 +11,7 @@ from transduce.text.directions import Direction
 
 
 def read_teacher_recipe(run: Path) -> Recipe:
-    """Returns the recipe of a teacher; raises ValueError where its directory has none, as that of an imported model."""
+    """Returns the recipe of a teacher; raises ValueError if its directory has none, as that of an imported model."""
     path = run / RECIPE
     if not path.exists():
         raise ValueError(

@@ -64,5 +64,5 @@ def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary
         spec, size, decoding = recipe.model, vocabulary or recipe.subwords.size, recipe.decoding
         is_parser = recipe.data.tree_linearisation is not None
     else:
-        raise ValueError(f"{name} is no preset ({', '.join(all_presets())}), no recipe and no model directory")
+        raise ValueError(f"{name} is not a preset ({', '.join(all_presets())}), no recipe and no model directory")
     return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size), decoding

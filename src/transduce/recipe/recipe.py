@@ -1,4 +1,4 @@
-"""The recipe: the settings of a training as one record, from a file, a preset and `--set`."""
+"""The recipe: the settings of a run as one record, from a file, a preset and `--set`."""
 
 import difflib
 import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Recipe(Spec):
-    """Settings of a training: its data, subwords, model, training and decoding."""
+    """Settings of a run: its data, subwords, model, training and decoding."""
 
     data: DataSpec = Field(description="Corpora to train on, validate on and test on.")
     subwords: SubwordsSpec = Field(default=Bpe(), description="Vocabulary.")
@@ -71,7 +71,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_parsing(self) -> "Recipe":
-        """Raises ValueError where trees are trained with the settings of translations, or the other way round."""
+        """Raises ValueError if trees are trained with the settings of translations, or the other way round."""
         is_parser, measure = self.data.tree_linearisation is not None, self.training.validate_by
         if is_parser and self.subwords.shared:
             raise ValueError(
@@ -150,7 +150,7 @@ def from_values(
 
 
 def read_resolved_recipe(path: Path) -> Recipe:
-    """Returns the recipe that a run wrote; raises ValueError where it is none."""
+    """Returns the recipe that a run wrote; raises ValueError if it is none."""
     return validated(Recipe, read_yaml(path), place=str(path))
 
 

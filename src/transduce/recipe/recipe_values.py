@@ -52,7 +52,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, *, place: str) -> Any:
-    """Returns YAML 1.2 as plain values; raises ValueError with `place` for content that is no YAML."""
+    """Returns YAML 1.2 as plain values; raises ValueError with `place` for content that is not YAML."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Constructor = _Constructor
     try:
@@ -67,7 +67,7 @@ def parse_yaml(content: bytes, *, place: str) -> Any:
         raise ValueError(f"{place} is nested too deep: settings have at most {MAX_DEPTH} levels") from None
     except Exception as error:  # the library raises errors of many classes
         reason = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
-        raise ValueError(f"{place} is no YAML: {reason}") from None
+        raise ValueError(f"{place} is not YAML: {reason}") from None
     check_plain(values, place=place)
     # Through JSON: every key becomes a string, and an alias becomes a copy.
     return json.loads(json.dumps(values))
@@ -87,7 +87,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def fill_variables(value: Any, place: Path | str) -> Any:
-    """Returns `value` with each `${NAME}` replaced by the environment variable; raises ValueError where it is unset."""
+    """Returns `value` with each `${NAME}` replaced by the environment variable; raises ValueError if it is unset."""
     if isinstance(value, dict):
         return {key: fill_variables(inner, place) for key, inner in value.items()}
     if isinstance(value, list):

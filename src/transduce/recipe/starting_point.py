@@ -48,7 +48,7 @@ Values = dict[str, Any]
 
 
 class StartingPoint(Spec):
-    """The model with which a training begins: its settings lie under a recipe."""
+    """The model with which a run begins: its settings lie under a recipe."""
 
     directory: str
     config: Config
@@ -119,7 +119,7 @@ class StartingPoint(Spec):
         self.check_data(recipe.data)
 
     def _check_task(self, train: Any, place: str) -> None:
-        """Raises ValueError where the first corpus has trees and the model translates, or the other way round."""
+        """Raises ValueError if the first corpus has trees and the model translates, or the other way round."""
         corpus = train[0] if isinstance(train, list) and train else train
         parses = self.config.linearisation is not None
         if isinstance(corpus, Mapping) and parses != bool({"trees", "embedded_trees"} & corpus.keys()):

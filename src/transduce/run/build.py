@@ -1,4 +1,4 @@
-"""The parts of a training, built from its recipe."""
+"""The parts of a run, built from its recipe."""
 
 import math
 
@@ -71,7 +71,7 @@ def build_planner(
 
 
 def check_micro_batches(micro_batches: int, processes: int, *, is_resumed: bool) -> None:
-    """Raises ValueError where a step has fewer micro-batches than there are processes."""
+    """Raises ValueError if a step has fewer micro-batches than there are processes."""
     if micro_batches < processes:
         accepted = " and add --accept-changes" if is_resumed else ""
         raise ValueError(
@@ -88,7 +88,7 @@ def build_validation(
     group: ProcessGroup,
     measure: Measure,
 ) -> Validation | JointValidation | None:
-    """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
+    """Returns the validation of the recipe, checked against `model`; None if the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
     metric = "bleu" if measure == "f1" or measure == "loss" else measure
     validations = {
@@ -151,7 +151,7 @@ def gather_model(
 
 
 def count_steps(settings: Training, planner: Planner) -> int | None:
-    """Returns the steps of a training that its recipe bounds, an estimate where epochs do; None without a bound."""
+    """Returns the steps of a run that its recipe bounds, an estimate where epochs do; None without a bound."""
     of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
     if of_epochs is not None and planner.ramp is not None:
         of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))

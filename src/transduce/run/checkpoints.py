@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a training needs to resume and end with bit-identical weights, and when it is saved.
+"""Checkpoints: everything that a run needs to resume and end with bit-identical weights, and when it is saved.
 
 A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
 older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
@@ -79,7 +79,7 @@ class Checkpoints:
     def save(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint atomically, reads it back and deletes old ones.
 
-        Raises OSError where it cannot be written; earlier checkpoints are then unchanged.
+        Raises OSError if it cannot be written; earlier checkpoints are then unchanged.
         """
         try:
             self._write(checkpoint)
@@ -134,7 +134,7 @@ class Checkpoints:
             replaced.rename(self._unused_path(f"deleting-{number}") if path.exists() else path)
 
     def load(self, step: int) -> Checkpoint:
-        """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
+        """Reads the checkpoint of `step`; raises DamagedError if it is damaged."""
         path = self._undamaged_path(step)
         state = _json_values(path / STATE)
         if not isinstance(state, dict) or state.pop("step", None) != step:
@@ -142,11 +142,11 @@ class Checkpoints:
         return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""
+        """Reads the weights of `step` alone; raises DamagedError if any file of the checkpoint is damaged."""
         return _tensors(self._undamaged_path(step) / WEIGHTS)
 
     def load_newest(self) -> Checkpoint | None:
-        """Reads the newest undamaged checkpoint; returns None where nothing was saved.
+        """Reads the newest undamaged checkpoint; returns None if nothing was saved.
 
         Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
         DamagedError where all checkpoints are damaged, and OSError where the newest cannot be read.
@@ -163,7 +163,7 @@ class Checkpoints:
         return newest
 
     def set_damaged_aside(self) -> None:
-        """Warns of damaged checkpoints and renames them; raises DamagedError where all are damaged."""
+        """Warns of damaged checkpoints and renames them; raises DamagedError if all are damaged."""
         damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
             _log.warning(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
@@ -176,7 +176,7 @@ class Checkpoints:
             self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """Returns a sentence for each fault of the files of a checkpoint; raises OSError where they cannot be read."""
+        """Returns a sentence for each fault of the files of a checkpoint; raises OSError if they cannot be read."""
         path = self._path(step)
         try:
             manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -184,7 +184,7 @@ class Checkpoints:
                 return [f"{MANIFEST} is missing or no manifest"]
             return find_damage(path, manifest)
         except (ValueError, TypeError, KeyError):
-            return [f"{MANIFEST} is no manifest"]
+            return [f"{MANIFEST} is not a manifest"]
         except FileNotFoundError as error:  # deleted meanwhile
             return [f"{Path(error.filename).name} is missing"]
         except OSError as error:
@@ -232,7 +232,7 @@ class Checkpoints:
             )
 
     def _undamaged_path(self, step: int) -> Path:
-        """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
+        """Returns the path of a checkpoint; raises DamagedError if it is damaged."""
         if faults := self.find_damage(step):
             raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
         return self._path(step)
@@ -251,7 +251,7 @@ class Checkpoints:
 
 
 def _json_values(path: Path) -> Any:
-    """Reads a file of JSON; raises DamagedError where it is none."""
+    """Reads a file of JSON; raises DamagedError if it is none."""
     try:
         return parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
     except ValueError as error:
@@ -259,7 +259,7 @@ def _json_values(path: Path) -> Any:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a file; raises DamagedError where it holds none."""
+    """Reads the tensors of a file; raises DamagedError if it holds none."""
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # as a wrong header causes
@@ -271,7 +271,7 @@ RETRY = 10  # steps after which a checkpoint that could not be written is tried 
 
 
 class TrainingEnvironment(NamedTuple):
-    """What a training depends on besides its recipe; every checkpoint records it."""
+    """What a run depends on besides its recipe; every checkpoint records it."""
 
     environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
     fingerprint: str  # of the training data
@@ -291,7 +291,7 @@ class TrainingEnvironment(NamedTuple):
 
 
 class Checkpointer:
-    """Saves and loads weights, optimiser and state of a training; all processes call it, rank zero has the files."""
+    """Saves and loads weights, optimiser and state of a run; all processes call it, rank zero has the files."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class Checkpointer:
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
     def resume_place(self, state: TrainingState) -> str:
-        """Returns from where a training that stops now goes on."""
+        """Returns from where a run that stops now goes on."""
         if not state.skips.in_a_row:
             return "there"
         # After skipped steps no checkpoint was written, because the weights may be diverging.
@@ -374,7 +374,7 @@ class Checkpointer:
     def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
         """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
 
-        Raises ValueError where the data, the subwords or the model differ from those of the checkpoint, and OSError
+        Raises ValueError if the data, the subwords or the model differ from those of the checkpoint, and OSError
         where it cannot be read.
         """
         loaded: list[Checkpoint] = []
@@ -406,7 +406,7 @@ class Checkpointer:
         return saved
 
     def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
-        """Loads the newest checkpoint and returns its state; None where there is none. Raises as `load_newest`."""
+        """Loads the newest checkpoint and returns its state; None if there is none. Raises as `load_newest`."""
         saved = self.load_newest(environment)
         if saved is None:
             return None

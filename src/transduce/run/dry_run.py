@@ -1,4 +1,4 @@
-"""A dry run: measures some steps and one validation of a training, and computes its duration; nothing is kept."""
+"""A dry run: measures some steps and one validation of a run, and computes its duration; nothing is kept."""
 
 import bisect
 import contextlib
@@ -32,7 +32,7 @@ MIN_STEPS, MIN_SECONDS = 10, 5.0  # that count, whichever is longer
 
 
 def whole_steps(training: Training, steps: int) -> float:
-    """Returns the work of the first `steps` of a training, in steps after the ramp of `batch_tokens`."""
+    """Returns the work of the first `steps` of a run, in steps after the ramp of `batch_tokens`."""
     ramp = training.batch_tokens
     return ramp.whole_steps(steps) if isinstance(ramp, BatchRamp) else steps
 
@@ -44,7 +44,7 @@ class Pace(NamedTuple):
     validation: float
 
     def seconds(self, training: Training, steps: int) -> float:
-        """Returns the duration of the first `steps` steps of a training, with their validations."""
+        """Returns the duration of the first `steps` steps of a run, with their validations."""
         validations = 0 if training.validate_every is None else steps // training.validate_every
         return whole_steps(training, steps) * self.step + validations * self.validation
 
@@ -57,7 +57,7 @@ class Pace(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """What a training takes."""
+    """What a run takes."""
 
     parameters: int
     pairs: int
@@ -65,7 +65,7 @@ class DryRun(NamedTuple):
     steps_per_epoch: int
     tokens_per_second: float  # target tokens, without validations
     pace: Pace
-    steps: int | None  # at most; None where only `patience` or a signal ends the training
+    steps: int | None  # at most; None if only `patience` or a signal ends the training
     epochs: float | None
     seconds: float | None  # with validations
     peak_memory: float  # bytes, as in `runtime.memory`
@@ -103,7 +103,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:
-    """Measures a training whose settings are `training`, and whose steps are those of `trainer`."""
+    """Measures a run whose settings are `training`, and whose steps are those of `trainer`."""
     records = list(_timed_steps(trainer, base))
     tokens_per_second = sum(step.tokens for step in records) / sum(step.seconds for step in records)
     planner = build_planner(trainer.prepared, training, trainer.precision.device, trainer.model)

@@ -65,7 +65,7 @@ class FineTuning(Spec):
 
     @classmethod
     def read(cls, out: Path) -> "FineTuning | None":
-        """Reads the record of a run; returns None where the training began with weights of its own."""
+        """Reads the record of a run; returns None if the training began with weights of its own."""
         path = out / "training" / FINE_TUNING
         if not path.exists():
             return None
@@ -84,7 +84,7 @@ class FineTuning(Spec):
 
 
 class Start(NamedTuple):
-    """How a training starts: the record of a fine-tuning, and the model directory that is read."""
+    """How a run starts: the record of a fine-tuning, and the model directory that is read."""
 
     record: FineTuning | None = None
     directory: Path | None = None
@@ -93,7 +93,7 @@ class Start(NamedTuple):
 def load_training_recipe(
     path: Path, changes: Iterable[str], out: Path, *, start_from: Path | None, restart: bool
 ) -> Recipe:
-    """Returns the recipe of a training in `out`, over the settings of the model with which it begins or has begun."""
+    """Returns the recipe of a run in `out`, over the settings of the model with which it begins or has begun."""
     record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
         return load(path, changes, StartingPoint.of(start_from))
@@ -103,9 +103,9 @@ def load_training_recipe(
 def plan_start(
     recipe: Recipe, out: Path, start_from: Path | str | None, grow_vocabulary: int | None, *, restart: bool
 ) -> Start:
-    """Returns how a training in `out` starts, anew or again.
+    """Returns how a run in `out` starts, anew or again.
 
-    Raises ValueError where the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
+    Raises ValueError if the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
     """
     start_from = None if start_from is None else Path(start_from)
     record, has_begun = _earlier(out, start_from, restart=restart)
@@ -135,9 +135,9 @@ def plan_start(
 
 
 def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
-    """Returns the model with which a run without a checkpoint begins again; None where it began with none.
+    """Returns the model with which a run without a checkpoint begins again; None if it began with none.
 
-    Raises ValueError where `start_from` is another model.
+    Raises ValueError if `start_from` is another model.
     """
     if record is None:
         return start_from
@@ -153,7 +153,7 @@ def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) 
 def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
     """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither.
 
-    Raises ValueError where a restart of a fine-tuning would forget or move its first model, or a run cannot go on.
+    Raises ValueError if a restart of a fine-tuning would forget or move its first model, or a run cannot go on.
     """
     if restart and restart_count() == 0:
         if start_from is not None and start_from.resolve() == out.resolve():
@@ -248,7 +248,7 @@ def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]
 
 
 def _values(score: NamedScore | None) -> dict[str, Any] | None:
-    """Returns a score for the metrics log; None where there is none."""
+    """Returns a score for the metrics log; None if there is none."""
     if score is None or score.score is None:
         return None
     metric, points, signature, low, high = score.score

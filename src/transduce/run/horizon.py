@@ -1,4 +1,4 @@
-"""How many steps a training takes that minutes limit, for a schedule that ends: planned from its pace, and kept.
+"""How many steps a run takes that minutes limit, for a schedule that ends: planned from its pace, and kept.
 
 A schedule such as `linear` must know its last step before it is reached, and a recipe of minutes does not say it. So
 the pace is measured and the steps are planned three times, each time with less left to misjudge. For 100 minutes:
@@ -17,7 +17,7 @@ and ends.
 The first steps after a start do not count for the pace: a model may be compiled in them. A stop between two plans
 begins a new window; a plan needs a window of 5 % of the minutes. A run with fewer steps than that keeps the peak.
 
-The training state keeps the plan, so that a training that resumes goes on with the same rates.
+The training state keeps the plan, so that a run that resumes goes on with the same rates.
 """
 
 from transduce.corpus.planner import Planner
@@ -44,7 +44,7 @@ class HorizonPlanner:
         self._start: float | None = None  # seconds of training after the first step of this start
 
     def total_steps(self, state: TrainingState) -> int | None:
-        """Returns the number of steps of the training as far as it is known; None where only minutes limit it."""
+        """Returns the number of steps of the training as far as it is known; None if only minutes limit it."""
         limits = count_steps(self._settings, self._planner), state.planned_steps(self._settings)
         return min((steps for steps in limits if steps is not None), default=None)
 

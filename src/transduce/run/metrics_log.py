@@ -1,4 +1,4 @@
-"""The metrics log of a training: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
+"""The metrics log of a run: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
 
 import contextlib
 import logging
@@ -47,7 +47,7 @@ class MetricsLog:
     def truncate(self, size: int, step: int) -> None:
         """Cuts the log back to `size` bytes, its length in the checkpoint of `step`.
 
-        Raises ValueError where a link, which could lead to another file, or a pipe has its name.
+        Raises ValueError if a link, which could lead to another file, or a pipe has its name.
         """
         if not self.enabled:
             return
@@ -199,7 +199,7 @@ def _summary(result: ValidationResult) -> str:
 
 
 class EventFile:
-    """Writes numbers for TensorBoard into a new file; raises OSError where the disk fails.
+    """Writes numbers for TensorBoard into a new file; raises OSError if the disk fails.
 
     torch's writer is not used: where the disk fails, its thread prints a traceback on standard error and loses values.
     """

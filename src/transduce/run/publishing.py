@@ -55,7 +55,7 @@ def score_of(result: ValidationResult, measure: Measure) -> float:
 
 
 class PublishedChoice(Spec):
-    """The content of `selection.json`: which weights a training has published after `step`, and their score."""
+    """The content of `selection.json`: which weights a run has published after `step`, and their score."""
 
     step: int
     weights: Weights
@@ -136,7 +136,7 @@ class PublishedModel:
         return choice is None or choice.score is None or score > choice.score
 
     def final_weights(self, state: TrainingState) -> Weights | None:
-        """Returns the published weights of a finished training; None where others have yet to be published.
+        """Returns the published weights of a finished training; None if others have yet to be published.
 
         Published best weights stay when the settings of validation change later. A published mean stays when its older
         checkpoints are deleted. Where the last step compared several weights, the choice was recorded.
@@ -161,7 +161,7 @@ class PublishedModel:
     ) -> Weights:
         """Selects the weights of a finished training, publishes them and returns which they are.
 
-        `measure` validates the optimiser's weights; it is None where the recipe names no corpus for it.
+        `measure` validates the optimiser's weights; it is None if the recipe names no corpus for it.
         """
         if self.settings.average is not None:
             self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
@@ -242,7 +242,7 @@ class PublishedModel:
         return Weights(kind="last", steps=(state.step,))
 
     def _is_unmeasured(self, state: TrainingState) -> bool:
-        """Returns whether the last weights of a training that validates were not validated."""
+        """Returns whether the last weights of a run that validates were not validated."""
         return self.settings.validate_every is not None and self._is_unvalidated(state)
 
     def _is_unvalidated(self, state: TrainingState) -> bool:
@@ -251,11 +251,11 @@ class PublishedModel:
         return every is None or state.step % every != 0
 
     def _read_published(self) -> Weights:
-        """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
+        """Returns which weights the directory has; raises ValueError if it has no model or a damaged one."""
         return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
-        """Returns which weights the directory has; None where it has no model or a damaged one."""
+        """Returns which weights the directory has; None if it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
@@ -344,7 +344,7 @@ class TrainedLanguages(NamedTuple):
 def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
     """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
 
-    Raises ValueError where a checkpoint is missing, or where `out` is not empty.
+    Raises ValueError if a checkpoint is missing, or where `out` is not empty.
     """
     check_new_or_empty(out)
     model = Model.read(run)

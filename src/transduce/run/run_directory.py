@@ -1,4 +1,4 @@
-"""The run directory of a training: begun under one recipe, or restarted with the earlier run moved aside."""
+"""The run directory: begun under one recipe, or restarted with the earlier run moved aside."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ ASIDE = "before-restart-"  # and a number: the folder to which a restart moves t
 def move_aside(out: Path) -> None:
     """Moves an earlier run into a folder inside `out`, so that a restart loses nothing.
 
-    Raises ValueError where `out` holds something else than a run.
+    Raises ValueError if `out` holds something else than a run.
     """
     check_is_run_or_empty(out)
     if not (out / RECIPE).exists() and not has_saved(out):
@@ -54,7 +54,7 @@ def _contents(out: Path) -> list[Path]:
 
 
 def check_is_run_or_empty(out: Path) -> None:
-    """Raises ValueError where `out` is neither empty nor a run, so that a training replaces no other files."""
+    """Raises ValueError if `out` is neither empty nor a run, so that a run replaces no other files."""
     if _contents(out) and not _is_run(out):
         has_recipe = (out / RECIPE).exists()
         fault = f"holds a {RECIPE} that no run has written" if has_recipe else "is not empty and holds no run"
@@ -77,7 +77,7 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
 
     A run that begins with another model has a `record` of it, written first: without it the recipe may not be whole.
     With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; returns a sentence for each that has, and
-    keeps the earlier recipe in `training`. Raises ValueError where a run with saved weights has another recipe, an
+    keeps the earlier recipe in `training`. Raises ValueError if a run with saved weights has another recipe, an
     edited one, or none.
     """
     text = dump(recipe)
@@ -104,7 +104,7 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
 
 
 def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
-    """Returns the changes that are accepted; raises ValueError where a run cannot be resumed with `recipe`."""
+    """Returns the changes that are accepted; raises ValueError if a run cannot be resumed with `recipe`."""
     changed: list[str] = []
     path = out / RECIPE
     if path.exists():
@@ -135,7 +135,7 @@ def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> lis
 
 
 def check_can_go_on(out: Path) -> None:
-    """Raises ValueError where `out` holds a model whose training cannot go on, because its checkpoints are gone."""
+    """Raises ValueError if `out` holds a model whose training cannot go on, because its checkpoints are gone."""
     if not has_model(out):
         return
     saved = out / "training" / SAVED

@@ -1,6 +1,6 @@
-"""Trackers: the metrics of a training in a CSV file, in Weights & Biases or in MLflow, as the training goes on.
+"""Trackers: the metrics of a run in a CSV file, in Weights & Biases or in MLflow, as the training goes on.
 
-A tracker works in a thread of its own, so that it neither stops a training nor slows it. `metrics.jsonl` has every
+A tracker works in a thread of its own, so that it neither stops a run nor slows it. `metrics.jsonl` has every
 value whatever becomes of a tracker.
 """
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("transduce")
 
 
 MAX_WAITING = 10_000  # records that a tracker may be behind
-PATIENCE = 20.0  # seconds for which the end of a training waits for a tracker
+PATIENCE = 20.0  # seconds for which the end of a run waits for a tracker
 
 
 class TrackerChoice(NamedTuple):
@@ -38,7 +38,7 @@ class TrackerChoice(NamedTuple):
     mlflow: str | None = None  # an experiment of MLflow
 
     def check(self) -> None:
-        """Raises ValueError where the library of a tracker is not installed."""
+        """Raises ValueError if the library of a tracker is not installed."""
         for name, wanted in (("wandb", self.wandb), ("mlflow", self.mlflow)):
             if wanted is not None and importlib.util.find_spec(name) is None:
                 raise ValueError(f"--track {name}: its library is missing; {install_command(name)}")
@@ -56,7 +56,7 @@ class TrackerState(Spec):
 
 
 class Tracker(Protocol):
-    """Receives the metrics of a training. Every method may raise any error, after which no other is called."""
+    """Receives the metrics of a run. Every method may raise any error, after which no other is called."""
 
     def begin(self, run: str | None) -> str | None:
         """Opens the run with the id `run`, or a new one, and returns its id."""
@@ -234,7 +234,7 @@ class WandbTracker:
         """Opens the run with the id `run`, or a new one; returns its id."""
         import wandb
 
-        # Without a terminal the library asks no questions: a training in the background could not answer them.
+        # Without a terminal the library asks no questions: a run in the background could not answer them.
         quiet = wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True, init_timeout=30)
         self._run = wandb.init(
             project=self._project,

@@ -40,7 +40,7 @@ _log = logging.getLogger("transduce")
 
 
 class TrainOptions(NamedTuple):
-    """Options of a training that are not in its recipe."""
+    """Options of a run that are not in its recipe."""
 
     device: str = "auto"
     threads: int | None = None
@@ -65,8 +65,8 @@ def prepare(
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
     With `start_from` the subwords are that model's, and `growth`
-    more at most. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
-    run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
+    more at most. `threads` limits the cores that are used. Raises ValueError if `out` holds something else than a
+    run, where a run has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -119,7 +119,7 @@ def train(
 
 
 def _warn_unless_begun(begun: list[bool]) -> None:
-    """Warns of a training whose records nobody has read."""
+    """Warns of a run whose records nobody has read."""
     if not begun:
         _log.warning(
             "warning: `train` was called, and nothing is trained until its steps are read: `for step in train(…)`"

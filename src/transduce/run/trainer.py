@@ -1,7 +1,7 @@
 """The trainer: takes steps, validates, saves checkpoints, selects weights and writes the model directory.
 
 `transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
-resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
+resumes after a signal or `kill -9` and ends with weights bit-identical to those of a run that was never stopped.
 Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
 """
 
@@ -59,7 +59,7 @@ RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be writte
 
 
 class TrainResult(NamedTuple):
-    """The result of a training."""
+    """The result of a run."""
 
     step: int
     tokens: int  # target tokens trained on, end symbols included
@@ -83,7 +83,7 @@ class Trainer:
         self.recipe, self.out, self.prepared, self.group = recipe, out, prepared, group
         settings = self.settings = recipe.training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
+        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError if a size is beyond any tensor
         torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         set_word_flags(self.model, prepared.source, prepared.target)
@@ -157,7 +157,7 @@ class Trainer:
         """Plans as many micro-batches a step as the run has had, whatever this device would take; returns the state.
 
         Another number has other micro-batches and other dropout: only a number in the recipe, which `begin_run` has
-        accepted, takes the place of the recorded one. Raises ValueError where the processes are more than that.
+        accepted, takes the place of the recorded one. Raises ValueError if the processes are more than that.
         """
         settings, micro_batches = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
@@ -278,7 +278,7 @@ class Trainer:
         return state.after_validation(best)._replace(elapsed=clock.read()[0])
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
-        """Validates the current weights and logs the result; returns None where memory does not suffice."""
+        """Validates the current weights and logs the result; returns None if memory does not suffice."""
         assert self.validation is not None
         begin = time.perf_counter()
         try:

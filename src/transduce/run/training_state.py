@@ -1,4 +1,4 @@
-"""The training state: all that a training remembers besides weights and optimiser, as `state.json` has it."""
+"""The training state: all that a run remembers besides weights and optimiser, as `state.json` has it."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -16,7 +16,7 @@ from transduce.training.training_settings import Training
 
 
 class Horizon(NamedTuple):
-    """A plan of the steps that a training takes in its minutes, for a schedule that ends."""
+    """A plan of the steps that a run takes in its minutes, for a schedule that ends."""
 
     steps: int
     minutes: float
@@ -24,7 +24,7 @@ class Horizon(NamedTuple):
 
 
 class TrainingState(NamedTuple):
-    """The state of a training after a step; only the trainer makes new states."""
+    """The state of a run after a step; only the trainer makes new states."""
 
     step: int = 0
     position: Position = Position()
@@ -108,7 +108,7 @@ class SavedState(Spec):
 
 
 class TrainingClock:
-    """The seconds of a training over all its starts, and those since its last checkpoint; stops do not count.
+    """The seconds of a run over all its starts, and those since its last checkpoint; stops do not count.
 
     All processes read it together. What counts is the time of the process that was stopped longest, because the others
     waited for it.

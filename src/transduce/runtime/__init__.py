@@ -1,1 +1,1 @@
-"""The machine: device and threads, the processes of a training, signals, and progress."""
+"""The machine: device and threads, the processes of a run, signals, and progress."""

@@ -160,7 +160,7 @@ def processor_name() -> str:
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Returns what the exact result of a training depends on besides its recipe and data."""
+    """Returns what the exact result of a run depends on besides its recipe and data."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

@@ -1,4 +1,4 @@
-"""The processes of a training: one, or those of `--processes` or `torchrun`.
+"""The processes of a run: one, or those of `--processes` or `torchrun`.
 
 All of them compute; rank 0 reads and writes the files.
 
@@ -32,7 +32,7 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the network interface that no oth
 
 
 class ProcessGroup:
-    """The processes of a training, as process `rank` of `size` sees them."""
+    """The processes of a run, as process `rank` of `size` sees them."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -163,7 +163,7 @@ def restart_count() -> int:
 def share_of_cores() -> int | None:
     """Returns the threads of each process where several share this machine, one at least.
 
-    None where none do, or where OMP_NUM_THREADS, which `torchrun` sets too, has the number.
+    None if none do, or where OMP_NUM_THREADS, which `torchrun` sets too, has the number.
     """
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if processes == 1 or "OMP_NUM_THREADS" in os.environ:
@@ -189,7 +189,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
     """Joins the processes of `--processes` or `torchrun`; returns their group and the device of this process.
 
     Without them the group has one process. Processes of one machine connect by the loopback interface, unless
-    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another one. Raises ValueError where a node has fewer GPUs than
+    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another one. Raises ValueError if a node has fewer GPUs than
     processes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))

@@ -14,7 +14,7 @@ from typing import IO
 
 
 class Progress:
-    """Counts the finished units of a task and displays nothing; `total` is None where it is unknown."""
+    """Counts the finished units of a task and displays nothing; `total` is None if it is unknown."""
 
     def __init__(self, description: str, total: float | None = None) -> None:
         self.description, self.total = description, total
@@ -78,7 +78,7 @@ def stage(name: str) -> Iterator[None]:
 class ProgressRate:
     """Measures how fast `done` approaches `total`; the units of the initial `done` do not count for the rate.
 
-    `total` is None where it is unknown.
+    `total` is None if it is unknown.
     """
 
     def __init__(self, total: int | None, done: int = 0) -> None:

@@ -18,7 +18,7 @@ class Interrupted(BaseException):
 
 
 class StoppedTogether(Interrupted):
-    """Raised in all processes of a training, after the same step."""
+    """Raised in all processes of a run, after the same step."""
 
 
 class OtherProcessError(Exception):
@@ -60,7 +60,7 @@ def raise_on_signals() -> Iterator[None]:
 def raise_on_sigterm() -> Iterator[None]:
     """Raises Interrupted on SIGTERM within the context, as Python raises KeyboardInterrupt on SIGINT.
 
-    A second SIGTERM kills the process. A handler that was set before stays. One of several processes of a training is
+    A second SIGTERM kills the process. A handler that was set before stays. One of several processes of a run is
     killed by the first, unless its training is at a step: only there all of them stop together.
     """
     handlers: dict[int, Any] = {}

@@ -10,7 +10,7 @@ from torch import Tensor
 from transduce.search.stepper import Stepper, StepperState
 
 StopCheck = Callable[[], None]
-"""Raises SearchStoppedError where a search must stop; called before each step, or before some steps of a few ms."""
+"""Raises SearchStoppedError if a search must stop; called before each step, or before some steps of a few ms."""
 
 
 class SearchStoppedError(RuntimeError):

@@ -47,7 +47,7 @@ class Ticket:
         self.cancel("the client has left")
 
     def check(self) -> None:
-        """Raises SearchStoppedError where nobody waits any more."""
+        """Raises SearchStoppedError if nobody waits any more."""
         if self._reason is not None:
             raise SearchStoppedError(self._reason)
         if not self.is_live:

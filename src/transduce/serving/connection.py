@@ -74,7 +74,7 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP; only ends the connection where an answer has begun."""
+        """Answers what is not HTTP; only ends the connection where an answer has begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:

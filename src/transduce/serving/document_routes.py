@@ -188,7 +188,7 @@ async def _parts(content: bytes) -> AsyncIterator[bytes]:
 def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticket) -> Document:
     """Reads a document of the format that its name has; raises ValueError for another or a damaged one.
 
-    Raises SearchStoppedError where nobody waits for it any more, before or after reading.
+    Raises SearchStoppedError if nobody waits for it any more, before or after reading.
     """
     ticket.check()
     path = PurePosixPath(name)

@@ -21,7 +21,7 @@ def is_auto(code: str) -> bool:
 
 
 def matching_code(code: str, codes: Iterable[str]) -> str | None:
-    """Returns which of the served `codes` a client means by `code`; None where it means none.
+    """Returns which of the served `codes` a client means by `code`; None if it means none.
 
     Case and "_" do not count. A code of a region, such as de-AT, means the language where only that is served.
     """
@@ -63,7 +63,7 @@ class LanguageDetector:
 
     @classmethod
     def load(cls) -> "LanguageDetector":
-        """Loads py3langid; raises ValueError where it is not installed."""
+        """Loads py3langid; raises ValueError if it is not installed."""
         identify = load_language_identifier()
         if identify is None:
             raise ValueError(f"languages are detected by py3langid: {install_command('serve')}")

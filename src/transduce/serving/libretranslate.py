@@ -118,7 +118,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[contract.Detection]:
     """Returns the language of each text: `source`, or where it is `auto` the most probable one.
 
-    The languages that are detected are `target` and those that are translated into it. Raises ValueError where the
+    The languages that are detected are `target` and those that are translated into it. Raises ValueError if the
     server does not know a language.
     """
     models, target = service.models, service.models.language(target)
@@ -138,7 +138,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
     """Returns the values of a request; of a form, a name that stands several times has a list.
 
-    Raises an error of status 400 for a body that is no JSON object.
+    Raises an error of status 400 for a body that is not JSON object.
     """
     values = _grouped(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()

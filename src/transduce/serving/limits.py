@@ -32,7 +32,7 @@ class Limits(NamedTuple):
         return 12 * self.characters + 1024 * self.texts + 4096
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Raises an error of status 400 for too many texts or characters, and for what is no text."""
+        """Raises an error of status 400 for too many texts or characters, and for what is not text."""
         if len(texts) > self.texts:
             raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.texts})")
         characters = sum(map(len, texts))
@@ -65,7 +65,7 @@ class ApiKeys:
     def read(cls, path: Path) -> "ApiKeys":
         """Reads a file with one key a line, besides comments that begin with "#".
 
-        Raises ValueError where it has no key, or is not UTF-8.
+        Raises ValueError if it has no key, or is not UTF-8.
         """
         try:
             lines = map(str.strip, read_regular_file(path).decode("utf-8-sig").split("\n"))

@@ -18,7 +18,7 @@ class ServedDirection(NamedTuple):
     target: str
     translator: Translator
     queue: BatchQueue
-    calibration: Calibration | None  # None where the model has no `confidence.json`
+    calibration: Calibration | None  # None if the model has no `confidence.json`
 
 
 def serve_model(
@@ -57,7 +57,7 @@ class ServedModels:
     """Finds the model of a direction. One direction has one model."""
 
     def __init__(self, directions: Sequence[ServedDirection]) -> None:
-        """Raises ValueError where two models have the same direction."""
+        """Raises ValueError if two models have the same direction."""
         self.directions: dict[Direction, ServedDirection] = {}
         for served in directions:
             direction = Direction(served.source, served.target)
@@ -84,14 +84,14 @@ class ServedModels:
         return sorted(served.source for served in self.directions.values() if served.target == target)
 
     def language(self, code: str) -> str:
-        """Returns the served code that a client means; raises ValueError where there is none."""
+        """Returns the served code that a client means; raises ValueError if there is none."""
         served = matching_code(code, self.languages)
         if served is None:
             raise ValueError(f"{code} is not supported")
         return served
 
     def find(self, source: str, target: str) -> ServedDirection:
-        """Returns the direction of two served codes; raises ValueError where no model translates it."""
+        """Returns the direction of two served codes; raises ValueError if no model translates it."""
         served = self.directions.get(Direction(source, target))
         if served is None:
             others = ", ".join(map(str, sorted(self.directions)))

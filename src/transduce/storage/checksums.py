@@ -26,7 +26,7 @@ def find_damage(folder: Path, expected: Checksums) -> list[str]:
 
 
 def _fault(path: Path, expected: Mapping[str, Any]) -> str | None:
-    """Returns how a file differs from its expected checksum; None where it does not."""
+    """Returns how a file differs from its expected checksum; None if it does not."""
     if not path.is_file():
         return f"{path.name} is missing"
     if (size := path.stat().st_size) != expected["bytes"]:

@@ -20,9 +20,9 @@ class LockHeldError(ValueError):
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
-    """Locks `folder`, which is created if necessary; raises LockHeldError where another process has locked it.
+    """Locks `folder`, which is created if necessary; raises LockHeldError if another process has locked it.
 
-    Raises ValueError where the file system has no locks, and OSError where its inode numbers change.
+    Raises ValueError if the file system has no locks, and OSError where its inode numbers change.
     `work` says in the message what the other process does, such as "training". The operating system releases the lock
     of a process that dies. On a network file system other machines may not see the lock.
     """
@@ -86,7 +86,7 @@ def name_second_writer(path: Path) -> Iterator[None]:
 def wait_for_lock(folder: Path) -> Iterator[None]:
     """Locks an existing folder; waits while another process of this machine holds the lock.
 
-    Raises ValueError where the file system has no locks.
+    Raises ValueError if the file system has no locks.
     """
     descriptor = _lock(folder, wait=True)
     try:

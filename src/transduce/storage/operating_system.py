@@ -24,7 +24,7 @@ TRIES = 100
 def lock(folder: Path, *, wait: bool) -> int:
     """Locks `folder` and returns a descriptor; the lock ends when it is closed, or with the process.
 
-    Windows locks no folders: there a file beside the folder is locked, which stays. Raises BlockingIOError where
+    Windows locks no folders: there a file beside the folder is locked, which stays. Raises BlockingIOError if
     another process has the lock, unless `wait`, and another OSError where the file system has no locks.
     """
     if not WINDOWS:

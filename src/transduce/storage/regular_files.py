@@ -8,10 +8,10 @@ MAX_JSON_BYTES = 2**24
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
-    """Returns the content of a regular file; raises ValueError where `path` is anything else or has too many bytes."""
+    """Returns the content of a regular file; raises ValueError if `path` is anything else or has too many bytes."""
     if not path.is_file():
-        path.lstat()  # raises FileNotFoundError where nothing has this name
-        raise ValueError(f"{path} is no regular file, but a folder, pipe, device or broken link; restore the file")
+        path.lstat()  # raises FileNotFoundError if nothing has this name
+        raise ValueError(f"{path} is not a regular file, but a folder, pipe, device or broken link; restore the file")
     if max_bytes is not None and (size := path.stat().st_size) > max_bytes:
         raise ValueError(f"{path} is damaged: it has {size:,} bytes where at most {max_bytes:,} are expected")
     return path.read_bytes()

@@ -20,7 +20,7 @@ R_DROP_COST = 1.45  # the time of a step with R-Drop of half of the pairs, times
 # 1.7 more after 20; help pages had 4.4 more after 7 (docs/experiments.md).
 DROPOUT, DROPOUT_OF_FEW_EPOCHS, FEW_EPOCHS = 0.3, 0.1, 20
 
-# Steps between validations, and between checkpoints, if a recipe has no others; parts of a training with fewer steps.
+# Steps between validations, and between checkpoints, if a recipe has no others; parts of a run with fewer steps.
 USUAL_STEPS, SHORT_PARTS = 500, 4
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
@@ -90,7 +90,7 @@ def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:
-    """Returns whether a training with R-Drop is as long, and its steps as large, as those in which R-Drop paid."""
+    """Returns whether a run with R-Drop is as long, and its steps as large, as those in which R-Drop paid."""
     is_large = isinstance(batch_tokens, int) and batch_tokens >= R_DROP_BATCH
     return pairs < R_DROP_PAIRS and is_large and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
 
@@ -103,7 +103,7 @@ def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
 
 
 def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Values:
-    """Returns a candidate with the dropout for a training of `epochs`; every value of `fixed` stands."""
+    """Returns a candidate with the dropout for a run of `epochs`; every value of `fixed` stands."""
     if epochs >= FEW_EPOCHS:
         return values
     changed: Values = merged(merged(values, {"model": {"dropout": DROPOUT_OF_FEW_EPOCHS}}), fixed)

@@ -114,7 +114,7 @@ def suggest_recipe(
 ) -> Suggestion:
     """Tries candidates for a recipe whose values stay, and returns the best for `minutes`.
 
-    Raises ValueError with `place` where `recipe_values` is no recipe, has no validation set or is of trees.
+    Raises ValueError with `place` where `recipe_values` is not a recipe, has no validation set or is of trees.
     """
     recipe = from_values(recipe_values, place=place)
     if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
@@ -179,7 +179,7 @@ def _probe_all(
 
 
 def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
-    """Returns the steps and epochs of a training by all limits of its recipe, and by `minutes` where it sets none."""
+    """Returns the steps and epochs of a run by all limits of its recipe, and by `minutes` where it sets none."""
     steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
 

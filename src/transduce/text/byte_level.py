@@ -16,7 +16,7 @@ PAD, BEGIN, END = 0, 1, 2
 SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")  # as `readable_subwords` writes them
 
-# The prefix of WordPiece's subwords that continue a word; it is no letter of the byte alphabet either.
+# The prefix of WordPiece's subwords that continue a word; it is not a letter of the byte alphabet either.
 CONTINUES = "‿"
 
 # Letters with their marks, across one apostrophe; digits; punctuation; white space. The first three may begin with a

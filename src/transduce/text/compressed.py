@@ -27,7 +27,7 @@ class UnreadCompressionError(ValueError):
 
 
 def compression_of(beginning: bytes) -> str | None:
-    """Returns how a file with this beginning is compressed, gzip or xz; None where it is not."""
+    """Returns how a file with this beginning is compressed, gzip or xz; None if it is not."""
     return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
 
 
@@ -63,7 +63,7 @@ def _open_gzip(file: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
 
 
 def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Returns the content of an xz file as `_open_gzip` does; raises UnreadCompressionError where Python lacks lzma."""
+    """Returns the content of an xz file as `_open_gzip` does; raises UnreadCompressionError if Python lacks lzma."""
     try:
         import lzma  # here, because a Python that was built without it reads everything else
     except ImportError:
@@ -73,7 +73,7 @@ def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exceptio
 
 
 def _refuse_others(beginning: bytes, path: Path) -> None:
-    """Raises UnreadCompressionError where a file with this beginning is compressed in a way that is not read."""
+    """Raises UnreadCompressionError if a file with this beginning is compressed in a way that is not read."""
     for signature, description in REFUSED.items():
         if beginning.startswith(signature):
             raise UnreadCompressionError(f"{path} is {description}")

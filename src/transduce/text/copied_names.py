@@ -39,7 +39,7 @@ class Names(Spec):
     """
 
     known: tuple[str, ...]
-    ordinary: tuple[str, ...] | None  # in lower case; None: an unknown word is no name
+    ordinary: tuple[str, ...] | None  # in lower case; None: an unknown word is not a name
 
     @classmethod
     def learn(cls, training: Pairs, held_out: Sequence[tuple[str, str]]) -> "Names":

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Direction(NamedTuple):
-    """A source language and a target language; None where a recipe does not name it."""
+    """A source language and a target language; None if a recipe does not name it."""
 
     source: str | None
     target: str | None

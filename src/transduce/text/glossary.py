@@ -59,7 +59,7 @@ class Glossary:
             source, *rest = (column.strip() for column in line.split("\t"))
             if not source or len(rest) >= MAX_COLUMNS:
                 raise ValueError(
-                    f"{path}: line {line_number} is no term: write source, tab, target, and perhaps a tab and a note"
+                    f"{path}: line {line_number} is not a term: write source, tab, target, and perhaps a tab and a note"
                 )
             target = rest[0] if rest and rest[0] else source
             targets[source] = tuple(dict.fromkeys([*targets.get(source, ()), target]))

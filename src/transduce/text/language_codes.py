@@ -30,7 +30,7 @@ def check_language(code: str) -> str:
         return code
     meant = _meant(language.lower())
     proposal = f"; did you mean `{meant}` ({language_names()[meant]})?" if meant else ""
-    raise ValueError(f"`{code}` is no code of a language, such as `de`, `pt-BR` or `ast`{proposal}")
+    raise ValueError(f"`{code}` is not a code of a language, such as `de`, `pt-BR` or `ast`{proposal}")
 
 
 def _meant(text: str) -> str | None:

@@ -42,7 +42,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def read_texts(*paths: str) -> list[list[str]]:
-    """Reads several texts with `read_lines`. Raises ValueError where two of them are standard input."""
+    """Reads several texts with `read_lines`. Raises ValueError if two of them are standard input."""
     if paths.count("-") > 1:
         raise ValueError("-: standard input can be read once; name a file for the other text")
     return [read_lines(path) for path in paths]
@@ -59,7 +59,7 @@ def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
 
 
 def check_line_size(size: int, name: str, number: int) -> None:
-    """Raises ValueError where a line has more than `MAX_LINE_BYTES` bytes; file `name` and line `number` locate it."""
+    """Raises ValueError if a line has more than `MAX_LINE_BYTES` bytes; file `name` and line `number` locate it."""
     if size > MAX_LINE_BYTES:
         raise ValueError(
             f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes; a text has one sentence a line: split it"
@@ -69,7 +69,7 @@ def check_line_size(size: int, name: str, number: int) -> None:
 def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     """Decodes whole lines of a file; `lines_before` counts the lines of the file before `content`.
 
-    Raises ValueError where a line is not UTF-8, or is markup; `name` is the file in its message.
+    Raises ValueError if a line is not UTF-8, or is markup; `name` is the file in its message.
     """
     if not lines_before:
         refuse_other_forms(content, name)
@@ -101,7 +101,7 @@ def refuse_other_forms(beginning: bytes, name: str) -> None:
 
 
 def standard_input() -> BinaryIO:
-    """Returns standard input. Raises OSError where it is closed."""
+    """Returns standard input. Raises OSError if it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed; name a file, or write the text into a pipe")
     return sys.stdin.buffer
@@ -133,7 +133,7 @@ class LineStream:
     """Reads a descriptor in a thread; iterating yields all complete lines read so far, at most `limit` at a time.
 
     `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself: at exit
-    neither the thread nor the lock of a buffered reader keeps the process. Iterating raises ValueError where a line
+    neither the thread nor the lock of a buffered reader keeps the process. Iterating raises ValueError if a line
     is too long, is not UTF-8 or is markup; `name` is the file in its message.
     """
 

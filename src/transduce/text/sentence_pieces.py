@@ -56,7 +56,7 @@ class ImportedSubwords(ABC, Generic[Content]):
     says_where_words_end: ClassVar[bool] = False  # in each subword, so that a whole word is longer with no token
 
     def __init__(self, content: Content) -> None:
-        """Raises ValueError where two ids have the same subword, or no id is the unknown token."""
+        """Raises ValueError if two ids have the same subword, or no id is the unknown token."""
         self.content = content
         self.vocabulary = [*SYMBOLS, *content.subwords]
         """The subword of each id."""
@@ -165,7 +165,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
     def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
         """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
 
-        `keeps_characters` leaves out the library's normalisation. Raises ValueError where the library refuses the text.
+        `keeps_characters` leaves out the library's normalisation. Raises ValueError if the library refuses the text.
         """
         library, model = _library(), BytesIO()
         try:
@@ -217,7 +217,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
 
 
 def pieces_of_model(model: bytes, place: str) -> list[str]:
-    """Returns the pieces of a SentencePiece model in the order of its ids; raises ValueError where it is none."""
+    """Returns the pieces of a SentencePiece model in the order of its ids; raises ValueError if it is none."""
     try:
         processor = _processor(model)
     except ValueError as error:
@@ -226,15 +226,15 @@ def pieces_of_model(model: bytes, place: str) -> list[str]:
 
 
 def _processor(model: bytes) -> Any:
-    """Loads a SentencePiece model; raises ValueError where the library is missing, or refuses the model."""
+    """Loads a SentencePiece model; raises ValueError if the library is missing, or refuses the model."""
     try:
         return _library().SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
-        raise ValueError(f"this is no SentencePiece model ({error})") from None
+        raise ValueError(f"this is not a SentencePiece model ({error})") from None
 
 
 def _library() -> Any:
-    """Imports SentencePiece; raises MissingLibraryError where it is not installed."""
+    """Imports SentencePiece; raises MissingLibraryError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:

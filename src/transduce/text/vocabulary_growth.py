@@ -23,7 +23,7 @@ FIRST_LETTER = 0x10000
 
 
 def check_can_grow(subwords: object, side: str) -> None:
-    """Raises ValueError where `subwords`, those of `side`, are not the BPE of transduce, which alone can grow."""
+    """Raises ValueError if `subwords`, those of `side`, are not the BPE of transduce, which alone can grow."""
     if not isinstance(subwords, Subwords) or not subwords.has_merges:
         raise ValueError(f"--grow-vocabulary: the {side} subwords of --from are no BPE over bytes, and cannot grow")
 

@@ -53,7 +53,7 @@ class Segmentation:
             self._count(number, 1)
 
     def best_pair(self) -> Pair | None:
-        """Returns the pair of the highest gain; None where no pair raises the likelihood."""
+        """Returns the pair of the highest gain; None if no pair raises the likelihood."""
         size = len(self._pairs)
         counts, (left, right) = self._pair_counts[:size], self._sides[:, :size]
         product = self._symbol_counts[left] * self._symbol_counts[right]
@@ -71,7 +71,7 @@ class Segmentation:
         return -self._pair_counts[self._slots[pair]], self._symbols[pair[0]], self._symbols[pair[1]]
 
     def merge(self, pair: Pair) -> str | None:
-        """Merges every occurrence of a pair, from left to right; returns the symbol, None where it existed before."""
+        """Merges every occurrence of a pair, from left to right; returns the symbol, None if it existed before."""
         text = self._symbols[pair[0]] + self._symbols[pair[1]].removeprefix(self._mark)
         is_new = text not in self._ids
         symbol = self._ids.setdefault(text, len(self._symbols))

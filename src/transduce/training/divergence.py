@@ -1,4 +1,4 @@
-"""Divergence: counts of skipped steps, and when a training rolls back to its last checkpoint or gives up."""
+"""Divergence: counts of skipped steps, and when a run rolls back to its last checkpoint or gives up."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class DivergedError(RuntimeError):
 
 
 class SkippedSteps(NamedTuple):
-    """Counts of the steps of a training that were skipped because their gradient was not finite."""
+    """Counts of the steps of a run that were skipped because their gradient was not finite."""
 
     total: int = 0
     in_a_row: int = 0
@@ -38,7 +38,7 @@ class DivergenceDetector:
         self._previous: StepRecord | None = None
 
     def find_skipped_step(self, record: StepRecord) -> StepRecord | None:
-        """Returns the step that was skipped: `record`, on a GPU the one before it; None where it was not skipped.
+        """Returns the step that was skipped: `record`, on a GPU the one before it; None if it was not skipped.
 
         A step of float16 that lowers the loss scale does not count.
         """
@@ -52,7 +52,7 @@ class DivergenceDetector:
 def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> SkippedSteps:
     """Returns the counts after one more rollback.
 
-    Raises DivergedError where no checkpoint is `saved`, or where `MAX_ROLLBACKS` rollbacks have not helped.
+    Raises DivergedError if no checkpoint is `saved`, or where `MAX_ROLLBACKS` rollbacks have not helped.
     """
     if saved and skips.rollbacks < MAX_ROLLBACKS:
         return skips._replace(in_a_row=0, rollbacks=skips.rollbacks + 1)

@@ -55,7 +55,7 @@ def check_memory(
     *,
     is_resumed: bool = False,
 ) -> None:
-    """Raises RuntimeError where a largest micro-batch does not fit into memory, and names the setting that fits.
+    """Raises RuntimeError if a largest micro-batch does not fit into memory, and names the setting that fits.
 
     A run that `is_resumed` takes the setting with --accept-changes. Computes gradients of dummy tokens and clears them;
     the training is unchanged.
@@ -93,7 +93,7 @@ def _dummy_micro_batch(rows: int, length: int) -> MicroBatch:
 def _micro_batches_that_fit(
     objective: TrainingObjective, planner: Planner, precision: Precision, length: int
 ) -> int | None:
-    """Returns by trial how many micro-batches a step needs for those of this length to fit; None where no number does.
+    """Returns by trial how many micro-batches a step needs for those of this length to fit; None if no number does.
 
     Each trial has twice as many as the one before.
     """

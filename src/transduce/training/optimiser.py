@@ -42,7 +42,7 @@ class Layout:
         return [[name, list(shape)] for name, shape in self.shapes.items()]
 
     def check_parameter_shapes(self, saved: list[list[Any]]) -> None:
-        """Raises ValueError where `saved` shapes are of other parameters, or in another order."""
+        """Raises ValueError if `saved` shapes are of other parameters, or in another order."""
         for before, now in zip_longest(saved, self.parameter_shapes()):
             if before != now:
                 raise ValueError(
@@ -51,12 +51,12 @@ class Layout:
                 )
 
     def check_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Raises ValueError where saved weights have other names or shapes than the parameters."""
+        """Raises ValueError if saved weights have other names or shapes than the parameters."""
         check_shapes(weights, self.shapes, "the saved model")
 
 
 def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], what: str) -> None:
-    """Raises ValueError where tensors have other names or shapes than `shapes`, or are no floating-point numbers."""
+    """Raises ValueError if tensors have other names or shapes than `shapes`, or are no floating-point numbers."""
     saved = {name: tensor.shape for name, tensor in tensors.items() if tensor.is_floating_point()}
     for name in {**shapes, **tensors}:
         if saved.get(name) != shapes.get(name):
@@ -116,13 +116,13 @@ class Optimiser(Protocol):
         """Returns the step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
 
     def check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Raises ValueError where a saved state belongs to another model."""
+        """Raises ValueError if a saved state belongs to another model."""
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Loads the weights of rank zero into all processes."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Loads the state of rank zero into all processes; raises ValueError where it belongs to another model."""
+        """Loads the state of rank zero into all processes; raises ValueError if it belongs to another model."""
 
 
 class FlatOptimiser(ABC):

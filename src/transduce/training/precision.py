@@ -29,7 +29,7 @@ class Precision:
 
     @property
     def can_lower_scale(self) -> bool:
-        """Whether an overflow is no sign of divergence, because the loss scale can still be lowered."""
+        """Whether an overflow is not a sign of divergence, because the loss scale can still be lowered."""
         return self.name == "float16" and self.scale > self.min_scale
 
     def update_scale(self, finite: bool) -> None:

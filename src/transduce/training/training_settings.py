@@ -116,7 +116,7 @@ class Training(Spec):
 
     @model_validator(mode="after")
     def _check_end(self) -> "Training":
-        """Raises ValueError for a schedule that ends in a training that nothing ends."""
+        """Raises ValueError for a schedule that ends in a run that nothing ends."""
         has_no_end = self.steps is None and self.epochs is None and self.minutes is None
         if isinstance(self.schedule, EndingSchedule) and has_no_end:
             raise ValueError(
@@ -132,12 +132,12 @@ class Training(Spec):
 
     @property
     def save_steps(self) -> int | None:
-        """Steps between checkpoints; None where they are saved by the clock."""
+        """Steps between checkpoints; None if they are saved by the clock."""
         return self.save_every if isinstance(self.save_every, int) else None
 
     @property
     def save_seconds(self) -> float | None:
-        """Seconds between checkpoints; None where they are saved by steps."""
+        """Seconds between checkpoints; None if they are saved by steps."""
         return None if isinstance(self.save_every, int) else 60 * float(self.save_every.split()[0])
 
     @property

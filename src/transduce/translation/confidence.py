@@ -94,7 +94,7 @@ class Calibration(Spec):
     def read(cls, run: Path) -> Self:
         """Reads the calibration of a model directory.
 
-        Raises ValueError where there is none, where it is damaged, and where it was made for other weights or settings.
+        Raises ValueError if there is none, where it is damaged, and where it was made for other weights or settings.
         """
         path = run / CONFIDENCE
         if not path.exists():

@@ -73,7 +73,7 @@ class SearchEngine(Protocol):
         """Returns the translations of each sentence, best first: at least one, and at most `method.n_best`.
 
         A translation begins with the prefix of its sentence and has at most as many tokens as the sentence's bound. The
-        engine calls `check` between steps if it can; it raises SearchStoppedError where the search must stop. Raises
+        engine calls `check` between steps if it can; it raises SearchStoppedError if the search must stop. Raises
         ValueError for a search that the engine does not have. After an error that `is_out_of_memory` recognises, the
         translator searches the halves of the batch.
         """
@@ -146,7 +146,7 @@ class TorchEngine:
 
     @cached_property
     def _spelling(self) -> "Spelling | None":
-        """What spells text in the target's subwords; None where these are none of our own."""
+        """What spells text in the target's subwords; None if these are none of our own."""
         from transduce.search.spelling import Spelling  # here, because translating spells nothing
 
         return Spelling(self.target.subword_bytes, self.symbols.end) if isinstance(self.target, Subwords) else None
@@ -272,7 +272,7 @@ class TorchEngine:
         return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
 
     def attention_model(self) -> TransformerModel:
-        """Returns the first model; raises ValueError where it is no Transformer with attention in every layer."""
+        """Returns the first model; raises ValueError if it is not a Transformer with attention in every layer."""
         model = self.models[0]
         if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
             raise ValueError(

@@ -33,7 +33,7 @@ class OutputFormat(NamedTuple):
     """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
     def check(self, translator: Translator) -> None:
-        """Raises ValueError where an output needs attention weights or word probabilities that `translator` lacks."""
+        """Raises ValueError if an output needs attention weights or word probabilities that `translator` lacks."""
         has_models = isinstance(translator.engine, TorchEngine)
         if self.alignments and not has_models:
             raise ValueError(

@@ -119,7 +119,7 @@ def _check_names(options: SearchOptions) -> None:
 
 
 def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
-    """Raises ValueError where the search has fewer than `n_best` translations."""
+    """Raises ValueError if the search has fewer than `n_best` translations."""
     if isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1:
         raise ValueError(f"`n_best` is {n_best!r}: give a whole number from 1")
     if n_best > width and is_single:
@@ -129,7 +129,7 @@ def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
 
 
 def _checked_seed(seed: object) -> int:
-    """Returns `seed`; raises ValueError where NumPy's generator cannot take it."""
+    """Returns `seed`; raises ValueError if NumPy's generator cannot take it."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` is {seed!r}: give a whole number from 0 to 2^63 − 1")
     return seed

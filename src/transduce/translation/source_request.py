@@ -9,7 +9,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_o
 
 
 class SourceRequest(NamedTuple):
-    """Target language, source language and tag; None where the user names none."""
+    """Target language, source language and tag; None if the user names none."""
 
     to: str | None = None
     source_language: str | None = None
@@ -27,7 +27,7 @@ class ChosenTags(NamedTuple):
 def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:
     """Returns the tags for a request; `source` is the source vocabulary.
 
-    Raises ValueError where the request names a language or a tag that the model was not trained on, or names none of
+    Raises ValueError if the request names a language or a tag that the model was not trained on, or names none of
     several.
     """
     tags = corpus_tags(tags_of(source))
@@ -69,7 +69,7 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
 
 
 def target_language_of(config: Config, request: SourceRequest) -> str | None:
-    """Returns the language into which a model translates a request; None where the settings do not decide it."""
+    """Returns the language into which a model translates a request; None if the settings do not decide it."""
     possible = _possible_targets(config, request)
     return request.to or (possible.pop() if len(possible) == 1 else config.target_language)
 
@@ -80,7 +80,7 @@ def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
 
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
-    """Raises ValueError where a request names other languages than those of a model of one direction."""
+    """Raises ValueError if a request names other languages than those of a model of one direction."""
     for option, requested, language, does in (
         ("target language", request.to, config.target_language, "translates into"),
         ("source language", request.source_language, config.source_language, "translates from"),

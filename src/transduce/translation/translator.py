@@ -118,7 +118,7 @@ class Translator:
         """Reads the model of one directory, or an ensemble from several.
 
         `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster, and nearly as exact; bfloat16
-        is for a GPU. A model of several directions needs `to`, the target language; see `into`. Raises ValueError where
+        is for a GPU. A model of several directions needs `to`, the target language; see `into`. Raises ValueError if
         a model is missing or damaged, the models have different subwords, or the device or the precision is not
         available.
         """
@@ -185,7 +185,7 @@ class Translator:
 
     @property
     def source_language(self) -> str | None:
-        """The code of the source language; None where the model has none or several."""
+        """The code of the source language; None if the model has none or several."""
         return self.configs[0].source_language if self.configs else None
 
     @property
@@ -388,7 +388,7 @@ class Translator:
         return run_by_halves(translate, range(len(batch.sources)), fault)
 
     def _check(self) -> None:
-        """Raises SearchStoppedError where a search must stop; without a stop check none must."""
+        """Raises SearchStoppedError if a search must stop; without a stop check none must."""
         if self._stop_check is not None:
             self._stop_check()
 
@@ -581,7 +581,7 @@ class Translator:
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
         """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
-        Raises ValueError where the first model has no attention weights to show, or a text is too long, and
+        Raises ValueError if the first model has no attention weights to show, or a text is too long, and
         LineTooLargeError where the weights do not fit into memory.
         """
         if not isinstance(text, str):
@@ -617,7 +617,7 @@ class Translator:
         )
 
     def check_explicable(self) -> None:
-        """Raises ValueError where the engine or the first model has no attention weights to show."""
+        """Raises ValueError if the engine or the first model has no attention weights to show."""
         self.torch_engine.attention_model()
 
     def __copy__(self) -> Self:
@@ -669,7 +669,7 @@ def _load_again(
     source_tags: tuple[int, ...],
     target_language: str | None,
 ) -> Translator:
-    """Returns a pickled translator; raises ValueError where a directory has another model since it was loaded.
+    """Returns a pickled translator; raises ValueError if a directory has another model since it was loaded.
 
     A forked process lacks the threads of its parent, so that it translates with one thread. A worker process, which
     gets the translator with each task, loads it once.
@@ -697,7 +697,7 @@ _load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(m
 def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
     """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
 
-    Raises TypeError where `lines` is no iterable of str; a single str is refused too.
+    Raises TypeError if `lines` is not an iterable of str; a single str is refused too.
     """
     kind = type_in_words(lines)
     if isinstance(lines, PathLike):

@@ -198,7 +198,7 @@ def _stage_subwords(
 
 
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
+    """Returns what an interrupted preparation of the same store staged; None if it staged none or a file differs."""
     try:
         staged = TypeAdapter(StagedSubwords).validate_json(
             read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
@@ -246,7 +246,7 @@ def _check_unchanged(
     checksums: Sequence[FileChecksum],
     data: DataSpec,
 ) -> None:
-    """Raises ValueError where the store in use has other training data: replacing it would lose what a run needs."""
+    """Raises ValueError if the store in use has other training data: replacing it would lose what a run needs."""
     if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
         return
     before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}

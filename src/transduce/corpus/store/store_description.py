@@ -63,7 +63,7 @@ StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
 class StoreDescription(Spec):
     """The content of `store.json`.
 
-    Raises ValueError where `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
+    Raises ValueError if `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
     """
 
     version: Literal[3] = VERSION
@@ -100,7 +100,7 @@ class StoreDescription(Spec):
 
 
 def read_description(directory: Path) -> StoreDescription:
-    """Reads `store.json`; raises ValueError where it is missing, damaged, or of another version."""
+    """Reads `store.json`; raises ValueError if it is missing, damaged, or of another version."""
     if not (directory / DESCRIPTION).is_file():
         raise ValueError(f"{directory} holds no complete store; make one with `transduce train --prepare`")
     try:
@@ -127,7 +127,7 @@ def _seal(values: Mapping[str, Any]) -> str:
 
 
 def earlier_description(directory: Path) -> StoreDescription | None:
-    """Returns the description of a complete store in `directory`; None where there is none."""
+    """Returns the description of a complete store in `directory`; None if there is none."""
     try:
         return read_description(directory)
     except ValueError:
@@ -142,9 +142,9 @@ def store_error(directory: Path, reason: str) -> ValueError:
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store where they were those of another model; None where they were learned.
+    """Returns the subwords of the earlier store where they were those of another model; None if they were learned.
 
-    Raises ValueError where they are damaged.
+    Raises ValueError if they are damaged.
     """
     try:
         return load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
@@ -232,7 +232,7 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
     """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same.
 
     The first pair of each corpus is read before the checksums, which take long for a large file: ValueError where the
-    file is no corpus.
+    file is not a corpus.
     """
     for corpus in data.train:
         if not isinstance(corpus, Hub):

@@ -110,7 +110,7 @@ class TokenStore:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the sentences `numbers` as rows of `length` tokens, padded with 0 or cut, and their lengths.
 
-        Raises ValueError where the files have no such sentences, or a token that is not in the vocabulary.
+        Raises ValueError if the files have no such sentences, or a token that is not in the vocabulary.
         """
         starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
         ends = starts + np.minimum(lengths, length)
