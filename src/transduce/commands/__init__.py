@@ -66,6 +66,11 @@ OTHER_NAMES = {
     **dict.fromkeys(("prepare", "preprocess", "build-vocab"), "`transduce train RECIPE --out RUN --prepare`"),
     **dict.fromkeys(("augment", "back-translate"), "`transduce translate-corpus RUN TEXT --pairs backward --out FILE`"),
     "compare": "`transduce measure --differences`, or `transduce report` for models",
+    "configure": "`transduce info RUN --set decoding.KEY=VALUE`",
+    "verify": "`transduce info RUN --verify`",
+    **dict.fromkeys(("explain", "attention", "visualize", "plot"), "`transduce draw RUN SENTENCE --out FILE.html`"),
+    "download": "`transduce fetch NAME`",
+    "benchmark": "`transduce bench`",
     **dict.fromkeys(("bleu", "sacrebleu"), "`transduce measure --reference FILE FILE`"),
     **dict.fromkeys(("test", "eval", "validate"), "`transduce evaluate RUN --test NAME`"),
     **dict.fromkeys(
@@ -134,6 +139,13 @@ class _Commands(TyperGroup):
             called = getattr(error, "ctx", None) or ctx
             meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
             has_settings = any("--set" in parameter.opts for parameter in called.command.params)
+            usage = error.format_message() if hasattr(error, "format_message") else ""
+            if type(error).__name__ == "MissingParameter" and called.command.name in VERBS:
+                from transduce.commands.examples import EXAMPLES
+
+                called.fail(f"{usage.rstrip('.')}; for example: {EXAMPLES[called.command.name][0]}")
+            if "unexpected extra argument" in usage and called.command.name == "draw":
+                called.fail(f"{usage}; put the sentence into quotes")
             if meant and (has_settings or not meant.startswith("--set")):
                 called.fail(f"there is no option {getattr(error, 'option_name', '')}; write {meant}")
             raise

@@ -54,6 +54,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Translates a test set and measures the result; with a parser, parses the words of trees."""
+    if texts := [str(path) for path in run if path.is_file()]:
+        raise ValueError(f"{' '.join(texts)}: name texts by options: --source FILE --reference FILE")
     check_models(run)
     from transduce.evaluation.score_test_set import request_for_corpus
     from transduce.model_directory.model import Model

@@ -38,6 +38,9 @@ def one_recipe(files: Sequence[Path]) -> Path:
     except ValueError:
         if is_recipe(files) or not files[0].is_file():
             raise
+    if len(files) > 1 and is_recipe(files[:1]):
+        rest = shlex.join(map(str, files[1:]))
+        raise ValueError(f"{rest}: name one recipe; `--set KEY=VALUE` has an equals sign and no space")
     shown = shlex.join(map(str, files))
     corpus = shown if len(files) == 2 else "SOURCE TARGET"
     raise ValueError(

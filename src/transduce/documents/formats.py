@@ -13,6 +13,7 @@ from transduce.documents.srt_document import SrtDocument
 from transduce.documents.string_tables import JsonDocument, YamlDocument
 from transduce.documents.tmx_document import TmxDocument
 from transduce.documents.xliff_document import XliffDocument
+from transduce.text.lines import OTHER_FORMATS
 
 MAX_DOCUMENT_BYTES = 1 << 28
 
@@ -33,14 +34,6 @@ _ENCODINGS_OF_PAGES = {  # those of the WHATWG's standard, by Python's names
     *("gbk", "gb2312", "gb18030", "big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
 }
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-
-
-OTHER_FORMATS = {
-    b"%PDF": "a PDF",
-    b"{\\rtf": "a file of RTF",
-    b"\xd0\xcf\x11\xe0": "a file of an old Office",
-    b"PK\x03\x04": "an archive, such as of OpenDocument",
-}
 
 
 def refuse_other_formats(beginning: bytes, file: str) -> None:

@@ -33,7 +33,7 @@ def import_model(
     """
     check_new_or_empty(out)
     if not directory.is_dir():
-        raise ValueError(f"{directory} is not a folder; name one with a model of OPUS-MT, fairseq or Marian")
+        raise ValueError(f"{directory} is not a folder; name one with a downloaded model of OPUS-MT, fairseq or Marian")
     if is_hugging_face(directory):
         imported = read_opus_mt(directory)
     elif is_fairseq(directory):

@@ -86,11 +86,23 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     return lines
 
 
+OTHER_FORMATS = {
+    b"%PDF": "a PDF",
+    b"{\\rtf": "a file of RTF",
+    b"\xd0\xcf\x11\xe0": "a file of an old Office",
+    b"PK\x03\x04": "an archive, such as of OpenDocument or DOCX",
+}
+"""Beginnings of files that are not text."""
+
+
 def refuse_other_forms(beginning: bytes, name: str) -> None:
-    """Raises ValueError for the first line or lines of a file in UTF-16 or UTF-32, or whose lines end with "\\r"."""
+    """Raises ValueError for the beginning of a file that is not text in UTF-8, or whose lines end with "\\r"."""
     for mark, encoding in _MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(f"{name} is {encoding}; convert it with `iconv -f {encoding} -t UTF-8`")
+    for signature, kind in OTHER_FORMATS.items():
+        if beginning.startswith(signature):
+            raise ValueError(f"{name} is {kind}: save it as text; `transduce translate-document` reads DOCX and HTML")
     # In UTF-16 every second byte of most text is zero.
     zeros = [beginning[parity:MARKLESS_BYTES:2].count(0) for parity in (0, 1)]
     if 2 * max(zeros) > len(beginning[0:MARKLESS_BYTES:2]) > 1 and max(zeros) > 2 * min(zeros):
