@@ -17,6 +17,7 @@ from transduce.model.feed_forward import FeedForward
 from transduce.model.int8 import quantise
 from transduce.model.transformer import Transformer, TransformerModel
 from transduce.model.translation_model import Symbols, TranslationModel, Vocabulary
+from transduce.runtime.compilation_announcement import announce_compilation
 from transduce.runtime.device import has_numba
 from transduce.runtime.extras import install_command
 from transduce.search.beam import Decoding, beam_search
@@ -33,9 +34,11 @@ def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         if has_numba():
+            from transduce.model.compiled.compilation import uncached
             from transduce.model.compiled.products import has_int8
             from transduce.model.compiled.stepper import CompiledStepper
 
+            announce_compilation(lambda: not uncached)
             if has_int8() or not int8:
                 return CompiledStepper(model, int8=int8)
         elif int8:

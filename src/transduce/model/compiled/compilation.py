@@ -1,18 +1,11 @@
-"""Compilation by numba, its cache, and the message while it takes long."""
+"""Compilation by numba, and its cache."""
 
 import hashlib
-import logging
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
-from numba.core import event
-
-_log = logging.getLogger("transduce")
-
-PATIENCE = 2.0  # seconds of compiling before a message
 
 # Infinity and NaN do not occur. Only sums, which are functions of their own, may be reordered, so that they are
 # vectorised. They are inlined by force: otherwise code that was just compiled calls the sum as it was optimised alone,
@@ -25,37 +18,8 @@ FIRST_INDEX = np.int64(0)  # as an argument; a literal 0 is another type, for wh
 exact = njit(error_model="numpy", nogil=True)  # for numbers that may be infinite
 
 
-class CompilationAnnouncement(event.Listener):
-    """Logs once in a process that a compilation takes long; numba compiles in one thread at a time."""
-
-    def __init__(self) -> None:
-        self.is_kept = True  # whether there is a folder for what is compiled
-        self._depth, self._is_logged, self._timer = 0, False, threading.Timer(0, self._log)
-
-    def on_start(self, event: event.Event) -> None:
-        """Begins to wait at the outermost compilation; those of the functions that it calls lie within."""
-        self._depth += 1
-        if self._depth == 1 and not self._is_logged:
-            self._timer = threading.Timer(PATIENCE, self._log)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def on_end(self, event: event.Event) -> None:
-        """Ends the waiting."""
-        self._depth -= 1
-        if self._depth == 0:
-            self._timer.cancel()
-
-    def _log(self) -> None:
-        self._is_logged = True
-        when = "at the first use on a machine only"
-        if not self.is_kept:
-            when = "at each start, because no folder keeps it: NUMBA_CACHE_DIR=FOLDER names one that can be written"
-        _log.warning(f"compiling for this processor: up to a minute, {when}")
-
-
-_announcement = CompilationAnnouncement()
-event.register("numba:compile", _announcement)
+uncached: list[str] = []
+"""Functions that every process compiles, because there is no folder for the cache."""
 
 
 def cached(function: Any) -> Any:
@@ -77,7 +41,7 @@ def _cached(function: Any, fastmath: set[str]) -> Any:
         kernel = njit(cache=True, **options)(function)
         _forget_other_sources(Path(kernel.stats.cache_path), Path(function.__code__.co_filename))
     except (RuntimeError, OSError):  # there is no folder for the cache, or it cannot be written
-        _announcement.is_kept = False
+        uncached.append(function.__name__)
         return njit(**options)(function)
     return kernel
 

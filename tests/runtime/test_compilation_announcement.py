@@ -5,7 +5,8 @@ import time
 import pytest
 from numba.core.event import Event, EventStatus
 
-from transduce.model.compiled import compilation
+from transduce.runtime import compilation_announcement
+from transduce.runtime.compilation_announcement import CompilationAnnouncement
 
 START, END = (Event("numba:compile", status) for status in (EventStatus.START, EventStatus.END))
 
@@ -23,9 +24,8 @@ def compile_twice(announcement, seconds):
     ("is_kept", "advice"), [(True, "at the first use on a machine only"), (False, "NUMBA_CACHE_DIR=FOLDER")]
 )
 def test_a_long_compilation_is_announced_once(monkeypatch, log_lines, is_kept, advice):
-    monkeypatch.setattr(compilation, "PATIENCE", 0.05)
-    announcement = compilation.CompilationAnnouncement()
-    announcement.is_kept = is_kept
+    monkeypatch.setattr(compilation_announcement, "PATIENCE", 0.05)
+    announcement = CompilationAnnouncement(lambda: is_kept)
     compile_twice(announcement, 0.0)
     assert not log_lines
     compile_twice(announcement, 0.2)

@@ -1,0 +1,56 @@
+"""The message while numba compiles for seconds: once in a process."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+_log = logging.getLogger("transduce")
+
+PATIENCE = 2.0  # seconds of compiling before the message
+
+
+class CompilationAnnouncement:
+    """Logs once that a compilation takes long; a listener of numba, which compiles in one thread at a time.
+
+    `is_kept` says whether what is compiled is kept for the next process.
+    """
+
+    def __init__(self, is_kept: Callable[[], bool]) -> None:
+        self._is_kept, self._depth, self._is_logged = is_kept, 0, False
+        self._timer = threading.Timer(0, self._log)
+
+    def on_start(self, event: object) -> None:
+        """Begins to wait at the outermost compilation; those of the functions that it calls lie within."""
+        self._depth += 1
+        if self._depth == 1 and not self._is_logged:
+            self._timer = threading.Timer(PATIENCE, self._log)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: object) -> None:
+        """Ends the waiting."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._timer.cancel()
+
+    def _log(self) -> None:
+        self._is_logged = True
+        when = "at the first use on a machine only"
+        if not self._is_kept():
+            when = "at each start, because no folder keeps it: NUMBA_CACHE_DIR=FOLDER names one that can be written"
+        _log.warning(f"compiling for this processor: up to a minute, {when}")
+
+
+_announcements: list[CompilationAnnouncement] = []
+
+
+def announce_compilation(is_kept: Callable[[], bool]) -> None:
+    """Announces the compilations of this process from now on; numba must be installed."""
+    from numba.core import event
+
+    class Listener(CompilationAnnouncement, event.Listener):
+        """An announcement of the class that numba demands."""
+
+    if not _announcements:
+        _announcements.append(Listener(is_kept))
+        event.register("numba:compile", _announcements[0])
