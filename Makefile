@@ -6,7 +6,7 @@ READY := .venv/ready
 CODE := src tests benchmarks stress docs/site docs/tour.ipynb
 PIP := pip --quiet --disable-pip-version-check install --no-compile
 CORE := $(addprefix tests/,model recipe runtime search text training translation)
-EXTRAS := test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve,docs
+EXTRAS := test,check,int8,figures,tensorboard,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve,docs
 
 .PHONY: setup demo compiled quick test test-slow check newest wheel bench docs clean
 

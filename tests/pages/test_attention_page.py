@@ -224,3 +224,12 @@ def test_the_focus_stays_where_buttons_are_rebuilt(explanation: Explanation, tmp
     # Head 2.5 is read as 2. Head 4 is the last of this layer, so that its button for the next head is disabled.
     document = browse(path, "#encoder-1&view=map&head=2.5", tmp_path / "profile")
     assert "<output>Next head; stage; stage; stage</output>" in document
+
+
+def test_figures_without_matplotlib_name_the_extra(
+    explanation: Explanation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.runtime.extras.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"need Matplotlib: `pip install '.\[figures\]'`"):
+        draw_attention(explanation, tmp_path / "attention.png")
+    draw_attention(explanation, tmp_path / "attention.html")

@@ -160,3 +160,13 @@ def test_a_link_a_pipe_or_a_folder_in_its_place_is_refused(plant, tmp_path):
     with pytest.raises(ValueError, match=r"metrics\.jsonl is a link, a pipe or a folder"):
         MetricsLog(tmp_path).truncate(0, 0)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_without_tensorboard_the_log_is_written_alone(tmp_path, monkeypatch, log_lines):
+    monkeypatch.setattr("transduce.run.metrics_log.find_spec", lambda name: None)
+    log = MetricsLog(tmp_path)
+    log.add_step(STEPS[0])
+    log.report()
+    log.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+    assert not [line for line in log_lines if "warning" in line]

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from transduce.measure.bootstrap import describe_p
 from transduce.pages import charts
+from transduce.runtime.extras import require_matplotlib
 from transduce.storage.result_files import replace_file
 
 PictureFormat = Literal["html", "png", "svg"]
@@ -43,6 +44,8 @@ def write_picture(
     A file is replaced atomically. Raises ValueError for another suffix, OSError where the file cannot be written.
     """
     kind = picture_format(path)
+    if kind not in texts:
+        require_matplotlib()
 
     def write(target: Path) -> None:
         if kind in texts:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from transduce.paper.provenance import describe_machine
 from transduce.paper.trials import TrialResult
+from transduce.runtime.extras import require_matplotlib
 
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
 
@@ -105,6 +106,7 @@ def panels(
     path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, share_y: bool = False
 ) -> Iterator[list[Any]]:
     """Yields axes, one for each title, and saves them to `path`; the same curves give a bit-identical file."""
+    require_matplotlib()
     import matplotlib
 
     matplotlib.use("svg")

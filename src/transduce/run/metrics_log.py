@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,12 @@ class MetricsLog:
             _log.warning(f"warning: could not write the metrics log: {error}")
 
     def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
+        """Writes numbers for TensorBoard, if it is installed.
+
+        A file that fails is closed, and the next values begin another.
+        """
+        if find_spec("tensorboard") is None:
+            return
         try:
             self._event_file = self._event_file or EventFile(self._events, self._purge_step)
             self._event_file.add(step, numbers)
