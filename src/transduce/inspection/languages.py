@@ -1,6 +1,6 @@
 """The script and the language of a line, and the lines in another one than the rest of their side.
 
-The identifier of languages, py3langid, reads some thousands of lines a second, which is too slow for a large corpus.
+The identifier of languages, py3langid, reads a few thousand lines a second, which is too slow for a large corpus.
 It identifies the first `LEARNED` pairs, and from the lines in the usual language the frequent words of each side are
 learned. Of later lines only those with few frequent words are identified.
 """

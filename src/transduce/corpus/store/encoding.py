@@ -40,7 +40,7 @@ SAVE_EVERY = 100
 """Batches between two saved states."""
 
 PAIRS_PER_PROCESS = 25_000
-"""Pairs for which starting a process pays: its start takes as long as encoding some thousands."""
+"""Pairs for which starting a process pays: its start takes as long as encoding a few thousand."""
 
 PROGRESS_SECONDS = 10.0
 """Seconds between two messages about progress, at least."""
