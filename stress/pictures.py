@@ -28,7 +28,7 @@ HTML = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Win
 def draw_translating(page: Page, run: Path) -> None:
     """Draws the page of the server, with a word whose alternatives are shown."""
     with started_server(str(run)) as server:
-        page.look(1100, 480, FOLDER / "page.png")
+        page.look(1100, 520, FOLDER / "page.png")
         page.open(f"{server.url}/")
         page.evaluate("document.getElementById('source').focus()")
         page.write(TEXT)
@@ -38,7 +38,7 @@ def draw_translating(page: Page, run: Path) -> None:
         page.click(f"{words}[3]")
         while not page.evaluate("document.querySelectorAll('#alternatives [role=option]').length > 1"):
             time.sleep(0.1)
-        page.look(1100, 480, FOLDER / "page.png")
+        page.look(1100, 520, FOLDER / "page.png")
 
 
 def main() -> None:

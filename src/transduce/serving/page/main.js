@@ -100,7 +100,10 @@ async function translateSoon(milliseconds) {
   } catch (error) {
     if (signal.aborted) return;
     target.ariaBusy = "false";
-    target.classList.toggle("stale", field.text !== shown.input);
+    const isStale = field.text !== shown.input;
+    target.classList.toggle("stale", isStale);
+    copy.disabled ||= isStale;
+    hint.hidden ||= isStale;
     say(error.message, true);
   }
 }

@@ -47,10 +47,10 @@ export class WordView {
     return this.#element.querySelector(".doubtful, .very-doubtful") !== null;
   }
 
-  /** Whether half of the words are doubtful, of four words and more. */
+  /** Whether half of the words are doubtful, of two words and more. */
   get isMostlyDoubtful() {
     const doubtful = this.#element.querySelectorAll(".doubtful, .very-doubtful").length;
-    return this.#words.size >= 4 && 2 * doubtful >= this.#words.size;
+    return this.#words.size >= 2 && 2 * doubtful >= this.#words.size;
   }
 
   /** The word that has the focus, if any. */
