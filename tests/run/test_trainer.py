@@ -178,7 +178,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
         "average": 4,
         "save_every": 6,
     }
-    chosen = recipe("data.target_language=zh", "decoding.beam=3", **settings)
+    chosen = recipe("data.target_language=zh", "decoding.beam=3", "training.minutes=90", **settings)
     prepared = open_store(trained / "training" / "store")
     run = Trainer(chosen, tmp_path, prepared, torch.device("cpu"))
     torch.manual_seed(7)
@@ -199,7 +199,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
         assert len(planned.micro_batches) == 3
         for micro_batch, expected_batch in zip(planned.micro_batches, expected_step.micro_batches, strict=True):
             assert all(map(np.array_equal, micro_batch, expected_batch))
-    assert (run.published.checkpoints.keep, run.published.checkpoints.every, run.metrics_log.minutes) == (4, 6, None)
+    assert (run.published.checkpoints.keep, run.published.checkpoints.every, run.metrics_log.minutes) == (4, 6, 90)
 
 
 def test_minutes_over_all_starts(recipe, tmp_path, clock):

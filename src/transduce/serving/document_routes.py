@@ -120,7 +120,11 @@ def document_routes(service: Service) -> APIRouter:
     schema["required"] = ["file", *schema["required"]]
     form = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
-    @routes.post("/translate_file", openapi_extra=form)
+    @routes.post(
+        "/translate_file",
+        openapi_extra=form,
+        responses={507: {"model": Failure, "description": "The server has no space for the document."}},
+    )
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
         client = address_of(request)

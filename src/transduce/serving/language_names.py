@@ -75,7 +75,7 @@ class LanguageDetector:
         language = ALIASES.get(_normal(code), _normal(code)).split("-")[0]
         if language not in scores or sum(map(str.isalpha, text)) < LEAST_LETTERS:
             return None
-        best = self.detect(text, scores)[0]
+        best = _ranked(scores, scores)[0]
         return best if best.language != language and best.confidence >= SURE else None
 
     def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:
@@ -84,15 +84,17 @@ class LanguageDetector:
         The probabilities are over all languages that py3langid knows, so that of a text in none of `codes` all are low.
         Languages that it does not know come last.
         """
-        scores = self._identify(text)
-        largest = max(scores.values())
-        total = sum(math.exp(score - largest) for score in scores.values())
-        rows = []
-        for code in codes:
-            normal = _normal(code)
-            score = scores.get(ALIASES.get(normal, normal).split("-")[0])
-            probability = 0.0 if score is None else math.exp(score - largest) / total
-            rows.append(
-                (score is not None, score or 0.0, Detection(confidence=round(100 * probability, 1), language=code))
-            )
-        return [language for _, _, language in sorted(rows, key=lambda row: row[:2], reverse=True)]
+        return _ranked(self._identify(text), codes)
+
+
+def _ranked(scores: Mapping[str, float], codes: Iterable[str]) -> list[Detection]:
+    """Returns each of `codes` with its probability, best first; `scores` are log-likelihoods of all known languages."""
+    largest = max(scores.values())
+    total = sum(math.exp(score - largest) for score in scores.values())
+    rows = []
+    for code in codes:
+        normal = _normal(code)
+        score = scores.get(ALIASES.get(normal, normal).split("-")[0])
+        probability = 0.0 if score is None else math.exp(score - largest) / total
+        rows.append((score is not None, score or 0.0, Detection(confidence=round(100 * probability, 1), language=code)))
+    return [language for _, _, language in sorted(rows, key=lambda row: row[:2], reverse=True)]

@@ -119,10 +119,15 @@ class SignalledServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Takes SIGHUP, as of a terminal that is closed, for SIGTERM; one that is ignored (`nohup`) stays ignored."""
         with super().capture_signals():
-            hang_up = getattr(signal, "SIGHUP", None)  # which Windows has not
-            if hang_up is not None and signal.getsignal(hang_up) is signal.SIG_DFL:
-                signal.signal(hang_up, lambda _, frame: self.handle_exit(signal.SIGTERM, frame))
-            yield
+            hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+            if hang_up is None or signal.getsignal(hang_up) is not signal.SIG_DFL:
+                yield
+                return
+            signal.signal(hang_up, lambda _, frame: self.handle_exit(signal.SIGTERM, frame))
+            try:
+                yield
+            finally:
+                signal.signal(hang_up, signal.SIG_DFL)
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
