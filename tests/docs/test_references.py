@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "src" / "transduce"
-CURRENT = [page for page in PAGES if page.parent.name != "archive"]  # the archive keeps the names of its day
 REFERENCE = re.compile(r"`([\w./-]+\.py)::([\w.]+)(?:\[[^`]*\])?`")
 FOLDERS = (
     "src",
@@ -75,12 +74,12 @@ def test_every_name_that_a_page_refers_to_exists(page: Path) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", CURRENT, ids=title)
+@pytest.mark.parametrize("page", PAGES, ids=title)
 def test_every_path_that_a_page_names_exists(page: Path) -> None:
     assert not [path for path in FILE.findall(page.read_text("utf-8")) if place_of(path) is None]
 
 
-@pytest.mark.parametrize("page", CURRENT, ids=title)
+@pytest.mark.parametrize("page", PAGES, ids=title)
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
     assert not [name for name in MODULE.findall(page.read_text("utf-8")) if not is_module_or_name(name)]
 
