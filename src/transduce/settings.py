@@ -1,7 +1,7 @@
 """Settings: the base of all settings records, and how settings are merged and validated.
 
 Presets, recipes, `--set` and `config.json` are dictionaries until they are merged. Only the merged whole is validated,
-so that a preset or an override may consist of a few keys and an error can say where each key belongs.
+so a preset or an override may consist of a few keys, and an error can say where each key belongs.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import difflib
 import json
 import typing
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -23,7 +23,7 @@ MAX_SHOWN_LENGTH = 200  # characters of a value in a message
 # Limits of a settings file, whoever wrote it.
 MAX_INTEGER = 2**53 - 1  # every reader of JSON represents integers up to here exactly
 MAX_DEPTH = 50  # levels of mappings and lists
-MAX_VALUES = 100_000  # a value that YAML aliases repeat counts each time
+MAX_VALUES = 100_000  # a value that YAML aliases repeat counts every time
 
 KeyPath = tuple[str, ...]
 
@@ -36,17 +36,17 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
     def as_dictionary(self) -> dict[str, Any]:
-        """Returns the whole record, defaults included, as JSON values."""
+        """The whole record, defaults included, as JSON values."""
         dictionary: dict[str, Any] = self.model_dump(mode="json")
         return dictionary
 
     def replaced(self, **changes: Any) -> Self:
-        """Returns the record with other values of some keys; raises ValueError if they do not fit."""
+        """Copies the record with other values for some keys; raises ValueError if they do not fit."""
         return type(self)(**{**dict(self), **changes})
 
 
 def from_satellite(path: str) -> Any:
-    """Returns an object that is named as `module:name`, from a module that no module of the core imports.
+    """Imports an object named as `module:name`, from a module that no module of the core imports.
 
     Raises ValueError if this installation lacks the module.
     """
@@ -69,39 +69,51 @@ PLAIN_WORDS = {
     "input should be less than or equal to": "write at most",
     "input should be greater than": "write more than",
     "input should be less than": "write less than",
+    "input should be an object": "write keys and values, such as {kind: NAME}",
 }
-"""What stands for the words of pydantic in messages, with a small first letter."""
+"""Replacements for pydantic's wording in messages, with a lower-case first letter."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The question "; did you mean `X`?" for the most similar of `names`; empty if none is similar.
+
+    A name that stands in `name` as a word is similar: `base` in `transformer_base`.
+    """
+    names = list(names)
+    nearest = [word for word in name.replace("-", "_").split("_") if word in names]
+    nearest = nearest or difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{nearest[0]}`?" if nearest and nearest[0] != name else ""
 
 
 def type_in_words(value: object) -> str:
-    """Returns what a value is, such as "a list", "an int" or "None"."""
+    """Names the type of a value, for example "a list", "an int" or "None"."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 class ByKind:
-    """The annotation of a field that holds one of several specs: its `kind` says which.
+    """The annotation of a field that holds one of several specs, chosen by `kind`.
 
-    A closed table from kinds to classes, like a discriminated union of pydantic. In place of a class the table may have
-    the path of a satellite's class, such as `transduce.paper.models.bytenet:ByteNet`: the satellite is imported when a
-    recipe or a `config.json` names that kind, and to word an error.
+    A closed table from kinds to classes, like a discriminated union of pydantic. Instead of a class the table may have
+    the path of a satellite's class, for example `transduce.paper.models.bytenet:ByteNet`: the satellite is imported
+    when a recipe or a `config.json` names that kind, and to word an error.
     """
 
     def __init__(self, classes: Mapping[str, type[Spec] | str]) -> None:
         self.table = classes
 
     def class_of(self, kind: str) -> type[Spec]:
-        """Returns the class of a kind; raises ValueError if it is in a satellite that is not installed."""
+        """The class of a kind; raises ValueError if it is in a satellite that is not installed."""
         entry = self.table[kind]
         found: type[Spec] = from_satellite(entry) if isinstance(entry, str) else entry
         return found
 
     def core_classes(self) -> list[type[Spec]]:
-        """Returns the classes that are not in a satellite."""
+        """The classes that are not in a satellite."""
         return [entry for entry in self.table.values() if not isinstance(entry, str)]
 
     def all_classes(self) -> Iterator[type[Spec]]:
-        """Yields the classes of all kinds, without those of satellites that are not installed."""
+        """Yields the classes of all kinds, except classes of satellites that are not installed."""
         for kind in self.table:
             with contextlib.suppress(ValueError):
                 yield self.class_of(kind)
@@ -110,7 +122,7 @@ class ByKind:
         return core_schema.no_info_plain_validator_function(self._validated)
 
     def _validated(self, value: object) -> Spec:
-        """Returns a record, or the values of a record, as a record of its kind; errors are worded as pydantic's."""
+        """Converts a record, or the values of a record, to a record of its kind; errors are worded like pydantic's."""
         if not isinstance(value, Mapping | Spec):
             raise PydanticKnownError("dict_type")
         kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
@@ -121,12 +133,12 @@ class ByKind:
             details = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": kinds}
             raise PydanticKnownError("union_tag_invalid", details)
         spec = self.class_of(kind)
-        # As JSON, in which a list may stand for a tuple: pydantic hands over what it has read from JSON as Python.
+        # As JSON, where a list may stand for a tuple: pydantic passes what it has read from JSON as Python values.
         return spec.model_validate(value) if isinstance(value, Spec) else spec.model_validate_json(json.dumps(value))
 
 
 def merged(base: Any, change: Any) -> Any:
-    """Returns `base` with the values of `change`, merged key by key.
+    """Merges the values of `change` into `base`, key by key.
 
     A mapping with another `kind` replaces the mapping of `base`, because the keys of one variant mean nothing to
     another.
@@ -148,9 +160,9 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:
-    """Returns `values` as a `spec`.
+    """Converts `values` to a `spec`.
 
-    Raises ValueError with `place`, such as a file name, and for each fault the path of the key and what is allowed.
+    Raises ValueError with `place`, for example a file name, and for each fault the path of the key and what is allowed.
     """
     check_plain(values, place=place)
     try:
@@ -164,7 +176,7 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
 
 
 def parse_json(content: bytes, *, place: str) -> Any:
-    """Returns the values of a JSON file; raises ValueError with `place` for content that is not JSON."""
+    """Parses the content of a JSON file; raises ValueError with `place` if it is not JSON."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -172,14 +184,14 @@ def parse_json(content: bytes, *, place: str) -> Any:
 
 
 def check_version(values: Any, version: int, *, place: str) -> None:
-    """Raises ValueError with `place` where a file that this program writes has another format number."""
+    """Raises ValueError with `place` if a file that this program writes has another format version."""
     written = values.get("version") if isinstance(values, Mapping) else None
     if written is not None and written != version:
         raise ValueError(f"{place} has version {json.dumps(written)}; this program reads version {version}")
 
 
 def _fault(spec: type[Spec], values: Any, details: Any) -> str:
-    """Returns a sentence for one of pydantic's errors."""
+    """Words one of pydantic's errors as a sentence."""
     path = _path(values, details["loc"])
     if details["type"] == "missing":
         return f"`{'.'.join([*path, str(details['loc'][-1])])}` is missing"
@@ -188,20 +200,30 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
     if details["type"] == "value_error":
         return f"`{'.'.join(path)}`: {details['ctx']['error']}" if path else str(details["ctx"]["error"])
     subject = f"`{'.'.join(path)}` is " if path else "this is "
+    value = details["input"]
+    if details["type"] == "union_tag_invalid":
+        kinds = details["ctx"]["expected_tags"].replace("'", "").split(", ")
+        kind = details["ctx"]["tag"]
+        key = ".".join([*path, "kind"])
+        return f"`{key}` is {_shortened(kind)}{did_you_mean(kind, kinds) or ';'} kinds: {', '.join(kinds)}"
     message = details["msg"][0].lower() + details["msg"][1:]
     for words, plain in PLAIN_WORDS.items():
         message = message.replace(words, plain)
-    return f"{subject}{_shortened(details['input'])}: {message}"
+    if isinstance(value, float) and value.is_integer() and message == "write a whole number":
+        message = f"write {int(value)}"
+    if details["type"] == "literal_error" and value in HALF_PRECISIONS:
+        message += "; did you mean 'bfloat16'?"
+    return f"{subject}{_shortened(value)}: {message}"
 
 
 def _shortened(value: Any) -> str:
-    """Returns a value as JSON, cut after MAX_SHOWN_LENGTH characters."""
+    """Formats a value as JSON, cut after MAX_SHOWN_LENGTH characters."""
     text = json.dumps(value)
     return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
 
 
 def _path(values: Any, location: tuple[str | int, ...]) -> list[str]:
-    """Returns the steps of pydantic's `location` that lead through `values`, without the variants of unions."""
+    """The steps of pydantic's `location` that lead through `values`, without the variants of unions."""
     path = []
     for step in location:
         keys = range(len(values)) if isinstance(values, list) else values if isinstance(values, Mapping) else ()
@@ -212,7 +234,7 @@ def _path(values: Any, location: tuple[str | int, ...]) -> list[str]:
 
 
 def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
-    """Returns a sentence that names the unknown key and the nearest key, or the kinds or sections that have the key."""
+    """A sentence that names the unknown key and the nearest key, or the kinds or sections that have the key."""
     name, keys = path[-1], list(_keys(spec))
     # Indices of lists and names that the user chooses are not sections.
     section = ".".join(step for step in path[:-1] if step in {key.name for key in keys})
@@ -241,6 +263,9 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(names))}"
 
 
+HALF_PRECISIONS = ("fp16", "half", "bf16")
+"""What other toolkits call a precision of 16 bits."""
+
 OTHER_NAMES = {
     **dict.fromkeys(("lr", "learning_rate", "max_lr"), "training.schedule.peak"),
     **dict.fromkeys(("batch_size", "max_tokens", "tokens_per_batch"), "training.batch_tokens"),
@@ -253,11 +278,11 @@ OTHER_NAMES = {
     **dict.fromkeys(("beam_size", "num_beams"), "decoding.beam"),
     "optimizer": "training.optimiser",
 }
-"""The keys of a recipe for names that other toolkits have."""
+"""Maps names in other toolkits to keys of a recipe."""
 
 
 def key_paths(spec: type[Spec]) -> list[str]:
-    """Returns the path of every key of `spec` and of the specs inside it, such as `model.mixer.heads`, each once."""
+    """Path of every key of `spec` and of the specs inside it, for example `model.mixer.heads`, each once."""
     return list(dict.fromkeys(f"{key.section}.{key.name}".lstrip(".") for key in _keys(spec)))
 
 
@@ -285,7 +310,7 @@ def specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
 
 
 def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
-    """Yields the spec types of an annotation, also those inside unions, optionals, tuples and dictionaries."""
+    """Yields the spec types of an annotation, even inside unions, optionals, tuples and dictionaries."""
     arguments = typing.get_args(annotation)
     if not arguments and isinstance(annotation, type) and issubclass(annotation, Spec):
         yield annotation
@@ -294,7 +319,7 @@ def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def check_plain(values: Any, *, place: str) -> None:
-    """Raises ValueError with `place` and the path of the key where `values` are not JSON or exceed the limits."""
+    """Raises ValueError with `place` and the path of the key if `values` are not JSON or exceed the limits."""
     pending: list[tuple[KeyPath, Any]] = [((), values)]
     count = 0
     while pending:
@@ -316,7 +341,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value_fault(value: Any, depth: int) -> str | None:
-    """Returns the fault of a value, without the values inside it; None if there is none."""
+    """The fault of a value, not of the values inside it; None if there is none."""
     if depth > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels"
     if isinstance(value, Mapping):
@@ -331,7 +356,7 @@ def _value_fault(value: Any, depth: int) -> str | None:
 
 
 def _keys_fault(values: Mapping[Any, Any]) -> str | None:
-    """Returns the fault of the keys of a mapping. JSON turns numbers, booleans and null into strings as keys."""
+    """The fault of the keys of a mapping. As keys, JSON turns numbers, booleans and null into strings."""
     for key in values:
         if not (key is None or isinstance(key, str | int | float)):
             return f"has the key {key!r}; a key is a string"
@@ -341,12 +366,12 @@ def _keys_fault(values: Mapping[Any, Any]) -> str | None:
 
 
 def _string_fault(string: str) -> str | None:
-    """Returns the fault of a string: NUL, which no path has, or a surrogate, which UTF-8 cannot encode."""
+    """The fault of a string: NUL, which no path can have, or a surrogate, which UTF-8 cannot encode."""
     if "\0" in string:
         return "holds a NUL character"
     return "holds a character that UTF-8 cannot encode" if any("\ud800" <= c <= "\udfff" for c in string) else None
 
 
 def _key_name(key: Any) -> str:
-    """Returns a key as JSON writes it."""
+    """A key as JSON writes it."""
     return json.dumps(key) if key is None or isinstance(key, int | float) else str(key)

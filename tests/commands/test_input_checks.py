@@ -77,6 +77,27 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("train lr.yaml --out out", "unknown key `training.lr`; it is `training.schedule.peak` here"),
         ("translate-document run page.pdf", "page.pdf is a PDF, which cannot be read: save it as DOCX, HTML or text"),
         ("translate run in.txt --glossary terms.csv", "terms.csv has commas or semicolons between columns"),
+        ("train recipe.yaml --out out --resume", "no option: the same command resumes a stopped run"),
+        ("train recipes.yaml --out out", "there is no recipe recipes.yaml; did you mean `recipe.yaml`?"),
+        ("train run --out out", "run is a directory; did you mean `run/recipe.yaml`?"),
+        ("train tabs.yaml --out out", "indent with spaces instead of tabs"),
+        ("train recipe.yaml --out in.txt", "in.txt is a file; name a new directory"),
+        ("train recipe.yaml --out out --set training.steps=1e5", "`training.steps` is 100000.0: write 100000"),
+        ("train recipe.yaml --out out --set subwords.kind=spm", '`subwords.kind` is "spm"; kinds: bpe, wordpiece'),
+        ("train recipe.yaml --out out --set training.precision=fp16", "did you mean 'bfloat16'?"),
+        ("train recipe.yaml --out out --set training.optimiser=adam", "write keys and values, such as {kind: NAME}"),
+        ("train recipe.yaml --out out --set model.preset=transformer_base", "did you mean `base`? presets:"),
+        ("translate rnu in.txt", "there is no model directory rnu; did you mean `run`?"),
+        ("translate run/model.safetensors in.txt", "run/model.safetensors is a file; did you mean `run`?"),
+        ("translate run in.txt in.txt", "in.txt in.txt: name one text; `cat` joins several"),
+        ("translate run n.txt", "n.txt: no such file or directory; did you mean `in.txt`?"),
+        ("translate run in.txt --out in.txt --overwrite", "--out in.txt: that is the file that is read"),
+        ("translate-document run in.txt --out in.txt --overwrite", "--out in.txt: that is the file that is read"),
+        ("parse run in.txt", "this model translates and does not parse"),
+        ("measure in.txt --reference in.txt --metric blue", "metric 'blue' is unknown; did you mean `bleu`?"),
+        ("info bse", "did you mean `base`?"),
+        ("suggest in.txt in.txt --minutes 1 --out recipe.txt", "the name of a recipe ends in .yaml"),
+        ("help train", "it is `transduce COMMAND --help`"),
         ("import run --out out", "run is a model directory of transduce already: use it as it is"),
     ],
 )
@@ -84,6 +105,7 @@ def test_words_of_other_toolkits_and_other_files_are_answered(trained, tmp_path,
     monkeypatch.chdir(tmp_path)
     Path("run").symlink_to(trained)
     Path("in.txt").write_text("cat\n", "utf-8")
+    Path("tabs.yaml").write_text("data:\n\ttrain: x\n", "utf-8")
     Path("page.pdf").write_bytes(b"%PDF-1.7\n")
     Path("terms.csv").write_text("cat,Katze\ndog;Hund\n", "utf-8")
     Path("recipe.yaml").write_text((trained.parent / "recipe.yaml").read_text("utf-8"), "utf-8")
@@ -92,6 +114,23 @@ def test_words_of_other_toolkits_and_other_files_are_answered(trained, tmp_path,
         main(line.split())
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_text_that_is_no_file_is_piped(trained, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["translate", str(trained), "A dog runs."])
+    assert ended.value.code == 2
+    assert 'echo "A dog runs." | transduce translate RUN' in capsys.readouterr().err
+
+
+def test_a_test_set_with_exchanged_sides_is_doubted(fluent, tmp_path):
+    pytest.importorskip("py3langid")
+    german, english = tmp_path / "a.de", tmp_path / "a.en"
+    german.write_text("Ein kleiner Hund rennt über das grüne Gras.\n", "utf-8")
+    english.write_text("A small dog is running over the green grass.\n", "utf-8")
+    doubt = "the source text seems to be German, and the model translates from English"
+    assert doubt in forked("evaluate", fluent, "--source", german, "--reference", english).error
+    assert "seems to be" not in forked("evaluate", fluent, "--source", english, "--reference", german).error
 
 
 def test_a_dash_is_standard_input(fluent):

@@ -63,7 +63,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "page.html").write_text(f"<p>{lines[8]} <b>{lines[9]}</b></p>", "utf-8")
     (folder / "messages.json").write_text(f'{{"key": "{lines[10]}"}}', "utf-8")
     shutil.copyfile(ROOT / "recipes" / "own-data.yaml", folder / "recipe.yaml")
-    pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "more-text"}
+    pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "back-translation"}
     pages |= {"few": "few-texts"}
     for name, page in pages.items():
         text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")

@@ -54,7 +54,7 @@ def test_the_tokenizer_of_the_page_equals_ours(spec, side, tmp_path):
     drawn = random.Random(3)
     alphabet = [*"".join(ODD + TEXT), *map(chr, range(1, 0x300, 7)), *UNSEEN]
     texts = ODD + TEXT + ["".join(drawn.choices(alphabet, k=drawn.randrange(60))) for _ in range(300)]
-    # Random tokens give bytes that are no UTF-8.
+    # Random tokens give bytes that are not UTF-8.
     rows = [drawn.choices(range(subwords.size), k=drawn.randrange(12)) for _ in range(300)]
     shutil.copy(PAGE / "tokenizer.js", tmp_path / "tokenizer.mjs")
     command = [NODE, HERE / "tokenize.mjs", tmp_path / "tokenizer.mjs", tmp_path / "tokenizer.json"]
@@ -156,7 +156,7 @@ def test_a_damaged_archive_of_npm_is_refused(runtime, tmp_path, monkeypatch):
 
 def test_a_runtime_that_is_another_is_refused(runtime):
     (runtime / "dist" / "ort.wasm.bundle.min.mjs").write_text("malice")
-    with pytest.raises(ValueError, match=r"ort.wasm.bundle.min.mjs is not that of onnxruntime-web"):
+    with pytest.raises(ValueError, match=r"ort.wasm.bundle.min.mjs differs from the one of onnxruntime-web"):
         add_runtime(runtime)
     (runtime / "dist" / "ort.wasm.bundle.min.mjs").unlink()
     with pytest.raises(ValueError, match=r"has no ort\.wasm\.bundle\.min\.mjs"):

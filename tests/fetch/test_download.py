@@ -208,7 +208,7 @@ def test_a_full_disk_is_not_blamed_on_the_mirror(world, monkeypatch):
 def test_an_archive_without_any_checksum_is_not_allowed(world):
     values = world.catalogue.as_dictionary()
     values["archives"]["x.tar"] = Archive(mirrors=("https://example.org/x.tar",)).as_dictionary()
-    with pytest.raises(ValueError, match=r"x\.tar has no checksum, and is not gzip file"):
+    with pytest.raises(ValueError, match=r"x\.tar has no checksum, and is not a gzip file"):
         type(world.catalogue).model_validate(values, strict=False)
 
 

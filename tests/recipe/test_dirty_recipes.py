@@ -105,7 +105,7 @@ LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for othe
         ("data: {train: {tsv: a, weight: 1e300}}\n", "`data.train.weight` is 1e+300: write at most"),
         ("data: {train: [" + "{tsv: 3}, " * 500 + "]}\n", "… and 480 more"),
         ("model: " + "x" * 5000 + "\n", "model"),
-        ("training: " + "x" * 5000 + "\n", "…: input should be an object"),
+        ("training: " + "x" * 5000 + "\n", "…: write keys and values, such as {kind: NAME}"),
     ],
 )
 def test_recipes_that_once_crashed_or_hung_are_errors(path, text, message):

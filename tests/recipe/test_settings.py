@@ -179,10 +179,7 @@ def test_a_key_may_belong_to_a_variant_without_a_kind() -> None:
 
 def test_messages_name_the_kinds_instead_of_an_unknown_one() -> None:
     text = message({"title": "one", "shape": {"kind": "triangle"}})
-    assert "`shape`" in text
-    assert "triangle" in text
-    assert "'square'" in text
-    assert "'circle'" in text
+    assert '`shape.kind` is "triangle"; kinds: square, circle' in text
 
 
 def test_every_fault_has_one_line() -> None:

@@ -246,7 +246,7 @@ DOORS = {
     "measure": (["measure", "{text}", "{text}", "--reference", "{text}", "--html", "{out}"], "a.html"),
     "inspect": (["inspect", "{text}", "{text}", "--html", "{out}"], "a.html"),
     "calibrate": (["calibrate", "{fluent}", "--out", "{out}"], "a.html"),
-    "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a"),
+    "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a.yaml"),
     "split": (["split", "{text}", "{text}", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.target"),
 }
 

@@ -18,7 +18,7 @@ def bench_settings(
     batch_tokens: int,
     details: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns the settings of a benchmark, which its report names; `details` are of the model, or of the search."""
+    """Settings of a benchmark, for its report; `details` describe the model or the search."""
     return {
         "what": what,
         "data": data,
@@ -33,7 +33,7 @@ def bench_settings(
 
 
 def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:
-    """Returns the median time of `call`, device synchronisation included; the first `warm_up` calls do not count."""
+    """Median seconds of `call`, including device synchronisation; the first `warm_up` calls do not count."""
     times = []
     for run in range(warm_up + runs):
         began = time.perf_counter()
@@ -68,17 +68,17 @@ class StepTimer:
 
 
 def synchronised_time(device: torch.device) -> float:
-    """Returns the time in seconds after device synchronisation."""
+    """Synchronises the device; returns the time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
-MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # on a GPU so large that launching takes no time beside the product
+MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # large enough on a GPU that the time of the launch is negligible
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Returns the operations a second of a product of two square matrices, the median of ten products."""
+    """Operations per second of a product of two square matrices, the median of ten products."""
     size = MATRIX_SIZES[device.type]
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)

@@ -33,11 +33,11 @@ def bench_training(
     runs: int,
     vocabulary_size: int | None = None,
 ) -> dict[str, Any]:
-    """Trains `recipe` for a few steps to warm up and for `runs` steps that count; returns the values of `bench --json`.
+    """Trains `recipe` for a few warm-up steps and `runs` measured steps; returns the values of `bench --json`.
 
-    Tokens a second and the share of the matrix rate are over all steps that count, milliseconds are medians. A step of
-    the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number
-    of rows of embeddings and softmax; raises ValueError if a side has more subwords.
+    Tokens per second and the share of the matrix rate are over all measured steps, milliseconds are medians. A step of
+    the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number of rows
+    of embeddings and softmax; raises ValueError if a side has more subwords.
     """
     flush_subnormals()
     keep_freed_memory()
@@ -74,7 +74,7 @@ def bench_training(
             records.append(record)
         planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
         step_seconds = timer.seconds()
-    rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine changes
+    rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine varies
     seconds, tokens = sum(step_seconds), sum(record.tokens for record in records)
     micro_batches = [micro_batch for step in planned for micro_batch in step.micro_batches]
     sentences = sum(len(micro_batch.source) for micro_batch in micro_batches)

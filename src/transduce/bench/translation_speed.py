@@ -12,7 +12,7 @@ from transduce.runtime.memory import peak_memory
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import BATCH_TOKENS, Translator
 
-MAX_SINGLE_LINES = 100  # that are also translated one by one
+MAX_SINGLE_LINES = 100  # most lines that are also translated one by one
 
 
 def bench_translating(
@@ -23,7 +23,7 @@ def bench_translating(
     method: SearchMethod,
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Any]:
-    """Translates `lines` once to warm up and `runs` times that count; returns medians, with the keys of `bench --json`.
+    """Translates `lines` once to warm up and `runs` measured times; returns medians under the keys of `bench --json`.
 
     Raises ValueError if all lines are blank.
     """
@@ -38,7 +38,7 @@ def bench_translating(
             times.append(synchronised_time(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in translations]
     tokens = sum(lengths)
-    # Some lines alone, each in a batch of its own; the first line is translated once more to warm up.
+    # Some lines are translated alone, each in a batch of its own; the first line is translated once more to warm up.
     single_lines, single_seconds = lines[:: -(-len(lines) // MAX_SINGLE_LINES)], []
     translator.translate_lines(single_lines[:1], method)
     for line in single_lines:

@@ -1,6 +1,5 @@
-"""The command line: one module for each command, imported only when the command is called, so that it starts fast."""
+"""The command line: one module per command, imported only when the command is called, so that it starts fast."""
 
-import difflib
 import importlib
 import io
 import keyword
@@ -57,7 +56,7 @@ GROUPS = {
         "bench": "Measure the speed of training or of translating.",
     },
 }
-"""The commands by what they are for, with a sentence each, in the order of `--help` and of docs/commands.md."""
+"""The commands by purpose, each with one sentence, in the order of `--help` and of docs/commands.md."""
 
 VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.items()}
 
@@ -70,6 +69,8 @@ OTHER_NAMES = {
     "verify": "`transduce info RUN --verify`",
     **dict.fromkeys(("explain", "attention", "visualize", "plot"), "`transduce draw RUN SENTENCE --out FILE.html`"),
     "download": "`transduce fetch NAME`",
+    "help": "`transduce COMMAND --help`",
+    "version": "`transduce --version`",
     "benchmark": "`transduce bench`",
     **dict.fromkeys(("bleu", "sacrebleu"), "`transduce measure --reference FILE FILE`"),
     **dict.fromkeys(("test", "eval", "validate"), "`transduce evaluate RUN --test NAME`"),
@@ -77,7 +78,7 @@ OTHER_NAMES = {
         ("convert", "average-checkpoints"), "`transduce export`, `transduce import` or `transduce average`"
     ),
 }
-"""What to type for commands that other toolkits have, and for work that is part of another command here."""
+"""What to type instead of commands of other toolkits, and for work that another command does here."""
 
 OTHER_OPTIONS = {
     **dict.fromkeys(("--beam-size", "--num-beams"), "--beam N"),
@@ -87,6 +88,10 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("--output", "--output-file"), "--out FILE"),
     **dict.fromkeys(("--model", "--model-dir"), "the model directory without an option"),
     "--sample": "--temperature 1",
+    "--recipe": "the recipe without an option: `transduce train RECIPE --out RUN`",
+    "--from": "no option for the source: the model has one language, and --to is for models with several",
+    "--lines": "no option: one line is one sentence already",
+    **dict.fromkeys(("--resume", "--continue"), "no option: the same command resumes a stopped run"),
     **{
         f"--{name}": f"--set training.{key}=VALUE"
         for name, key in {
@@ -97,25 +102,25 @@ OTHER_OPTIONS = {
         }.items()
     },
 }
-"""What to write for options that other toolkits have, and for settings of a recipe."""
+"""What to write instead of options of other toolkits, and of options for settings of a recipe."""
 
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
-"""Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
+"""Switches off colours that are written to any stream: in numba's errors and in tracebacks of Python 3.13."""
 
-# `color`: click removes escape sequences from its messages unless it may write them; they shall be shown as escapes.
+# `color`: click removes escape sequences from its messages unless it may write colours; we show them as escapes.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 def python_name(verb: str) -> str:
-    """Returns the name of a command's module and function: the verb in words that Python does not reserve."""
+    """Name of a command's module and function: the verb in words that Python does not reserve."""
     return f"{verb}_" if keyword.iskeyword(verb) else verb.replace("-", "_")
 
 
 class _Commands(TyperGroup):
-    """Lists every command with its summary, and imports only the one that is called."""
+    """Lists every command with its summary, and imports only the command that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Returns the names of the commands in the order of `VERBS`."""
+        """Names of the commands in the order of `VERBS`."""
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -126,7 +131,7 @@ class _Commands(TyperGroup):
                 formatter.write_dl([(verb.ljust(widest), summary) for verb, summary in verbs.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; words an error of its values plainly, and says what an unknown option is called here."""
+        """Runs a command; words errors about its values plainly, and says what an unknown option is called here."""
         try:
             return super().invoke(ctx)
         except Exception as error:  # an error with `option_name` is an unknown option; typer hides the class
@@ -151,17 +156,18 @@ class _Commands(TyperGroup):
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Imports a command and returns it; an unknown name is a usage error that names the nearest command."""
+        """Imports a command; an unknown name is a usage error that names the nearest command."""
         if cmd_name not in VERBS and ctx.resilient_parsing:
             return None  # a shell asks for completions
         if cmd_name not in VERBS:
-            nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
-            hint = f"; it is {OTHER_NAMES[cmd_name]}" if cmd_name in OTHER_NAMES else ""
-            hint = hint or (f"; did you mean `{nearest[0]}`?" if nearest else "")
+            from transduce.settings import did_you_mean
+
+            is_other = cmd_name in OTHER_NAMES
+            hint = f"; it is {OTHER_NAMES[cmd_name]}" if is_other else did_you_mean(cmd_name, VERBS)
             ctx.fail(f"there is no command `{cmd_name}`{hint}")
         name = python_name(cmd_name)
         function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
-        # Which `--help` of the whole program does not need.
+        # Imported here, because `--help` of the whole program does not need it.
         from transduce.commands.options import spread, use_plain_help
 
         spread_function = spread(function)
@@ -197,11 +203,11 @@ app.callback(invoke_without_command=True)(_callback)
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits: 0 done, 1 failed, 2 faulty input, settings or files, 128 + n after signal n."""
-    # UTF-8 and line feeds like the input, whatever locale and system; a path that is not UTF-8 is printed byte by byte.
+    # UTF-8 and line feeds, like the input, on any locale and system; a path that is not UTF-8 is printed byte by byte.
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
-    if sys.stderr is None:  # closed: messages must not go to standard output instead
+    if sys.stderr is None:  # it is closed; messages must not go to standard output instead
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     sys.stdout, sys.stderr = escaped_on_terminal(sys.stdout), escaped_on_terminal(sys.stderr)
     for name, value in PLAIN_MESSAGES.items():

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from transduce.recipe.recipe import Recipe
 
 
-STEPS = {"cpu": 20, "cuda": 200}  # of training, by device
-TRANSLATIONS = 5  # of the whole text
+STEPS = {"cpu": 20, "cuda": 200}  # steps of training, by device
+TRANSLATIONS = 5  # number of translations of the whole text
 
 
 class Work(StrEnum):
@@ -97,7 +97,7 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 def _recipe(run: Path | None, preset: str | None, data: str | None, changes: list[str]) -> tuple["Recipe", str]:
-    """Returns the recipe to train, of a run or a preset, and its name; `data` replaces its training corpus."""
+    """The recipe to train, from a run or a preset, and its name; `data` replaces its training corpus."""
     from transduce.model_directory.manifest import RECIPE
     from transduce.model_directory.model import Model
     from transduce.recipe.recipe import from_values, read_resolved_recipe
@@ -109,7 +109,7 @@ def _recipe(run: Path | None, preset: str | None, data: str | None, changes: lis
     if run is not None:
         refuse_options({"--preset": preset}, "is another model than that of the run")
         Model.read_config(run)  # raises ValueError if `run` is not a model directory
-        # No test set is read, and those of a fine-tuned run may have tags that its training corpora lack.
+        # No test set is read, because the test sets of a fine-tuned run may have tags that its training corpora lack.
         unused = {"data": {"validation": None}, "training": {"patience": None}}
         values: dict[str, Any] = merged(read_resolved_recipe(run / RECIPE).as_dictionary(), unused)
         values["data"].pop("test")
@@ -122,7 +122,7 @@ def _recipe(run: Path | None, preset: str | None, data: str | None, changes: lis
 
 
 def _default_corpus() -> dict[str, Any]:
-    """Returns the corpus entry of Multi30k where it has been fetched, else of the embedded corpus."""
+    """The corpus entry of Multi30k if it has been fetched, else of the embedded corpus."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
     if "TRANSDUCE_DATA" in os.environ and folder.is_dir():
         return {"source": str(folder / "train.en"), "target": str(folder / "train.de")}
@@ -130,9 +130,9 @@ def _default_corpus() -> dict[str, Any]:
 
 
 def _bench_translating(run: Path | None, data: str | None, runs: int, **options: Any) -> dict[str, Any]:
-    """Measures translating with a trained model; one with random weights would never end a sentence.
+    """Measures translation with a trained model; a model with random weights would never end a sentence.
 
-    `options` are those of `Translator.load`.
+    `options` are passed to `Translator.load`.
     """
     from transduce.bench.translation_speed import bench_translating
     from transduce.embedded import split

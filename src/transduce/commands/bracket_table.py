@@ -1,4 +1,4 @@
-"""The scores of trees in text, as `transduce measure` and `transduce evaluate` print them."""
+"""Formats the scores of trees, as `transduce measure` and `transduce evaluate` print them."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ ROWS = (
 
 
 def bracket_table(score: "BracketScore") -> str:
-    """Returns the score with its signature, and a table: all sentences, and those of at most the cutoff's words."""
+    """Formats the score with its signature, and a table: all sentences, and sentences of at most the cutoff's words."""
     totals = score.as_object()
     short = totals[f"up_to_{score.cutoff}"]
     rows = [f"{'':22}{'all':>8}  {f'up to {score.cutoff} words':>14}"]
@@ -37,6 +37,6 @@ def bracket_table(score: "BracketScore") -> str:
 
 
 def format_brackets(score: "BracketScore") -> str:
-    """Returns F1 with its confidence interval."""
+    """Formats F1 with its confidence interval."""
     interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
     return f"{score.f1:6.2f}{interval}"

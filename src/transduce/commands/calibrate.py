@@ -61,7 +61,7 @@ def calibrate(
 
 
 def _learn_names(run: Path, corpus: "CorpusSpec", text: "ParallelText") -> "Names":
-    """Returns the names of the training text; says which are checked, and how many references lack one.
+    """Learns the names of the training text; prints which are checked, and how many references lack one.
 
     Without the training text no name is known, and only the rule for unknown words is left.
     """

@@ -1,4 +1,4 @@
-"""Messages on standard error, and terminals that are safe from the control characters of texts."""
+"""Messages on standard error, and terminals that are protected from control characters in texts."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def escape_control_characters(text: str) -> str:
-    """Returns `text` with a readable escape, such as `\\x1b`, for each control character."""
+    """Replaces each control character by a readable escape, for example `\\x1b`."""
     return _CONTROL.sub(
         lambda match: (
             match.group().encode("ascii", "backslashreplace").decode()
@@ -29,8 +29,8 @@ def escape_control_characters(text: str) -> str:
 class EscapingStream:
     """The stream of a terminal, with control characters escaped.
 
-    It says that it is not a terminal, so that libraries write no colours to it: colorama, which numba imports, keeps
-    the stream that it finds, and resets the colours of a terminal at exit.
+    It says that it is not a terminal, so that libraries do not write colours to it: colorama, which numba imports,
+    keeps the stream that it finds, and resets the colours of a terminal at exit.
     """
 
     is_terminal = True
@@ -43,7 +43,7 @@ class EscapingStream:
         return self._stream.write(escape_control_characters(text))
 
     def isatty(self) -> bool:
-        """Returns False, for libraries; the project asks `transduce.runtime.progress.is_terminal`."""
+        """Always False, for libraries; the project asks `transduce.runtime.progress.is_terminal`."""
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -51,9 +51,9 @@ class EscapingStream:
 
 
 def escaped_on_terminal(stream: TextIO) -> TextIO:
-    """Returns a stream that escapes control characters if `stream` is a terminal; files and pipes get texts unchanged.
+    """Wraps `stream` to escape control characters if it is a terminal; files and pipes get texts unchanged.
 
-    Wraps standard output and standard error, so that no message, warning or traceback has to be escaped where it is
+    Wraps standard output and standard error, so that no message, warning or traceback needs to be escaped where it is
     made. Progress bars, which move the cursor, write to `sys.__stderr__`.
     """
     if isinstance(stream, EscapingStream) or not is_terminal(stream):
@@ -62,7 +62,7 @@ def escaped_on_terminal(stream: TextIO) -> TextIO:
 
 
 def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
-    """Returns rows of a name and a value as two columns.
+    """Formats rows of a name and a value in two columns.
 
     Values are aligned to the right, before their units, if every value begins with a digit; else to the left.
     """
@@ -82,7 +82,7 @@ def say(line: str) -> None:
 
 
 def show_log_records(show: Callable[[str], None] = say) -> None:
-    """Prints the records of the logger `transduce`, such as the progress of a run, by `show`: plain messages."""
+    """Prints the messages of the logger `transduce`, for example the progress of a run, with `show`."""
     import logging
 
     class ConsoleHandler(logging.Handler):
@@ -109,14 +109,13 @@ def progress_on_terminal() -> Iterator[None]:
 
 
 def _show_bar(description: str, total: float | None) -> AbstractContextManager[Progress]:
-    """Shows the progress bar of a task."""
     from transduce.commands.progress_bars import show_bar  # rich is slow to import
 
     return show_bar(description, total)
 
 
 def flush_or_discard(stream: TextIO | None) -> None:
-    """Flushes a stream; discards what cannot be written, which would be an error at exit."""
+    """Flushes a stream; discards output that cannot be written, because it would cause an error at exit."""
     if stream is None:
         return
     try:

@@ -18,12 +18,12 @@ ToLanguageOption = Annotated[str | None, typer.Option("--to", help="Language of 
 
 
 def is_recipe(files: Sequence[Path]) -> bool:
-    """Returns whether the files are a recipe."""
+    """Whether the files are a recipe."""
     return len(files) == 1 and files[0].suffix in (".yaml", ".yml")
 
 
 def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
-    """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
+    """The corpus in a TSV or TMX file, or in two text files; raises ValueError for other files."""
     from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
     from transduce.text.compressed import plain_name
 
@@ -43,9 +43,9 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
 def languages_of(
     files: list[Path], from_language: str | None, to_language: str | None
 ) -> tuple[str | None, str | None]:
-    """Returns the codes that are given or, for two text files, those at the ends of their names: `text.en`, `text.de`.
+    """The language codes that are given or, for two text files, stand at the ends of their names: `text.en`, `text.de`.
 
-    Raises ValueError for a text that is not a code of a language.
+    Raises ValueError if a given code is not a language code.
     """
     from transduce.text.compressed import plain_name
     from transduce.text.language_codes import check_language, language_names

@@ -49,7 +49,7 @@ def distil(
     pairs = out.absolute().with_name(f"{out.name}.pairs.tsv")
     recipe = student_recipe(teacher_recipe, direction, pairs, preset, change)
     check_is_run_or_empty(out)
-    check_files(*recipe.data.validations)  # those of training are made first
+    check_files(*recipe.data.validations)  # the training pairs do not exist yet
     method = search_method_of_options(config.decoding, search)
     job = bulk_job(teacher, method, machine, languages.request(source_language), OutputFormat(pairs="forward"))
     with stage("teacher"):

@@ -46,7 +46,7 @@ def draw(
 
 
 def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, machine: MachineChoice, out: Path) -> None:
-    """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
+    """Draws the tree of `sentence`, and marks the phrases that the gold tree, in brackets, does not have."""
     from transduce import pages
     from transduce.parsing.parser import Parser, split_treebank_words
     from transduce.parsing.trees import clean_tree, parse_tree, words_of

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 METRICS = "bleu,chrf"
+IDENTIFIED_LINES = 50  # number of first lines of a test set that identify its language
 
 
 def evaluate(
@@ -65,19 +66,20 @@ def evaluate(
     device = machine.set_up()
     configs = [Model.read_config(directory) for directory in run]
     method = search_method_of_options(configs[0].decoding, search)
-    # What is measured is read and checked now, and not after hours of translating.
+    # The test set is read and checked now, and not after hours of translating.
     named = _named_test_set(run[0], test, {"--to": languages.to, "--tag": languages.tag})
     request = request_for_corpus(configs[0], named) if named else languages.request()
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
         corpus = _test_set(source, reference, named)
+        _say_other_language(corpus.source, request.source_language or configs[0].source_language)
         language = target_language_of(configs[0], request)
         names = _checked_metrics(metric, language)
         run_model = partial(_translate, corpus, names, language, bootstrap)
     else:
         refuse_options({"--source": source, "--metric": metric}, "is not for parsers")
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
-    check_writable(out, overwrite=overwrite)
+    check_writable(out, overwrite=overwrite, inputs=[source, reference])
     translator = Translator.load(*run, device=device, precision=machine.precision_name, **request._asdict())
     with stage(str(test or source or reference)):
         outputs = run_model(translator, method)
@@ -93,7 +95,7 @@ def evaluate(
 
 
 class Outputs(NamedTuple):
-    """What a model wrote for a test set, and its scores, as objects of JSON and as lines of text."""
+    """What a model wrote for a test set, and its scores, both as JSON objects and as lines of text."""
 
     lines: list[str]
     tokens: int
@@ -106,7 +108,7 @@ class Outputs(NamedTuple):
 def _report(
     outputs: Outputs, configs: "Sequence[Config]", translator: "Translator", method: "SearchMethod"
 ) -> dict[str, Any]:
-    """Returns the scores, and how they came about, as JSON."""
+    """The scores and how they came about, as JSON values."""
     weights = [config.weights.as_dictionary() for config in configs]
     return outputs.scores | {
         "weights": weights[0] if len(weights) == 1 else weights,
@@ -140,7 +142,7 @@ def _translate(
 def _parse(
     gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
 ) -> Outputs:
-    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
+    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were not trees."""
     from transduce.parsing.tree_scores import parse_test
 
     lines, tokens, seconds, score, repaired = parse_test(gold, bootstrap, translator, method)
@@ -149,13 +151,13 @@ def _parse(
 
 
 def _format(name: str, score: "Score") -> str:
-    """Returns a metric, its score with the interval, and its signature."""
+    """Formats a metric, its score with the interval, and its signature."""
     interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
     return f"{name}  {score.score:.2f}{interval}  {score.signature}"
 
 
 def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
-    """Returns the names of metrics; raises ValueError for one that is unknown or lacks its language."""
+    """Names of the metrics; raises ValueError for a metric that is unknown or lacks its language."""
     from transduce.measure.metrics import metric_named
 
     names = [name.strip() for name in (metric or METRICS).split(",")]
@@ -165,7 +167,7 @@ def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
 
 
 def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | None]) -> "CorpusSpec | None":
-    """Returns the test set of --test, which the run's recipe names; None without."""
+    """The test set of --test, which the run's recipe names; None without the option."""
     from transduce.recipe.corpora_of_run import named_test_set
 
     if test is None:
@@ -175,7 +177,7 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 
 
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
-    """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
+    """Reads and cleans gold trees, from a file or a folder, or from a test set that the run's recipe names."""
     from transduce.corpus.corpus_kinds import Trees
     from transduce.parsing.tree_scores import read_gold_trees_of
 
@@ -186,8 +188,24 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
     return read_gold_trees_of(named, "--test")
 
 
+def _say_other_language(sources: "Sequence[str]", code: str | None) -> None:
+    """Prints a warning if the sources seem to be in another language than the model's.
+
+    Does nothing without py3langid.
+    """
+    from transduce.inspection.languages import load_language_identifier
+    from transduce.serving.language_names import LanguageDetector, language_name
+
+    identify = None if code is None else load_language_identifier()
+    if code is None or identify is None:
+        return
+    if other := LanguageDetector(identify).other_language(" ".join(sources[:IDENTIFIED_LINES]), code):
+        name = language_name(other.language)
+        say(f"the source text seems to be {name}, and the model translates from {language_name(code)}")
+
+
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
-    """Reads the test set: two files, or one that the run's recipe names."""
+    """Reads the test set: two files, or a test set that the run's recipe names."""
     from transduce.corpus.readers import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:

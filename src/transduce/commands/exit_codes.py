@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,11 +14,12 @@ import typer
 from transduce.commands.console import progress_on_terminal, say, show_log_records
 from transduce.commands.output_file import release_outputs
 from transduce.runtime.signals import Interrupted, OtherProcessError, raise_on_sigterm
+from transduce.storage.nearby_paths import did_you_mean_path
 from transduce.storage.result_files import name_in_errors
 
 
 def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns `command` with a message and an exit code for every error."""
+    """Wraps `command` so that every error prints a message and gives an exit code."""
 
     @functools.wraps(command)
     def wrapper(*arguments: Any, **options: Any) -> None:
@@ -28,7 +30,7 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
             with raise_on_sigterm(), progress_on_terminal(), release_outputs():
                 command(*arguments, **options)
             with name_in_errors("standard output"):
-                sys.stdout.flush()  # now, because at exit a closed pipe would be an error
+                sys.stdout.flush()  # now, because a closed pipe would cause an error at exit
         except (typer.Exit, SystemExit):
             raise
         except BaseException as error:
@@ -38,19 +40,21 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _report(error: BaseException) -> int:
-    """Prints the message of an error, with a traceback where TRANSDUCE_DEBUG is 1; returns the exit code."""
+    """Prints the message of an error, with a traceback if TRANSDUCE_DEBUG is 1; returns the exit code."""
     match error:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT
         case Interrupted():
             return 128 + error.number
         case BrokenPipeError():
-            return 0  # the reader of the output needs no more
+            return 0  # the reader of the output does not need more
         case OtherProcessError():
             return 1
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""
-            message, code = f"{where}{error.strerror.lower()}", 2
+            is_missing = isinstance(error, FileNotFoundError) and isinstance(error.filename, str)
+            meant = did_you_mean_path(Path(error.filename)) if is_missing else ""
+            message, code = f"{where}{error.strerror.lower()}{meant}", 2
         case ValueError() | OSError():
             message, code = str(error), 2
         case RuntimeError():

@@ -10,7 +10,7 @@ from transduce.commands.console import say
 
 
 class ExportTarget(StrEnum):
-    """The engines that models are exported to."""
+    """The engines to which models can be exported."""
 
     CTRANSLATE2 = "ctranslate2"
     HUGGING_FACE = "hugging-face"

@@ -11,7 +11,7 @@ from transduce.runtime.json_text import json_text
 
 
 def complete_decoding_key(incomplete: str) -> list[str]:
-    """Returns the keys of `decoding` that begin with `incomplete`, for the shell."""
+    """The keys of `decoding` that begin with `incomplete`, for shell completion."""
     return [key for key in complete_key(incomplete) if key.startswith("decoding.")]
 
 
@@ -64,7 +64,7 @@ def info(
 
 
 def change_settings(run: Path, changes: list[str]) -> None:
-    """Changes settings of decoding; says if the confidence was calibrated with other ones."""
+    """Changes decoding settings; prints a note if the confidence was calibrated with the earlier settings."""
     from transduce.model_directory.manifest import fingerprint
     from transduce.recipe.decoding import change_decoding
     from transduce.translation.confidence import CONFIDENCE
@@ -78,10 +78,10 @@ def change_settings(run: Path, changes: list[str]) -> None:
 def verify_files(run: Path) -> None:
     """Compares a model directory, its checkpoints and its token store with their checksums.
 
-    Raises ValueError if a file has changed or is missing. Checksums find damage, not forgery: they lie beside the
-    files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
-    none. Whether the weights are finite is checked when they are read, whether they translate well by
-    `transduce evaluate`.
+    Raises ValueError if a file has changed or is missing. Checksums find damage, not forgery: they are stored next to
+    the files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
+    no checksums. Whether the weights are finite is checked when they are read; `transduce evaluate` shows whether they
+    translate well.
     """
     from transduce.corpus.store.preparation import verify_store
     from transduce.model_directory.manifest import verify
@@ -90,7 +90,7 @@ def verify_files(run: Path) -> None:
     checkpoints, faults = Checkpoints(run / "training"), verify(run)
     for step in checkpoints.steps():
         damage = checkpoints.find_damage(step)
-        if step in checkpoints.steps():  # else a running training has removed the checkpoint
+        if step in checkpoints.steps():  # otherwise an active run has removed the checkpoint
             faults += [f"checkpoint {step}: {fault}" for fault in damage]
     faults += [f"prepared corpus: {fault}" for fault in verify_store(run / "training" / "store")]
     if faults:

@@ -1,4 +1,4 @@
-"""Checks of names on the command line, before torch is imported, which takes seconds."""
+"""Checks names on the command line before torch is imported, because the import takes seconds."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ def check_models(directories: Iterable[Path]) -> None:
 
 
 def check_exist(*files: Path | None) -> None:
-    """Raises OSError for a file that is named and does not exist; `-` is standard input."""
+    """Raises OSError for a named file that does not exist; `-` is standard input."""
     for file in files:
         if file is not None and str(file) != "-":
             file.stat()
@@ -28,7 +28,10 @@ def check_recipe(recipe: Path) -> None:
 
 
 def one_recipe(files: Sequence[Path]) -> Path:
-    """Returns the recipe that a command line names; raises ValueError for texts, with the command that writes one."""
+    """The recipe that a command line names.
+
+    For texts raises ValueError, with the command that writes a recipe for them.
+    """
     from transduce.commands.corpus_arguments import is_recipe
 
     try:

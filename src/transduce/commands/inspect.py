@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_inspection import CorpusInspection
     from transduce.corpus.corpus_kinds import CorpusSpec
 
-EXAMPLES, SHOWN_CHARACTERS = 3, 160  # pairs shown for each fault, and the most characters of a text
+EXAMPLES, SHOWN_CHARACTERS = 3, 160  # pairs shown for each fault, and most characters shown of a text
 NO_LANGUAGES = f"off: languages are not identified: {install_command('languages')}"
 
 
@@ -84,7 +84,7 @@ def print_faults(files: list[Path], codes: tuple[str | None, str | None]) -> Non
 def _corpora(
     files: list[Path], codes: tuple[str | None, str | None]
 ) -> tuple[list[tuple["CorpusSpec", tuple[str | None, str | None]]], list[tuple[str, "CorpusSpec"]]]:
-    """Returns the corpora to inspect, each with its languages; and the validation and test sets by name."""
+    """The corpora to inspect, each with its languages, and the validation and test sets by name."""
     if not is_recipe(files):
         return [(corpus_of_files(files, codes), codes)], []
     from transduce.recipe.recipe import load
@@ -101,7 +101,7 @@ def _corpora(
 
 
 def _report(result: "CorpusInspection") -> list[str]:
-    """Returns the table of a corpus, and the verdicts on it as a whole."""
+    """The table of a corpus, and the verdicts on the whole corpus."""
     from transduce.inspection.inspector import first_numbers
 
     lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
@@ -117,7 +117,7 @@ def _report(result: "CorpusInspection") -> list[str]:
 
 
 def _shown_examples(result: "CorpusInspection") -> list[str]:
-    """Returns the first pairs with each fault."""
+    """The first pairs with each fault, as lines."""
     lines = []
     for check, pairs in result.examples.items():
         lines.append(f"{check}: pairs {check.phrase}")
@@ -128,13 +128,13 @@ def _shown_examples(result: "CorpusInspection") -> list[str]:
 
 
 def _shortened(text: str) -> str:
-    """Returns a line with control characters escaped, cut after `SHOWN_CHARACTERS`."""
+    """Escapes control characters in a line and cuts it after `SHOWN_CHARACTERS`."""
     shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text[:SHOWN_CHARACTERS])
     return shown + ("…" if len(text) > SHOWN_CHARACTERS else "")
 
 
 def _as_object(result: "CorpusInspection") -> dict[str, Any]:
-    """Returns the faults of a corpus as JSON values; `lines` are the numbers of the first 1,000 pairs."""
+    """The faults of a corpus as JSON values; `lines` are the numbers of the first 1,000 pairs."""
     inspection = result.inspection
     return {
         "corpus": result.name,

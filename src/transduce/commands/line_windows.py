@@ -1,4 +1,4 @@
-"""The input of a command that works through lines: model directories, then text, in windows of lines."""
+"""The input of commands that process lines: model directories, then text, in windows of lines."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
-    """Splits the paths into model directories and the text, None for standard input.
+    """Splits the paths into model directories and the text; None stands for standard input.
 
     The last path is the text if it is not a directory. Raises OSError if it does not exist.
     """
@@ -35,14 +35,20 @@ def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
         if paths[0].is_file() and len(paths) > 1:
             raise ValueError(f"{paths[0]} is a file: name the model first, then the text: `{last} {paths[0]}`")
         return paths, None
+    if not last.exists() and " " in last.name:
+        raise ValueError(
+            f'{last}: there is no such file; pipe a text into the command: echo "{last}" | transduce translate RUN'
+        )
     check_exist(last)
+    if len(paths) > 2 and paths[-2].is_file():
+        raise ValueError(f"{paths[-2]} {last}: name one text; `cat` joins several")
     return paths[:-1], last
 
 
 def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
     """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
-    A window of a pipe or a terminal has the lines that are waiting. With prefixes the text is one window.
+    A window of a pipe or a terminal has the lines that are waiting. With prefixes the text is a single window.
     """
     from transduce.text.lines import LineStream, read_lines, read_texts
     from transduce.translation.translator import LOOKAHEAD
@@ -75,7 +81,7 @@ def _prompt(text: str) -> None:
 
 
 def text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
-    """Tracks the lines of a text of several windows, unless the translations are printed on a terminal."""
+    """Tracks the lines of a text with several windows, unless the translations are printed on a terminal."""
     total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
     if total is None or (out is None and is_terminal(sys.stdout)):
         return contextlib.nullcontext(Progress("text"))
@@ -92,10 +98,10 @@ def translate_windows(
     *,
     splits: bool = False,
 ) -> None:
-    """Translates and writes window after window; at the end prints how many terms are honoured and what to look at.
+    """Translates and writes window after window.
 
-    To look at are lines that seem to hold several sentences, unless `translate_lines` `splits` them, and lines whose
-    translation is a loop.
+    At the end prints how many terms are honoured, and warns of suspicious lines: lines that seem to hold several
+    sentences, unless `translate_lines` `splits` them, and lines whose translation is a loop.
     """
     from transduce.text.repetition import is_loop
     from transduce.text.sentence_ends import has_several_sentences, several_sentences_in
@@ -122,7 +128,7 @@ def translate_windows(
 
 
 def say_loops(count: int, place: str = "") -> None:
-    """Prints how many translations are loops, and what breaks them; nothing where there are none."""
+    """Prints how many translations are loops, and how to avoid them; prints nothing if there are none."""
     if count:
         subject = "1 translation repeats" if count == 1 else f"{count:,} translations repeat"
         say(f"{subject} the same text again and again{place}; --no-repeat-ngram 4 breaks such loops")

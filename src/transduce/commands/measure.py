@@ -17,7 +17,7 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.measure.scoring import Comparison, Score
 
-RESAMPLES = 1000  # of a comparison, and of brackets
+RESAMPLES = 1000  # for a comparison, and for brackets
 
 
 def measure(
@@ -128,7 +128,7 @@ def measure(
 
 
 def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
-    """Prints a remark where BLEU is 0 for every output, because the lines are too short."""
+    """Prints a note if BLEU is 0 for every output because the lines are too short."""
     from transduce.measure.metrics import remark_on_short_lines
 
     if remark := remark_on_short_lines(references, language=language):
@@ -136,7 +136,7 @@ def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
 
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
-    """Raises ValueError if comet and comet-qe lack an option, or another metric has theirs."""
+    """Raises ValueError if comet or comet-qe lacks an option, or another metric has one of their options."""
     from transduce.measure.comet import COMET_MODELS
 
     neural = [name for name in metrics if name in COMET_MODELS]
@@ -160,7 +160,7 @@ def _compare_by_metrics(
     tokenize: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """Returns the comparison by each metric but comet and comet-qe; of one system the baseline alone."""
+    """The comparison by each metric except comet and comet-qe; for a single system only the baseline."""
     from transduce.measure.comet import COMET_MODELS
     from transduce.measure.scoring import Comparison, compare, scores
 
@@ -182,7 +182,7 @@ def _compare_by_comet(
     model: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """Returns the comparison by comet and by comet-qe, where these are wanted."""
+    """The comparison by comet and by comet-qe, if `metrics` names them."""
     from transduce.measure.comet import COMET_MODELS, compare_by_comet, load_comet
     from transduce.runtime.device import choose_device
 
@@ -197,7 +197,7 @@ def _compare_by_comet(
 
 
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
-    """Prints a line for each metric, or a JSON object by metric."""
+    """Prints one line for each metric, or a JSON object by metric."""
     if as_json:
         print(json_text({name: score._asdict() for name, score in scores.items()}, indent=2))
         return
@@ -207,7 +207,7 @@ def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
 
 
 def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *, as_json: bool) -> None:
-    """Prints for each metric its signature and a line for each output, or a JSON object by metric."""
+    """Prints for each metric its signature and one line for each output, or a JSON object by metric."""
     if as_json:
         objects = {name: _as_object(comparison, paths) for name, comparison in comparisons.items()}
         print(json_text(objects, indent=2))
@@ -223,7 +223,7 @@ def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *
 
 
 def _as_object(comparison: "Comparison", paths: list[str]) -> dict[str, object]:
-    """Returns the baseline's score with its file as `output`; `compared` lists the other outputs, `delta` and `p`."""
+    """The baseline's score, with its file as `output`; `compared` lists the other outputs with `delta` and `p`."""
     others = [
         {"output": path, **score._asdict(), "delta": delta, "p": p}
         for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True)
@@ -232,7 +232,6 @@ def _as_object(comparison: "Comparison", paths: list[str]) -> dict[str, object]:
 
 
 def _format(score: "Score") -> str:
-    """Returns a score with its confidence interval."""
     interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
     return f"{score.score:6.2f}{interval}"
 
@@ -240,7 +239,7 @@ def _format(score: "Score") -> str:
 def _measure_brackets(
     paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
 ) -> None:
-    """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
+    """Reads trees and prints their scores; the first of several outputs is the baseline for the others."""
     from transduce.measure.bootstrap import describe_p
     from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
     from transduce.parsing.bracket_scores import bracket_scores, compare_brackets

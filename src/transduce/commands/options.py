@@ -1,7 +1,7 @@
-"""Options by concern: a record each, with the same names, defaults and help in every command that has the concern.
+"""Options by concern: one record each, with the same names, defaults and help in every command that has the concern.
 
-A command takes a record as one parameter, and `spread` makes an option of each of its fields, because typer knows no
-records:
+A command takes a record as one parameter, and `spread` makes an option of each of its fields, because typer does not
+know records:
 
     def evaluate(run: …, search: SearchChoice, machine: MachineChoice)    # is called with
     transduce evaluate RUN --beam 5 --length-penalty 0.6 --device cpu
@@ -58,7 +58,7 @@ class PrecisionName(StrEnum):
 
 
 class Engine(StrEnum):
-    """What searches, if it is not this package."""
+    """The engine that searches, if it is not this package."""
 
     CTRANSLATE2 = "ctranslate2"
 
@@ -83,7 +83,10 @@ class MachineChoice:
         return (self.precision or PrecisionName.FLOAT32).value
 
     def set_up(self) -> str:
-        """Sets the threads of this process; returns the device. Raises ValueError for what this machine has not."""
+        """Sets the threads of this process; returns the device.
+
+        Raises ValueError for anything that this machine lacks.
+        """
         from transduce.runtime.device import set_up_device
 
         return str(set_up_device(self.device, self.threads, self.precision_name))
@@ -91,7 +94,7 @@ class MachineChoice:
 
 @dataclass(frozen=True)
 class TargetChoice:
-    """Into which language a text is translated, and what kind of text it is."""
+    """The language into which a text is translated, and the kind of text."""
 
     to: Annotated[str | None, typer.Option(help="Target language, such as de; needed where the model has several.")] = (
         None
@@ -101,7 +104,7 @@ class TargetChoice:
     )
 
     def request(self, source_language: str | None = None) -> "SourceRequest":
-        """Returns the request for a model."""
+        """The request for a model, with these choices."""
         from transduce.translation.source_request import SourceRequest
 
         return SourceRequest(self.to, source_language, self.tag)
@@ -115,14 +118,14 @@ class OutputChoice:
     overwrite: OverwriteOption = False
 
     def __post_init__(self) -> None:
-        """Takes - as standard output, which it is as an input too."""
+        """Treats - as standard output, just as - is standard input."""
         if self.out == Path("-"):
             object.__setattr__(self, "out", None)
 
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """How the best output is searched for; what is not given is the model's own."""
+    """How the best output is searched for; options that are not given are the model's own."""
 
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None
@@ -131,7 +134,7 @@ class SearchChoice:
 
 @dataclass(frozen=True)
 class SamplingChoice:
-    """Translations that are drawn from the model's distribution: with any of the first three, instead of a search."""
+    """Translations that are sampled from the model: any of the first three options replaces the search."""
 
     temperature: Annotated[
         float | None, typer.Option(help="Draw tokens from the model's distribution: 1 as it is, lower is sharper.")
@@ -142,7 +145,7 @@ class SamplingChoice:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns `command` with the fields of its records of options as parameters in their place, and with `--quiet`."""
+    """Replaces the records of options among the parameters of `command` by their fields, and adds `--quiet`."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     records: dict[str, Any] = {}
@@ -172,7 +175,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def word_of_value(annotation: object, help_text: str) -> str:
-    """Returns what stands for the value of an option in `--help`, such as FILE or N; empty for a switch."""
+    """Placeholder for the value of an option in `--help`, for example FILE or N; empty for a switch."""
     while not isinstance(annotation, type):  # Annotated, Optional and list
         annotation = get_args(annotation)[0]
     if issubclass(annotation, Enum):
@@ -185,7 +188,7 @@ def word_of_value(annotation: object, help_text: str) -> str:
 
 
 def range_in_words(least: float | None, most: float | None) -> str | None:
-    """Returns bounds in words, such as "at least 1"; None if there are none that matter."""
+    """Bounds in words, for example "at least 1"; None if there are none that matter."""
     if most is not None and most < 2**63 - 1:
         return f"at most {most:g}" if least is None else f"{least:g} to {most:g}"
     return None if least is None else f"at least {least:g}"
@@ -194,7 +197,7 @@ def range_in_words(least: float | None, most: float | None) -> str | None:
 def use_plain_help(command: Any, function: Callable[..., None]) -> None:
     """Gives a command a `--help` with words instead of Python's types, ranges in words, and two examples.
 
-    `function` is what `spread` has returned. Typer's own words stay where another version of it has other attributes.
+    `function` is the result of `spread`. If another version of Typer has other attributes, its own words stay.
     """
     annotations = dict(function.__annotations__)
     for parameter in command.params:
@@ -219,16 +222,16 @@ def use_plain_help(command: Any, function: Callable[..., None]) -> None:
 
 
 def _examples_of(verb: str) -> str:
-    """Returns the examples of a command, below a heading."""
+    """The examples of a command, below a heading."""
     from transduce.commands.examples import EXAMPLES
 
     return "\nExamples:\n" + "".join(f"  {example}\n" for example in EXAMPLES[verb])
 
 
 def complete_key(incomplete: str) -> list[str]:
-    """Returns the keys of a recipe that begin with `incomplete`, each followed by `=`, for the shell.
+    """The keys of a recipe that begin with `incomplete`, each followed by `=`, for shell completion.
 
-    A single key is returned a second time, with `VALUE`: bash adds a space after a single completion.
+    A single key is returned a second time, with `VALUE`, because bash adds a space after a single completion.
     """
     from transduce.recipe.recipe import Recipe
     from transduce.settings import key_paths
@@ -262,7 +265,7 @@ def search_method_of_options(
     n_best: int = 1,
     no_repeat_ngram: int | None = None,
 ) -> "SearchMethod":
-    """Returns the search of the options; its errors name the options of the command line."""
+    """Builds the search from the options; its errors name the options of the command line."""
     from transduce.translation.search_method import SAMPLING_OPTIONS, search_method
 
     draws = {} if sampling is None else asdict(sampling)

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -16,7 +16,7 @@ from transduce.storage.result_files import copy_mode, is_replaceable, may_replac
 
 
 class LockedOutputs(NamedTuple):
-    """The outputs of one command: their locks, and the option that names each file."""
+    """The outputs of one command: their locks, and for each file the option that names it."""
 
     locks: contextlib.ExitStack
     options: dict[Path, str]
@@ -27,7 +27,7 @@ _commands: list[LockedOutputs] = []
 
 @contextlib.contextmanager
 def release_outputs() -> Iterator[None]:
-    """Holds the locks of `lock_output` until the end of the context, which is a command."""
+    """Keeps the locks of `lock_output` until the end of the context, which is a command."""
     with contextlib.ExitStack() as locks:
         _commands.append(LockedOutputs(locks, {}))
         try:
@@ -39,7 +39,7 @@ def release_outputs() -> Iterator[None]:
 def lock_output(out: Path, option: str = "--out") -> None:
     """Locks an output file until the command ends; raises LockHeldError if another command is writing it.
 
-    Raises ValueError if this command has locked the file for another option, and if this user may not replace it. Pipes
+    Raises ValueError if this command has locked the file for another option, or if this user may not replace it. Pipes
     and devices may be named twice.
     """
     if not _commands:
@@ -49,7 +49,7 @@ def lock_output(out: Path, option: str = "--out") -> None:
     if target in options and (is_replaceable(out) or out.is_file()):
         raise ValueError(f"{options[target]} and {option} name the same file, {out}; name another file")
     for path in (target, _partial_path(out)) if is_replaceable(out) else ():
-        if path.exists() and not may_replace(path):  # else the error would come after the work
+        if path.exists() and not may_replace(path):  # otherwise the error would come after the work
             raise ValueError(f"{option} {NotRemovableError(path)}")
     try:
         locks.enter_context(output_lock(out))
@@ -58,16 +58,21 @@ def lock_output(out: Path, option: str = "--out") -> None:
     options[target] = option
 
 
-def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
+def check_writable(
+    out: Path | None, *, overwrite: bool = False, option: str = "--out", inputs: Iterable[Path | str | None] = ()
+) -> None:
     """Makes the folder of `out` and locks the file; raises ValueError if no file can be written there.
 
-    Also raises ValueError if another command is writing `out` and, unless `overwrite`, if `out` is a file with content
-    or a stopped command has left lines in OUT.partial. The message names the `option`. Pipes and devices pass.
+    Also raises ValueError if `out` is one of the `inputs` or another command is writing `out`. Unless `overwrite`,
+    raises ValueError if `out` is a file with content, or if a stopped command has left lines in OUT.partial. The
+    message names the `option`. Pipes and devices pass.
     """
     if out is None:
         return
     if str(out) == "-":
         raise ValueError(f"{option} -: name a file; one that is called so is ./-")
+    if out.is_file() and any(Path(file).is_file() and out.samefile(file) for file in inputs if file is not None):
+        raise ValueError(f"{option} {out}: that is the file that is read; name another file")
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.is_dir():
         raise ValueError(f"{option} {out}: that is a folder; name a file in it")
@@ -76,7 +81,7 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
     if is_replaceable(out):
         check_name(out, option)
     lock_output(out, option)
-    # Once it is locked: before, another command may have written it.
+    # Checked once the file is locked, because another command may have written it before.
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
     partial = _partial_path(out)
@@ -85,9 +90,9 @@ def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "
 
 
 def check_name(out: Path, option: str = "--out") -> None:
-    """Raises ValueError if the file system takes no name that is long enough for the temporary files of `out`."""
+    """Raises ValueError if the file system does not allow names as long as the temporary files of `out` need."""
     try:
-        # The longest name is that of the record of a bulk translation.
+        # The record of a bulk translation has the longest name.
         unfinished_path(out.resolve().with_name(f"{out.name}.json"), MAX_WRITERS).lstat()
     except FileNotFoundError:
         return
@@ -102,15 +107,15 @@ def write_output(text: str, out: Path) -> None:
 
 
 def _partial_path(out: Path) -> Path:
-    """Returns the path of the finished lines while `out` is incomplete."""
+    """Path of the finished lines while `out` is incomplete."""
     return out.resolve().with_name(f"{out.name}.partial")
 
 
 @contextlib.contextmanager
 def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yields a function that writes and flushes whole lines to `out`, or to standard output where it is None.
+    """Yields a function that writes and flushes whole lines to `out`, or to standard output if `out` is None.
 
-    A file is written as OUT.partial and becomes OUT at the end. Where an error, Ctrl-C or SIGTERM ends the context,
+    A file is written as OUT.partial and becomes OUT at the end. If an error, Ctrl-C or SIGTERM ends the context,
     OUT.partial stays if it holds lines, and a message names it. Pipes and devices are written to directly.
     """
     if out is None:
@@ -141,12 +146,12 @@ def _write_and_flush(file: TextIO, text: str) -> None:
     except OSError:
         if file is not sys.stdout:
             with contextlib.suppress(OSError):
-                file.close()  # else closing the file later would raise the error again, without its name
+                file.close()  # otherwise closing the file later would raise the error again, without its name
         raise
 
 
 def _keep_finished_lines(partial: LockedFile) -> None:
-    """Prints the path of a file of finished lines; removes the file if it has none."""
+    """Prints the path of a file with finished lines; removes the file if it is empty."""
     with contextlib.suppress(OSError):
         if partial.is_at_path() and partial.path.stat().st_size:
             say(f"transduce: finished lines are kept in {partial.path}")

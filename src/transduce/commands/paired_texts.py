@@ -1,10 +1,10 @@
-"""Texts whose lines belong together: line n of each is about the same sentence."""
+"""Texts whose lines belong together: line n of each text is about the same sentence."""
 
 from collections.abc import Sequence
 
 
 def read_paired_texts(*paths: str) -> list[list[str]]:
-    """Reads texts of equally many lines; raises ValueError as `check_paired` does."""
+    """Reads texts with the same number of lines; raises ValueError like `check_paired`."""
     from transduce.text.lines import read_texts
 
     texts = read_texts(*paths)
@@ -13,7 +13,10 @@ def read_paired_texts(*paths: str) -> list[list[str]]:
 
 
 def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
-    """Raises ValueError for a text with more or fewer lines than the first one; names where they get out of step."""
+    """Raises ValueError if a text has more or fewer lines than the first.
+
+    Names the line from which they are misaligned.
+    """
     first, *others = ["standard input" if path == "-" else path for path in paths]
     for name, lines in zip(others, texts[1:], strict=True):
         if len(lines) != len(texts[0]):
@@ -24,7 +27,7 @@ def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def _place_of_misalignment(first: str, lines: Sequence[str], second: str, others: Sequence[str]) -> str:
-    """Returns the first misaligned line in words; nothing where no line shows it."""
+    """The first misaligned line in words; empty if no line can be found."""
     from transduce.corpus.misalignment import find_misalignment
 
     misalignment = find_misalignment((line.encode() for line in lines), (line.encode() for line in others))

@@ -22,7 +22,7 @@ class Experiment(StrEnum):
     ALL = "all"
 
 
-REPEATS = 5  # measurements of each time in Table 1
+REPEATS = 5  # number of measurements of each time in Table 1
 
 
 class Size(StrEnum):
@@ -70,7 +70,7 @@ def paper(
         names = [name for name in names if experiments.has_results(name, out)] or names
     if run:
         set_up_device(device, threads)
-        program_version()  # records the commit now: the code may change during hours of training
+        program_version()  # records the commit now, because the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
         options = ExperimentOptions(scale.value, tuple(row), seeds or 1, minutes, folder, REPEATS, training)
     for name in names:

@@ -39,12 +39,12 @@ def parse(
     runs, text = runs_and_text(run)
     check_models(runs)
     from transduce.model_directory.model import Model
-    from transduce.parsing.parser import Parser, split_treebank_words
+    from transduce.parsing.parser import Parser, check_parses, split_treebank_words
 
-    method = search_method_of_options(Model.read_config(runs[0]).decoding, search, n_best=n_best)._replace(
-        constrained=not unconstrained
-    )
-    check_writable(output.out, overwrite=output.overwrite)
+    config = Model.read_config(runs[0])
+    method = search_method_of_options(config.decoding, search, n_best=n_best)._replace(constrained=not unconstrained)
+    check_writable(output.out, overwrite=output.overwrite, inputs=[text])
+    check_parses(config.linearisation)
     split_words = str.split if tokenised else split_treebank_words()
     parser = Parser.load(*runs, device=machine.set_up(), precision=machine.precision_name, tag=tag)
 
@@ -57,7 +57,7 @@ def parse(
             return [json_text({"line": line_number, "trees": trees}, ensure_ascii=False)]
         if scores or n_best > 1:
             rows = [f"{line_number}\t{tree}\t{tree.log_probability:.6f}\t{tree.score:.6f}" for tree in best]
-            return rows or [f"{line_number}\t\t0.000000\t0.000000"]  # of an empty sentence
+            return rows or [f"{line_number}\t\t0.000000\t0.000000"]  # for an empty sentence
         return [str(best[0]) if best else ""]
 
     windows, _ = read_windows(text)

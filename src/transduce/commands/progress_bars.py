@@ -11,12 +11,12 @@ from rich.console import Console
 from transduce.commands.console import escape_control_characters, escaped_on_terminal
 from transduce.runtime.progress import Progress
 
-FIRST_SECONDS = 0.5  # a shorter task has no bar
+FIRST_SECONDS = 0.5  # a shorter task gets no bar
 REFRESH_SECONDS = 0.1
 
 
 class CursorConsole(Console):
-    """A console that never hides the cursor, which would stay hidden after a kill of the process."""
+    """A console that never hides the cursor, which would stay hidden if the process were killed."""
 
     def show_cursor(self, show: bool = True) -> bool:
         """Leaves the cursor as it is."""
@@ -24,7 +24,7 @@ class CursorConsole(Console):
 
 
 class Bars:
-    """The bars of all running tasks. They are drawn when a task counts; rich's refreshing thread is off."""
+    """The bars of all running tasks. They are drawn when a task counts; rich's refresh thread is off."""
 
     def __init__(self) -> None:
         self.display = rich_progress.Progress(
@@ -41,7 +41,7 @@ class Bars:
         self.drawn = 0.0
 
     def draw(self, task: rich_progress.TaskID | None, progress: Progress) -> rich_progress.TaskID:
-        """Draws the bar of `task`, or a new bar where it is None; returns the task."""
+        """Draws the bar of `task`, or a new bar if `task` is None; returns the task."""
         total = "" if progress.total is None else f"/{progress.total:,.0f}"
         count = f"{progress.done:,.0f}{total}"
         if task is None:
@@ -59,7 +59,7 @@ class Bars:
         return task
 
     def remove(self, task: rich_progress.TaskID) -> None:
-        """Removes a bar, and with the last bar the display."""
+        """Removes a bar; with the last bar it also removes the display."""
         self.display.remove_task(task)
         if not self.display.tasks:
             self.display.stop()

@@ -70,7 +70,7 @@ def serve(
 
 
 def _check_proxies(proxies: Sequence[str]) -> None:
-    """Raises ValueError for what is neither an address nor a network: no client would have it."""
+    """Raises ValueError for anything that is neither an address nor a network, because it would match no client."""
     import ipaddress
 
     for proxy in proxies:

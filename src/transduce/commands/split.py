@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.text.directions import Direction
 
-MOST_PAIRS, SHARE = 500, 20  # of a set that has no given size: 500 pairs, or a 20th of a corpus below 10,000
+MOST_PAIRS, SHARE = 500, 20  # default size of a set: 500 pairs, or a 20th of a corpus below 10,000 pairs
 
 Write = Callable[[str], None]
 
@@ -48,11 +48,11 @@ def split(
 class SplitNames(NamedTuple):
     """The names of the files of a split, without their folder."""
 
-    parts: Sequence[str]  # train, validation, and test where there is one
-    endings: tuple[str, str]  # of source and target
+    parts: Sequence[str]  # train, validation, and test if there is one
+    endings: tuple[str, str]  # for source and target
 
     def sides(self, part: str) -> tuple[str, str]:
-        """Returns the names of source and target of a part."""
+        """Names of the source file and the target file of a part."""
         return f"{part}.{self.endings[0]}", f"{part}.{self.endings[1]}"
 
 
@@ -67,8 +67,8 @@ def split_corpus(
 ) -> Path:
     """Splits the corpus that `files` name into the folder `out`; returns the path of its `data.yaml`.
 
-    `sizes` are the pairs of the validation and the test set. Prints the pairs of each part. Raises ValueError if the
-    corpus cannot be split.
+    `sizes` are the numbers of pairs in the validation and the test set. Prints the number of pairs in each part. Raises
+    ValueError if the corpus cannot be split.
     """
     from transduce.corpus.readers import read_pairs
     from transduce.corpus.splitting import near_duplicate_groups, split_groups
@@ -80,7 +80,7 @@ def split_corpus(
         endings if endings[0] != endings[1] else ("source", "target"),
     )
     for name in ("data.yaml", *chain.from_iterable(map(names.sides, names.parts))):
-        check_writable(out / name, overwrite=overwrite)
+        check_writable(out / name, overwrite=overwrite, inputs=files)
 
     def pairs() -> Iterator[tuple[str, str]]:
         return chain.from_iterable(map(read_pairs, corpora))
@@ -96,7 +96,10 @@ def split_corpus(
 
 
 def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[Sequence["CorpusSpec"], "Direction"]:
-    """Returns the corpora to split, and their languages; raises ValueError for a recipe that one split cannot keep."""
+    """The corpora to split, and their languages.
+
+    Raises ValueError for a recipe that a single split cannot represent.
+    """
     from transduce.text.directions import Direction
 
     languages = Direction(*languages_of(files, *codes))
@@ -116,7 +119,7 @@ def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[S
 
 
 def _data_yaml(names: SplitNames, languages: "Direction") -> str:
-    """Returns the section `data` of a recipe in the folder of the files."""
+    """The section `data` of a recipe in the folder of the files."""
     entries = {part: "{{source: {}, target: {}}}".format(*names.sides(part)) for part in names.parts}
     if "test" in entries:
         entries["test"] = f"{{test: {entries['test']}}}"
@@ -126,7 +129,6 @@ def _data_yaml(names: SplitNames, languages: "Direction") -> str:
 
 
 def _write(pairs: Iterator[tuple[str, str]], parts: list[int], names: SplitNames, folder: Path) -> None:
-    """Writes each pair to the files of its part."""
     from transduce.corpus.splitting import PARTS
 
     with ExitStack() as stack:

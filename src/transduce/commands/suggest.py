@@ -10,6 +10,7 @@ import typer
 from transduce.commands.corpus_arguments import CORPUS, FromLanguageOption, ToLanguageOption, is_recipe
 from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption, refuse_options
 from transduce.commands.output_file import check_writable, open_output
+from transduce.storage.result_files import is_replaceable
 
 if TYPE_CHECKING:
     from transduce.suggestion.recipe_choice import Suggestion
@@ -40,6 +41,8 @@ def suggest(
         raise ValueError(f"--minutes {minutes:g}: name minutes of at most {MAX_MINUTES:,}, a year")
     if not is_recipe(files) and out is None:
         raise ValueError("add --out recipe.yaml: the corpus is split into a folder beside this file")
+    if out is not None and is_replaceable(out) and not is_recipe([out]):
+        raise ValueError(f"--out {out}: the name of a recipe ends in .yaml")
     check_writable(out, overwrite=overwrite)
     if out is None or is_recipe(files):
         options = {"--from": from_language, "--to": to_language}
@@ -63,7 +66,7 @@ def suggest(
 def _inspected_and_split(
     files: list[Path], codes: tuple[str | None, str | None], out: Path, *, overwrite: bool
 ) -> Path:
-    """Prints the faults of a corpus, and splits it into a folder beside `out`; returns the path of its `data.yaml`."""
+    """Prints the faults of a corpus, and splits it into a folder next to `out`; returns the path of its `data.yaml`."""
     from transduce.commands.inspect import print_faults
     from transduce.commands.split import split_corpus
 
@@ -80,7 +83,7 @@ def _say_next(suggestion: "Suggestion", out: Path) -> None:
 
 
 def _text(suggestion: "Suggestion", data: object, minutes: float) -> str:
-    """Returns the recipe as YAML, below comments that say what it is based on."""
+    """The recipe as YAML, below comments that say what it is based on."""
     from ruamel.yaml import YAML
 
     score = suggestion.score

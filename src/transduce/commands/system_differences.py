@@ -1,4 +1,4 @@
-"""Where two systems' outputs of one test set differ, as `transduce measure --differences` prints it."""
+"""Shows where two systems' outputs for one test set differ, as `transduce measure --differences` prints it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.pages.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
-TOP = 10  # most n-grams and sentences of each direction
-Texts = Sequence[tuple[str, str]]  # of one sentence: what a text is, and the text
+TOP = 10  # most n-grams and sentences in each direction
+Texts = Sequence[tuple[str, str]]  # the texts of one sentence, each after its name
 
 
 def show_differences(
@@ -51,7 +51,7 @@ def show_differences(
 def _sentence_texts(
     systems: tuple[list[str], list[str]], reference: list[str], source: list[str] | None
 ) -> list[list[tuple[str, str]]]:
-    """Returns for each sentence its source, its reference and both outputs, each text after its name."""
+    """For each sentence its source, its reference and both outputs, each text after its name."""
     named = {"source": source, "reference": reference, "A": systems[0], "B": systems[1]}
     columns = [[(name, text) for text in texts] for name, texts in named.items() if texts is not None]
     return [list(row) for row in zip(*columns, strict=True)]
@@ -60,7 +60,7 @@ def _sentence_texts(
 def _as_object(
     comparison: "OutputComparison", names: tuple[str, str], sentences: list[list[tuple[str, str]]]
 ) -> dict[str, Any]:
-    """Returns the comparison as JSON; the keys of each part are its fields."""
+    """The comparison as JSON values; the keys of each part are its fields."""
     systems = comparison.systems
     scores = {
         name: {"a": baseline._asdict(), "b": difference.score._asdict(), "delta": difference.delta, "p": difference.p}
@@ -85,7 +85,7 @@ def _as_object(
 
 
 def _comparison_text(comparison: "OutputComparison", names: tuple[str, str], texts: Sequence[Texts]) -> str:
-    """Returns all tables; `names` are the files of the systems, `texts` the texts of each sentence in their order."""
+    """Formats all tables; `names` are the files of the systems, `texts` the texts of each sentence in order."""
     systems = comparison.systems
     lengths = [
         ["By words of the reference", "sentences", "bleu A", "B", "B - A", "chrf A", "B", "B - A"],
@@ -113,7 +113,7 @@ def _comparison_text(comparison: "OutputComparison", names: tuple[str, str], tex
 
 
 def _scores(systems: "SystemScores") -> str:
-    """Returns the table of corpus scores, with the signature of each metric below it."""
+    """Formats the table of corpus scores, with the signature of each metric below it."""
     rows = [["Scores", "A", "B", "B - A", "p"]]
     for name, (baseline, (difference,)) in systems.scores.items():
         rows.append(
@@ -130,7 +130,7 @@ def _scores(systems: "SystemScores") -> str:
 
 
 def _ngrams(title: str, ngrams: Sequence["NgramDifference"]) -> str:
-    """Returns the n-grams behind their counts, because their widths differ."""
+    """Formats n-grams after their counts, because their widths differ."""
     if not ngrams:
         return f"{title}\nnone"
     rows = [["in reference", "A", "B", "odds ratio"]]
@@ -141,7 +141,7 @@ def _ngrams(title: str, ngrams: Sequence["NgramDifference"]) -> str:
 
 
 def _sentence_lines(sentences: Sequence["SentenceDifference"], texts: Sequence[Texts]) -> Iterator[str]:
-    """Yields for each sentence a line with its scores, and a line for each of its texts."""
+    """Yields for each sentence one line with its scores, and one line for each of its texts."""
     for line, (first, second) in sentences:
         yield f"line {line:,}: A {first:.1f}, B {second:.1f}"
         width = max(len(name) for name, _ in texts[line - 1])
@@ -149,12 +149,11 @@ def _sentence_lines(sentences: Sequence["SentenceDifference"], texts: Sequence[T
 
 
 def _pair(first: float, second: float) -> tuple[str, str, str]:
-    """Returns two scores and their difference."""
     return f"{first:.2f}", f"{second:.2f}", f"{second - first:+.2f}"
 
 
 def _columns(rows: Sequence[Sequence[str]], *, first_is_text: bool = True) -> str:
-    """Returns rows in columns that are aligned to the right; the first one to the left if it is text."""
+    """Aligns rows in columns to the right; the first column to the left if it is text."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

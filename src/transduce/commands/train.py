@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TrackerName(StrEnum):
-    """Where metrics are sent, beside the run directory; the variables are those that the services read themselves."""
+    """Where metrics are sent besides the run directory; the services read their environment variables themselves."""
 
     CSV = "csv"
     WANDB = "wandb"  # the project of WANDB_PROJECT, or `transduce`
@@ -97,7 +97,7 @@ def train(
 
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
-    """Learns the subwords and writes the token store, which a run into `out` reads."""
+    """Learns the subwords and writes the token store, which a run into `out` will read."""
     from transduce.run.train import prepare
     from transduce.storage.locks import exclusive_lock
 
@@ -107,7 +107,7 @@ def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
 
 
 def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
-    """Returns what a run takes as a table."""
+    """Formats what a run will take as a table."""
     pace, unit = measured.pace, 2**20
     rows = [
         ("parameters", f"{measured.parameters:,}"),

@@ -69,7 +69,7 @@ def translate(
     )
     calibrated = calibrated_run(paths, engine) if confidence else None
     output_format = choose_output(calibrated, scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
-    check_writable(output.out, overwrite=output.overwrite)
+    check_writable(output.out, overwrite=output.overwrite, inputs=[text, prefix, glossary])
     translator = load_translator(runs, engine, method, languages.request(), machine)
     output_format.check(translator)
     translate_lines, terms = with_glossary(translator, glossary, method)
@@ -81,7 +81,7 @@ def translate(
 
 
 def refuse_document(text: Path | None) -> None:
-    """Raises ValueError for a file whose name is that of a document, whose lines are no sentences."""
+    """Raises ValueError if a file's name is that of a document, because the lines of a document are not sentences."""
     if text is None or not text.suffix:
         return
     from transduce.documents.document import format_by_name
@@ -94,7 +94,7 @@ def refuse_document(text: Path | None) -> None:
 
 
 def choose_output(calibrated: Path | None, *, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
-    """Returns the output format, with the confidence of the model `calibrated`.
+    """Builds the output format, with the confidence of the model `calibrated`.
 
     Raises ValueError for a table that would lack columns.
     """
@@ -112,7 +112,7 @@ def choose_output(calibrated: Path | None, *, scores: bool, alignments: bool, as
 
 
 def calibrated_run(runs: list[Path], engine: Engine | None) -> Path:
-    """Returns the run whose calibration the confidence needs; raises ValueError for an ensemble and for an export."""
+    """The run whose calibration the confidence needs; raises ValueError for an ensemble and for an export."""
     from transduce.model_directory.manifest import has_model
 
     if len(runs) > 1:

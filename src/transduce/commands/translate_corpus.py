@@ -32,7 +32,7 @@ ShardLinesOption = Annotated[int, typer.Option(min=1, help="Lines of a shard.")]
 
 
 class PairKind(StrEnum):
-    """Pairs for a run: of backward ones the translation is the source, of forward ones the target."""
+    """Pairs to train on: the translation is the source in backward pairs, and the target in forward pairs."""
 
     BACKWARD = "backward"
     FORWARD = "forward"
@@ -72,7 +72,7 @@ def translate_corpus(
 
 
 def runs_and_corpus(paths: list[Path]) -> tuple[list[Path], Path]:
-    """Splits the paths into model directories and the corpus, which is the last one."""
+    """Splits the paths into model directories and the corpus, which is the last path."""
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
     *runs, text = paths
@@ -93,14 +93,14 @@ def translate_in_bulk(
     actors: int | None,
     pairs: "PairFilter | None" = None,
 ) -> None:
-    """Translates shard by shard a folder of texts, or a text, which may be compressed; resumes a stopped call."""
+    """Translates a text, which may be compressed, or a folder of texts, shard by shard; resumes a stopped call."""
     from transduce.bulk.ray_engine import translate_on_ray
     from transduce.bulk.shards import cut_texts, plain_text
     from transduce.bulk.translate_shards import translate_locally, translate_texts
     from transduce.runtime.signals import raise_on_signals
 
     check_out(out)
-    out = out.resolve()  # the target of a link is written, the link stays
+    out = out.resolve()  # writes the target of a link, so that the link stays
     unpacked = out.with_name(f"{out.name}.bulk") / "unpacked"
     with raise_on_signals(), plain_text(text, unpacked) as plain:
         texts = cut_texts(plain, out, shard_lines)
@@ -119,7 +119,7 @@ def bulk_job(
     request: "SourceRequest",
     output_format: "OutputFormat",
 ) -> "TranslationJob":
-    """Returns how every shard is translated."""
+    """Builds the job that says how every shard is translated."""
     from transduce.bulk.translate_shards import TranslationJob
     from transduce.translation.translator import BATCH_TOKENS
 
@@ -148,11 +148,11 @@ def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, a
     check_name(out)
     for run in map(Path, job.runs):
         model = Model.read(run)
-        choose_tags(model.config, model.source, job.request)  # raises ValueError for what the model cannot do
+        choose_tags(model.config, model.source, job.request)  # raises ValueError if the model cannot do it
     translate_in_bulk(job, text, out, shard_lines, actors, PairFilter())
 
 
 def check_out(out: Path) -> None:
-    """Raises ValueError if `out` has no name, beside which the folder of finished shards could lie."""
+    """Raises ValueError if `out` has no name, because the folder of finished shards is named after it."""
     if out.name in ("", ".."):
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")

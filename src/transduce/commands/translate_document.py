@@ -70,7 +70,7 @@ def translate_document(
 
     config, request = read_config(runs[0], engine), languages.request(source_language)
     method = search_method_of_options(config.decoding, search, no_repeat_ngram=no_repeat_ngram)
-    check_writable(output.out, overwrite=output.overwrite)
+    check_writable(output.out, overwrite=output.overwrite, inputs=[file, glossary])
     between = DocumentLanguages(source_language or config.source_language, target_language_of(config, request))
     document = None if kind is TextFormat.TEXT else open_document(file, kind, output.out, between, retranslate)
     translator = load_translator(runs, engine, method, request, machine)
@@ -88,7 +88,7 @@ def translate_document(
 
 
 def format_of(file: Path | None) -> TextFormat:
-    """Returns the format that a file's name or its first bytes show; text if neither does."""
+    """The format that a file's name or its first bytes show; text if neither does."""
     from transduce.documents.formats import format_by_content, refuse_other_formats
 
     if file is None or str(file) == "-" or not file.is_file():
@@ -124,7 +124,7 @@ def open_document(
 
 
 def _write_document(document: "Document", translator: "SentenceTranslator", out: Path | None) -> None:
-    """Translates a document and writes it, all or nothing."""
+    """Translates a document and writes it as a whole or not at all."""
     from transduce.documents.sentence_translator import translate_units
     from transduce.storage.result_files import replace_file
 
@@ -146,7 +146,7 @@ def _write_document(document: "Document", translator: "SentenceTranslator", out:
 
 
 def _text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
-    """Returns a function that translates lines sentence by sentence, one line for each."""
+    """Makes a function that translates lines sentence by sentence, with one output line for each."""
     from transduce.documents.document import Unit, plain
     from transduce.documents.sentence_translator import translate_units
     from transduce.translation.results import EMPTY
@@ -160,12 +160,11 @@ def _text_line_translator(translator: "SentenceTranslator") -> "Callable[..., li
 
 
 def _best_texts(_lines: list[str], translations: "list[list[Translation]]", _before: int) -> list[str]:
-    """Returns the text of the best translation of each line."""
     return [best[0].text for best in translations]
 
 
 def _say_placed(count: int) -> None:
-    """Prints how many sentences have tags that stand at their relative position."""
+    """Prints how many sentences have tags that were placed at their relative position."""
     if count:
         say(
             f"note: {count:,} sentences have tags or placeholders between their words; the model or the engine aligns "

@@ -1,4 +1,4 @@
-"""What the commands that translate share: the model's settings, the translator, and the glossary."""
+"""What all translating commands share: the model's settings, the translator, and the glossary."""
 
 import functools
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def converted(runs: list[Path], engine: Engine | None) -> list[Path]:
-    """Returns the folders from which the engine translates; raises ValueError for an ensemble of CTranslate2."""
+    """The folders from which the engine translates; raises ValueError for an ensemble with CTranslate2."""
     if engine is None:
         check_models(runs)
         return runs
@@ -50,7 +50,7 @@ def load_translator(
     request: "SourceRequest",
     machine: MachineChoice,
 ) -> "Translator":
-    """Loads the models; raises ValueError for a search that the engine does not have."""
+    """Loads the models; raises ValueError for a search that the engine does not support."""
     from transduce.runtime.device import set_up_device
     from transduce.translation.translator import Translator
 
@@ -70,9 +70,9 @@ def load_translator(
 def with_glossary(
     translator: "Translator", glossary: Path | None, method: "SearchMethod"
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
-    """Returns what translates lines, and with a glossary its counts of terms.
+    """Returns the function that translates lines and, with a glossary, the translator that counts its terms.
 
-    Raises ValueError for an engine, a model or a search that has no glossary.
+    Raises ValueError for an engine, a model or a search that does not support glossaries.
     """
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method), None

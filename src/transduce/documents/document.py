@@ -1,4 +1,4 @@
-"""A document: the names of formats, its languages, and the units of inline content that every format is read into."""
+"""Documents: the names of formats, languages, and the units of inline content that every format is read into."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ SUFFIXES = {suffix: kind for kind, suffixes in SUFFIXES_OF_FORMATS.items() for s
 
 
 def format_by_name(path: PurePath) -> TextFormat | None:
-    """Returns the format that the suffix of a file names."""
+    """The format that the suffix of a file names; None if no format has the suffix."""
     return SUFFIXES.get(path.suffix.lower())
 
 
@@ -52,9 +52,9 @@ class DocumentLanguages(NamedTuple):
     target: str | None
 
     def target_of(self, source: str | None, target: str | None) -> str:
-        """Returns the target language of a document that names `source` and `target`.
+        """Target language of a document that names `source` and `target`.
 
-        Raises ValueError if the document is in another language than the model, or nobody names the target.
+        Raises ValueError if a language of the document is not the model's, or if neither names the target.
         """
         if source and self.source and not same_language(source, self.source):
             raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
@@ -67,7 +67,7 @@ class DocumentLanguages(NamedTuple):
 
 
 def same_language(first: str, second: str) -> bool:
-    """Returns whether two codes name one language, whatever the country: de-AT is de."""
+    """Whether two codes name one language, regardless of the country: de-AT is de."""
     codes = [code.lower().replace("_", "-").split("-")[0] for code in (first, second)]
     return codes[0] == codes[1]
 
@@ -90,8 +90,8 @@ class ClosingTag:
 class InlineCode:
     """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
 
-    No sentence goes on after a code that `is_break`, such as the end of a line. One that `is_point` takes no room, such
-    as a comment, and may stand within a word.
+    No sentence continues after a code with `is_break`, for example the end of a line. A code with `is_point` takes no
+    room, for example a comment, and may stand within a word.
     """
 
     number: int
@@ -105,9 +105,9 @@ Content = tuple[InlineItem, ...]
 
 
 class Unit(NamedTuple):
-    """A part of a document that is translated as a whole, such as a paragraph.
+    """A part of a document that is translated as a whole, for example a paragraph.
 
-    Where `wraps`, a line end within the text is a space; otherwise it stays where it is.
+    If `wraps`, a line end within the text is a space; otherwise it stays a line end.
     """
 
     content: Content
@@ -115,9 +115,9 @@ class Unit(NamedTuple):
 
 
 class Document:
-    """A document that was read: its units in its order, and what is around them.
+    """A parsed document: its units in order, and what is around them.
 
-    Its notes say, in a sentence each, what a user should know of content that is not translated.
+    `notes` are sentences for the user about content that is not translated.
     """
 
     def __init__(self) -> None:
@@ -125,12 +125,12 @@ class Document:
         self.notes: list[str] = []
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the document with a translation for each unit, and everything else as it was."""
+        """Returns the document with a translation for each unit; everything else stays as it was."""
         raise NotImplementedError
 
 
 class SpanDocument(Document):
-    """A text file whose units are spans of it; every character outside of them stays."""
+    """A text file whose units are spans of it; every character outside them stays."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class SpanDocument(Document):
             self._spans.append((start, end, write))
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the file with the translations."""
+        """Replaces the spans of changed units, and encodes the text."""
         output, written = [], 0
         for unit, (start, end, write), content in zip(self.units, self._spans, translations, strict=True):
             if content != unit.content:
@@ -154,17 +154,17 @@ class SpanDocument(Document):
 
 
 def plain(content: Content) -> str:
-    """Returns the text of inline content without its tags and codes."""
+    """Text of inline content, without its tags and codes."""
     return "".join(item for item in content if isinstance(item, str))
 
 
 def has_letters(text: str) -> bool:
-    """Returns whether there is anything to translate in `text`."""
+    """Whether there is anything to translate in `text`."""
     return any(character.isalpha() for character in text)
 
 
 def import_library(name: str, documents: str) -> ModuleType:
-    """Returns the module `name`, which reads `documents`; raises ValueError if it is not installed."""
+    """Imports the module `name`, which reads `documents`; raises ValueError if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

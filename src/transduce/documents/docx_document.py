@@ -18,26 +18,28 @@ if TYPE_CHECKING:
     from lxml import etree
     from lxml.etree import _Element
 
-    Payload: TypeAlias = "list[FormattedText | RunPart | _Element]"  # of a tag or a code of a paragraph
+    Payload: TypeAlias = "list[FormattedText | RunPart | _Element]"  # payload of a paragraph's tag or code
     ParagraphItem: TypeAlias = "FormattedText | FoundTag[Payload]"
 
 
-MAX_BYTES = 1 << 28  # of all files of the archive together
+MAX_BYTES = 1 << 28  # all files of the archive together
 MAX_FILES = 10_000
 CHUNK_BYTES = 1 << 16
-# Of the files that are parsed. Their trees then have some 1.3 GB at most: an attribute of 5 bytes, ` a=""`, takes 216
-# in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more, so 1 GB.
+# All parsed files together. Their trees then take at most about 1.3 GB: an attribute of 5 bytes, ` a=""`, takes 216
+# bytes in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more; with
+# MAX_TAGS elements that is 1 GB.
 MAX_XML_BYTES = 1 << 25
-MAX_TAGS = 1 << 21  # references to entities included
-# Of the formatting of runs that a translation repeats: at most so many characters in all, and so many for each byte of
-# the files that are parsed, but for a small document. An element of 4 bytes counts 40 and takes some 150 in memory.
+MAX_TAGS = 1 << 21  # including references to entities
+# Limits of the run formatting that a translation repeats, in characters: MAX_COPIED in total, and COPIES for each byte
+# of the parsed files, but never less than FREELY_COPIED. An element of 4 bytes counts as 40 characters and takes about
+# 150 bytes of memory.
 MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of Word; zipfile bounds the memory of no other
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods of Word; zipfile limits memory only for these
 
 
 class DocxDocument(Document):
-    """A document of Word. Every other file of the archive stays as it is."""
+    """A Word document. Every other file of the archive stays as it is."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
@@ -64,7 +66,7 @@ class DocxDocument(Document):
             )
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the archive with the translations."""
+        """Fills the changed paragraphs, and copies all other files of the archive."""
         from lxml import etree
 
         for (paragraph, source), content in zip(self._paragraphs, translations, strict=True):
@@ -78,23 +80,23 @@ class DocxDocument(Document):
                     changed = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=True)
                     archive.writestr(entry, changed, entry.compress_type)
                     continue
-                # Unpacked piece by piece: some kilobytes of an archive may be a quarter of a gigabyte.
+                # Copied in chunks: a few kilobytes of an archive may unpack to a quarter of a gigabyte.
                 with original.open(entry) as file, archive.open(copy.copy(entry), "w") as copied:
                     shutil.copyfileobj(file, copied, CHUNK_BYTES)
         return output.getvalue()
 
 
 def _is_parsed(entry: zipfile.ZipInfo) -> bool:
-    """Returns whether a file of the archive has text to translate."""
+    """Whether a file of the archive has text to translate."""
     folder, _, name = entry.filename.rpartition("/")
     return folder == "word" and name.startswith(_PARTS) and name.endswith(".xml")
 
 
 def _read_archive(content: bytes) -> dict[str, bytes]:
-    """Returns the files that are parsed.
+    """Reads the files that are parsed.
 
-    Raises ValueError for an archive that is damaged or encrypted, and for files that are too large, too many, of one
-    name, or compressed by another method.
+    Raises ValueError if the archive is damaged or encrypted, or if its files are too large, too many, of equal names,
+    or compressed by another method.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -122,7 +124,7 @@ def _read_archive(content: bytes) -> dict[str, bytes]:
                     )
             for entry in sorted(entries, key=_is_parsed):
                 with archive.open(entry) as file:
-                    if _is_parsed(entry):  # without a size zipfile unpacks up to 1 GiB before it cuts
+                    if _is_parsed(entry):  # without a size zipfile would unpack up to 1 GiB before it cuts
                         parsed[entry.filename] = file.read(entry.file_size)
                         continue
                     while file.read(CHUNK_BYTES):  # compares the checksum at the end
@@ -139,13 +141,13 @@ _POINTS = {
     f"{W}{name}" for name in ("bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd", "softHyphen")
 }
 ELEMENT_SIZE = 40  # in characters, as `RunFormat.size` counts
-_IGNORED = {f"{W}proofErr", f"{W}lastRenderedPageBreak"}  # marks of the program, of no meaning for a translation
+_IGNORED = {f"{W}proofErr", f"{W}lastRenderedPageBreak"}  # marks of the word processor, irrelevant for a translation
 
 
 class RunFormat(NamedTuple):
-    """The formatting of a run: its element, a key that equal formatting has, and the size of a copy.
+    """The formatting of a run: its element, a key that equal formatting shares, and the size of a copy.
 
-    The size is in characters, of which an element has `ELEMENT_SIZE` besides its attributes and its text.
+    The size is in characters: `ELEMENT_SIZE` for each element, plus its attributes and its text.
     """
 
     element: "_Element | None" = None
@@ -154,14 +156,14 @@ class RunFormat(NamedTuple):
 
 
 class FormattedText(NamedTuple):
-    """Text of a run."""
+    """Text of a run, with its formatting."""
 
     text: str
     format: RunFormat
 
 
 class RunPart(NamedTuple):
-    """A part of a run that is not text; it becomes a run by itself, with a copy of the formatting."""
+    """A part of a run that is not text. It becomes a run of its own, with a copy of the formatting."""
 
     run: "_Element"
     part: "_Element"
@@ -169,10 +171,10 @@ class RunPart(NamedTuple):
 
 
 class ParagraphContent(NamedTuple):
-    """The content of a paragraph, and the formatting of its text outside of pairs, which most of its text has.
+    """The content of a paragraph, and the formatting that most of its text has, which is outside pairs.
 
-    The payload of a pair is the formatting of a run, or the element around runs; that of a code its elements.
-    `copied_size` bounds the size of all copies of formatting that a translation needs.
+    The payload of a pair is the formatting of a run, or the element around runs; the payload of a code is its elements.
+    `copied_size` is an upper bound for the size of all copies of formatting that a translation needs.
     """
 
     paired: "PairedContent[Payload]"
@@ -181,7 +183,7 @@ class ParagraphContent(NamedTuple):
 
 
 def read_paragraph(paragraph: "_Element") -> ParagraphContent:
-    """Returns the content of a paragraph."""
+    """Reads a paragraph. The formatting of most of its text is its base; other formatting becomes pairs."""
     items = _merged(list(_grouped_fields(_items(paragraph))))
     sizes = Counter[Hashable]()
     for item in items:
@@ -210,14 +212,14 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
 
 
 def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
-    """Yields text with its formatting, and tags and codes, of a paragraph or of an element in it."""
+    """Yields text with its formatting, tags and codes of a paragraph or of an element in it."""
     for child in parent:
         if child.tag == f"{W}r":
             element = child.find(f"{W}rPr")
             key, size = ((), 0) if element is None else _key_and_size(element)
             size += ELEMENT_SIZE + sum(map(len, [*child.keys(), *child.values()]))
             formatting = RunFormat(element, key, size)
-            for part in child:  # the texts of a run, and each other part of it as a code that is a run by itself
+            for part in child:  # texts of a run; every other part becomes a code, and later a run of its own
                 if part.tag == f"{W}t":
                     yield FormattedText(part.text or "", formatting)
                 elif part.tag == f"{W}noBreakHyphen":
@@ -236,7 +238,7 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
 
 
 def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
-    """Returns the content of an element as a key, in which prefixes do not matter, and its size."""
+    """The content of an element as a key, which ignores prefixes, and its size in characters."""
     children = [(*_key_and_size(child), child.tail) for child in element]
     attributes = tuple(sorted(element.items()))
     size = sum(size + len(tail or "") for _, size, tail in children)
@@ -245,13 +247,13 @@ def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
 
 
 def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem]":
-    """Makes one code of each complex field, from its first mark to its last; its result is not translated."""
+    """Makes each complex field one code, from its first mark to its last; its result is not translated."""
     field: list[ParagraphItem] = []
     depth = 0
     for item in items:
         if isinstance(item, FoundTag) and item.name == f"{W}fldChar" and isinstance(item.payload[0], RunPart):
             mark = item.payload[0].part.get(f"{W}fldCharType") or ""
-            depth = max(0, depth + {"begin": 1, "end": -1}.get(mark, 0))  # an end may lack its beginning
+            depth = max(0, depth + {"begin": 1, "end": -1}.get(mark, 0))  # an end mark may lack its beginning
         if depth == 0 and not field:
             yield item
             continue
@@ -259,7 +261,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
         if depth:
             continue
         if any(isinstance(part, FoundTag) and part.kind in ("open", "close") for part in field):
-            yield from field  # elements with runs begin within it
+            yield from field  # elements around runs begin or end within the field
         else:
             elements: Payload = []
             for part in field:
@@ -270,7 +272,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
 
 
 def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
-    """Joins adjacent texts of equal formatting, which the program has cut for reasons of its own."""
+    """Joins adjacent texts of equal formatting, which the word processor has split for its own reasons."""
     merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)
     for key, group in groupby(present, lambda item: item.format.key if isinstance(item, FormattedText) else None):
@@ -323,7 +325,7 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
 
 
 def _text_run(text: str, formatting: "_Element | None", parent: "_Element | None" = None) -> "_Element":
-    """Returns a run of text."""
+    """Builds a run with the text and a copy of the formatting."""
     from lxml import etree
 
     run = etree.Element(f"{W}r") if parent is None else parent.makeelement(f"{W}r")

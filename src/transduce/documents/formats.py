@@ -1,4 +1,4 @@
-"""The formats of documents: found by name and content, and read."""
+"""Detects the format of a document from its content, and reads documents."""
 
 import codecs
 import re
@@ -27,7 +27,7 @@ _PROLOG = re.compile(
     r"\s*(?:(?><\?.*?\?>|<!--.*?-->)\s*)*+<(?:!DOCTYPE\s+)?(?:\w+:)?(?P<root>[\w-]+)", re.DOTALL | re.IGNORECASE
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
-_ENCODINGS_OF_PAGES = {  # those of the WHATWG's standard, by Python's names
+_ENCODINGS_OF_PAGES = {  # encodings of the WHATWG standard, by Python's names
     *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
     *(f"iso8859-{number}" for number in range(1, 17)),
     *(f"cp{number}" for number in (866, 874, 932, 949, 950, *range(1250, 1259))),
@@ -37,14 +37,14 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 
 
 def refuse_other_formats(beginning: bytes, file: str) -> None:
-    """Raises ValueError for a file whose first bytes are those of a format that no reader here has."""
+    """Raises ValueError if the first bytes of a file show a known format that no reader here supports."""
     for mark, name in OTHER_FORMATS.items():
         if beginning.startswith(mark) and format_by_content(beginning) is None:
             raise ValueError(f"{file} is {name}, which cannot be read: save it as DOCX, HTML or text")
 
 
 def format_by_content(beginning: bytes) -> TextFormat | None:
-    """Returns the format that the first bytes of a file show without doubt; None for text and for what is unknown."""
+    """The format that the first bytes of a file show without doubt; None for text and for unknown content."""
     if beginning.startswith(b"PK\x03\x04"):
         return TextFormat.DOCX if b"[Content_Types].xml" in beginning or b"word/" in beginning else None
     mark = next((mark for mark in _MARKS if beginning.startswith(mark)), b"")
@@ -54,9 +54,9 @@ def format_by_content(beginning: bytes) -> TextFormat | None:
 
 
 def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages, *, replace: bool = False) -> Document:
-    """Reads a document; raises ValueError if it is damaged, is empty, or is not of this format.
+    """Reads a document; raises ValueError if it is damaged, empty, or not of this format.
 
-    `languages` are those of the model. Translations that a document has stay, unless `replace`.
+    `languages` are the model's languages. Existing translations in a document stay, unless `replace`.
     """
     if not content.strip():
         raise ValueError("the file is empty")
@@ -83,7 +83,10 @@ def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages
 
 
 def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], bytes]]:
-    """Returns the text of a file, and what encodes it again; raises ValueError for bytes of another encoding."""
+    """Decodes a file; returns its text and a function that encodes it again.
+
+    Raises ValueError if the bytes are not in the declared encoding, or if this encoding is not supported.
+    """
     mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
     encoding = _MARKS.get(mark, "utf-8")
     if kind is TextFormat.HTML and not mark and (declared := _CHARSET.search(content[:4096])):
@@ -92,11 +95,11 @@ def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], byte
             name = codecs.lookup(encoding).name
         except LookupError:
             name = ""
-        if name not in _ENCODINGS_OF_PAGES:  # Python has others, some of which take minutes for a megabyte
+        if name not in _ENCODINGS_OF_PAGES:  # Python has more encodings, and some take minutes for a megabyte
             raise ValueError(
                 f"the file says that it is {encoding.upper()[:40]}, which is not read; convert it to UTF-8"
             )
-        if name.startswith("utf-16"):  # where that is so, the declaration has NUL bytes
+        if name.startswith("utf-16"):  # real UTF-16 would have NUL bytes in the declaration
             encoding = "utf-8"
     try:
         text = content[len(mark) :].decode(encoding)

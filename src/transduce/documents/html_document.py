@@ -16,7 +16,7 @@ _INLINE_NAMES = (
     "strong sub sup time tt u"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
-# Elements whose beginning or end is the end of a paragraph: HTML allows to omit `</p>` before them.
+# Elements whose beginning or end is the end of a paragraph: HTML allows omitting `</p>` before them.
 _ENDS_OF_PARAGRAPH_NAMES = (
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol p pre search section summary table tbody "
@@ -31,7 +31,7 @@ _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]
 _XML, FIRST_CHARACTERS = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
 
 Raw = list[str | int]
-"""Text as it stands in the file, and the numbers of units whose translations are inserted."""
+"""Text as it stands in the file, and numbers of units whose translations are inserted."""
 
 
 class _TokenReader(HTMLParser):
@@ -40,16 +40,16 @@ class _TokenReader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)  # so that no text is held back
         self.events: list[tuple[int, str, str]] = []  # offset, kind, name
-        self.after_comments = self.after_sections = 0  # characters after the end of the last one
+        self.after_comments = self.after_sections = 0  # characters after the last end of a comment or section
 
     def tokens(self, text: str) -> Iterator[tuple[str, str, str]]:
-        """Yields the tokens of a whole page, which together are the page, with their kinds and the names of tags."""
+        """Yields the tokens of a whole page with their kinds and tag names; the tokens joined are the page."""
         starts = [0]
         for line in text.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
         self.starts = starts
-        end = text.rfind(">") + 1  # no tag begins after it, and looking for the ends of tags there would take long
-        # Entities are text, and the parser gives up at some that are damaged: it sees none.
+        end = text.rfind(">") + 1  # no tag begins after it, and searching for ends of tags there would take long
+        # Entities are hidden from the parser: they are text, and it gives up at some damaged ones.
         parsed = text[:end].replace("&", "_")
         self.after_comments = end - max((match.end() for match in _END_OF_COMMENT.finditer(parsed)), default=0)
         self.after_sections = end - max((match.end() for match in _END_OF_SECTION.finditer(parsed)), default=0)
@@ -57,7 +57,7 @@ class _TokenReader(HTMLParser):
         self.feed(parsed)
         self.close()
         self.events.append((end, "text", ""))
-        # Adjacent texts are one: to join millions of them one by one would take long.
+        # Adjacent texts become one token: joining millions of them one by one would take long.
         events = [
             event for before, event in pairwise([(0, "", ""), *self.events]) if not before[1] == event[1] == "text"
         ]
@@ -66,11 +66,11 @@ class _TokenReader(HTMLParser):
                 yield text[offset:next_offset], kind, name
 
     def parse_comment(self, i: int, report: bool = True) -> int:
-        """Returns the end of the comment at a place, −1 where it has none, which would take long to find out."""
+        """End of the comment at `i`; −1, without a slow search, if no comment ends after it."""
         return super().parse_comment(i, report) if len(self.rawdata) - i > self.after_comments else -1
 
     def parse_html_declaration(self, i: int) -> int:
-        """Returns the end of a declaration, −1 where it has none; `<![` is a comment but for a section of XHTML."""
+        """End of a declaration, −1 if it has none; `<![` begins a comment, except in a CDATA section of XHTML."""
         begins_section = self.rawdata.startswith("<![CDATA[", i) and len(self.rawdata) - i > self.after_sections
         if self.rawdata.startswith("<![", i) and not begins_section:
             return self.parse_bogus_comment(i)
@@ -114,18 +114,18 @@ class _TokenReader(HTMLParser):
 
 
 class HtmlDocument(Document):
-    """An HTML page, decoded; `encode` encodes it again. A unit ends at each tag of a block element."""
+    """A decoded HTML page; `encode` encodes it again. A unit ends at each tag of a block element."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
         self._encode = encode
-        # XML knows no names of characters but five.
+        # XML has only five named characters.
         self._no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
         self._writers: list[Callable[[Content], Raw]] = []
         self._skeleton: Raw = []
-        self._items: list[str | FoundTag[Raw]] = []  # of the unit so far
-        self._raw: Raw = []  # of the same
-        # Open elements with the name of the outermost protected one; for li its lists too.
+        self._items: list[str | FoundTag[Raw]] = []  # items of the current unit
+        self._raw: Raw = []  # markup of the current unit
+        # Open elements with the name of the outermost protected element; for li also its lists.
         self._protected: list[str] = []
         self._protected_raw: Raw = []
         self._protected_is_inline = False
@@ -136,11 +136,11 @@ class HtmlDocument(Document):
         self._end_unit()
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the page with the translations."""
+        """Inserts the translations into the page, and encodes it."""
         return self._encode("".join(self._filled(self._skeleton, translations)))
 
     def _filled(self, raw: Raw, translations: Sequence[Content]) -> list[str]:
-        """Returns markup with the translations in the place of the numbers of units."""
+        """Replaces the numbers of units in markup by their translations; returns the parts of the text."""
         texts: list[str] = []
         for part in raw:
             if isinstance(part, str):
@@ -167,8 +167,8 @@ class HtmlDocument(Document):
         elif kind in ("open", "empty") and name not in inline_tags.VOID and inline_tags.is_not_translated(name, raw):
             self._protected, self._protected_raw = [name], [raw]
             self._protected_is_inline = name in inline_tags.INLINE_PROTECTED or name in _INLINE
-            # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but where that is
-            # missing all text after the element would stay untranslated.
+            # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but if that is missing,
+            # all text after the element would stay untranslated.
             if kind == "empty":
                 self._end_protected()
         elif name in _INLINE:
@@ -185,7 +185,7 @@ class HtmlDocument(Document):
         self._raw += raw
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
-        """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
+        """Adds a token to the protected element, or ends a protected element whose end tag is omitted."""
         element = self._protected[0]
         ends_without_tag = False
         if element == "p":
@@ -210,7 +210,7 @@ class HtmlDocument(Document):
                 self._end_protected()
 
     def _end_protected(self) -> None:
-        """Adds the element that is not translated: as a code within text, else as it is."""
+        """Adds the protected element: as a code if it is inline, else as it is."""
         if self._protected_is_inline:
             self._add_tag("code", "", self._protected_raw)
         else:
@@ -219,7 +219,7 @@ class HtmlDocument(Document):
         self._protected, self._protected_raw = [], []
 
     def _tag(self, raw: str) -> Raw:
-        """Returns a tag with units for its attributes that are translated."""
+        """Splits a tag into its markup and the units of its translated attributes."""
         markup: Raw = []
         offset = 0
         has_text = raw[1:2] != "/" and not inline_tags.excludes_translation(raw)
@@ -233,7 +233,7 @@ class HtmlDocument(Document):
         return [*markup, raw[offset:]]
 
     def _end_unit(self) -> None:
-        """Adds the text and inline tags so far as a unit, or as they are where there is nothing to translate."""
+        """Adds the text and inline tags so far as a unit, or as they are if there is nothing to translate."""
         paired, raw = inline_tags.pair_tags(self._items), self._raw
         self._items, self._raw = [], []
         if not has_letters(plain(paired.content)):

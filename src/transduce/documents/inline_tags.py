@@ -1,6 +1,6 @@
-"""The inline tags of a unit: pairs them, and finds the elements of HTML whose text is not translated.
+"""The inline tags of a unit: pairs them, and finds HTML elements whose text is not translated.
 
-A tag that has no partner, or crosses another pair, is a code.
+A tag without a partner, or one that crosses another pair, is a code.
 """
 
 import re
@@ -20,17 +20,17 @@ _NOT_TRANSLATED = re.compile(
 
 
 def excludes_translation(raw: str) -> bool:
-    """Returns whether a tag says that its element is not translated."""
+    """Whether a tag says that its element is not translated."""
     return bool(_NOT_TRANSLATED.search(raw))
 
 
 def is_not_translated(name: str, raw: str) -> bool:
-    """Returns whether the text of an element stays as it is: code, and what the tag `raw` excludes."""
+    """Whether the text of an element stays as it is, because it is code or because the tag `raw` excludes it."""
     return name in _PROTECTED or name in INLINE_PROTECTED or excludes_translation(raw)
 
 
 class ProtectedElement:
-    """An element in a text, whose content stays as it is: its place, and the first item of its content."""
+    """An element whose content stays as it is: its offset in the text, and the first item of its content."""
 
     def __init__(self, name: str, start: int, first_item: int) -> None:
         self.name, self.start, self.first_item = name, start, first_item
@@ -38,12 +38,12 @@ class ProtectedElement:
 
     @classmethod
     def at(cls, name: str, raw: str, start: int, first_item: int) -> "ProtectedElement | None":
-        """Returns the element that a tag `raw` begins at a place and before an item; None if it is translated."""
+        """The element that a tag `raw` begins at the offset `start`; None if the element is translated."""
         is_protected = name not in VOID and is_not_translated(name, raw)
         return cls(name, start, first_item) if is_protected else None
 
     def is_closed_by(self, name: str, *, is_end: bool) -> bool:
-        """Counts a tag within the element; returns whether it is the end of the element."""
+        """Counts a tag within the element; returns whether the tag ends the element."""
         if name == self.name:
             self._depth += -1 if is_end else 1
         return self._depth == 0
@@ -51,16 +51,16 @@ class ProtectedElement:
 
 T = TypeVar("T")
 
-MAX_DEPTH = 100  # of pairs; a deeper one is two codes
+MAX_DEPTH = 100  # of nested pairs; both tags of a deeper pair are codes
 
 
 class FoundTag(NamedTuple, Generic[T]):
-    """An inline tag as a format has it. The two tags of a pair have equal names; a `break` and a `point` are codes."""
+    """An inline tag of a format. Both tags of a pair have the same name; a `break` and a `point` are codes."""
 
     kind: Literal["open", "close", "code", "break", "point"]
     name: str
     payload: T
-    is_element: bool = False  # of XML: its two tags are nested, and no tag within it has its partner outside
+    is_element: bool = False  # of XML: no tag within it has its partner outside
 
 
 class PairedContent(NamedTuple, Generic[T]):
@@ -70,13 +70,13 @@ class PairedContent(NamedTuple, Generic[T]):
     payloads: dict[InlineItem, T]
 
     def with_payloads(self, content: Content) -> "list[str | T]":
-        """Returns `content` with the payload in the place of each tag and code."""
+        """Replaces each tag and code of `content` by its payload."""
         return [item if isinstance(item, str) else self.payloads[item] for item in content]
 
 
 def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
-    """Returns content whose tags are pairs where an opening and a closing tag match and are nested."""
-    # The places of the two tags of each pair, mapped to each other.
+    """Pairs opening and closing tags that match and are nested; all other tags become codes."""
+    # Index of each paired tag, mapped to the index of its partner.
     partners: dict[int, int] = {}
     path: list[tuple[FoundTag[T], int]] = []
     for index, item in enumerate(items):
@@ -112,9 +112,9 @@ _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empt
 
 
 def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
-    """Returns the content of a string that may have tags such as `<b>`, in formats without inline tags of their own.
+    """Content of a string that may have tags like `<b>`, in formats without inline tags of their own.
 
-    `codes` is a pattern of further codes.
+    `codes` is a pattern of more codes.
     """
     items: list[str | FoundTag[str]] = []
     offset = 0

@@ -1,7 +1,7 @@
 """Markdown (CommonMark with tables and strikethrough): text of headings, paragraphs, lists, quotes and tables.
 
-markdown-it finds the blocks and the inline tokens, but not where the tokens stand in the file. `InlineReader` follows
-them through the text that they were read from, so that each tag has its own spelling (`*` or `_`) when it is written.
+markdown-it finds the blocks and the inline tokens, but not the positions of tokens in the file. `InlineReader` follows
+them through the text that they were read from, so that each tag keeps its own spelling (`*` or `_`).
 """
 
 import html
@@ -24,7 +24,7 @@ _FRONT_MATTER = re.compile(
 
 
 class MarkdownDocument(SpanDocument):
-    """A file of Markdown. A translated paragraph is one line."""
+    """A Markdown file. A translated paragraph is one line."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__(text, encode)
@@ -46,7 +46,7 @@ class MarkdownDocument(SpanDocument):
             column = column if first == last_line else 0
             try:
                 places = _find(token.content, lines, first, column)
-                # What is between the lines: a line end may be followed by the mark of a quote, or by indentation.
+                # Text between the lines: a line end may be followed by the mark of a quote, or by indentation.
                 between = [
                     f"{lines[first + number][end:]}\n{lines[first + number + 1][:start]}"
                     for number, ((_, end), (start, _)) in enumerate(pairwise(places))
@@ -61,9 +61,9 @@ class MarkdownDocument(SpanDocument):
 
 
 def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[tuple[int, int]]:
-    """Returns the columns where each line of `content` begins and ends in the lines of a file from `first` on.
+    """Columns where each line of `content` begins and ends in the lines of a file, from line `first` on.
 
-    Raises UnreadableInlineError if they do not stand there.
+    Raises UnreadableInlineError if a line is not found.
     """
     places = []
     for number, part in enumerate(content.split("\n"), start=first):
@@ -75,7 +75,7 @@ def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[t
 
 
 def _write_inline(paired: PairedContent[str], content: Content) -> str:
-    """Returns the Markdown of a translation."""
+    """Writes a translation as Markdown."""
     output, begins_line = [], True
     for item in content:
         if isinstance(item, str):
@@ -96,21 +96,21 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _BLOCK_START = re.compile(r"^(\s*)(?:([#+>=-])|(\d+)([.)]))(?=\s|$|[-=])")
 
 
-# What GitHub's Markdown marks with brackets: `[x]` a task, `[!NOTE]` an alert, `[^1]` a footnote, `[^1]: ` its text.
+# Marks of GitHub's Markdown in brackets: `[x]` a task, `[!NOTE]` an alert, `[^1]` a footnote, `[^1]: ` its text.
 _MARK = re.compile(r"\[[ xX]\](?=\s)|(?P<alert>\[![A-Za-z]+\])(?=\s*$)|(?P<footnote>\[\^[^\s\[\]]+\])")
 _FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:\s")
 ALERT = "alert"
 
 
 class UnreadableInlineError(Exception):
-    """Inline Markdown whose tokens are not found in its text one after another."""
+    """A token of inline Markdown is not found in its text."""
 
 
 class InlineReader:
     """Follows the tokens of markdown-it through the text that they were read from."""
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
-        """Takes inline Markdown, and what the file has in the place of each of its line ends."""
+        """Takes inline Markdown, and what the file has in place of each of its line ends."""
         self.text, self.position = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
@@ -119,7 +119,7 @@ class InlineReader:
         self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
-        """Returns text, unescaped, and tags; raises UnreadableInlineError if a token is not found."""
+        """Returns unescaped text and tags; raises UnreadableInlineError if a token is not found."""
         for token in tokens:
             match token.type:
                 case "text" | "text_special":
@@ -128,7 +128,7 @@ class InlineReader:
                     self._line_end = self.position
                     line_end = self._match(_LINE_END)
                     last = self.items[-1] if self.items else ""
-                    if isinstance(last, FoundTag) and last.name == ALERT:  # a part of the mark of the alert before it
+                    if isinstance(last, FoundTag) and last.name == ALERT:  # belongs to the mark of the alert before it
                         self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
                     else:
                         self.items.append("\n")
@@ -165,10 +165,10 @@ class InlineReader:
                     start, first = self._link
                     label, is_autolink = self._raw(start), token.markup == "autolink"
                     closing = self._literal(">") if is_autolink else self._match(_LINK_END)
-                    if is_autolink or label.startswith("^"):  # an address between angle brackets or a footnote
+                    if is_autolink or label.startswith("^"):  # an address in angle brackets or a footnote
                         self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
                     else:
-                        # The text may also be the label, which stays.
+                        # The text may also be the link's label, which stays.
                         closing = f"][{label}]" if closing in ("]", "][]") else closing
                         self.items.append(FoundTag("close", "link", closing))
                 case _ if token.markup:
@@ -181,10 +181,10 @@ class InlineReader:
         return self.items
 
     def _text(self, content: str) -> None:
-        """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""
+        """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes become codes."""
         begin = 0
         if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
-            # The mark of the text of a footnote begins a line: the line end before it is a part of the mark.
+            # The mark of a footnote's text begins a line, and the line end before it belongs to the mark.
             begin, start = definition.end(), self._line_end if self.items else self.position
             self._pass_over(definition.group())
             self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
@@ -197,12 +197,12 @@ class InlineReader:
         self._plain(content[begin:])
 
     def _plain(self, content: str) -> None:
-        """Adds text."""
+        """Adds text without marks."""
         self._pass_over(content)
         self.items += [content] if content else []
 
     def _pass_over(self, content: str) -> None:
-        """Passes over `content`, which may be escaped in the text."""
+        """Moves the position past `content`, which may be escaped in the text."""
         for character in content:
             is_plain = self.text.startswith(character, self.position)
             if is_plain and character not in "\\&":
@@ -219,18 +219,18 @@ class InlineReader:
                 raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
-        """Returns the text from `start` on as it stands in the file."""
+        """The text from `start` to the position, as it stands in the file."""
         return "".join(self._line_ends.get(index, self.text[index]) for index in range(start, self.position))
 
     def _literal(self, raw: str) -> str:
-        """Passes over `raw`, and returns it as it stands in the file."""
+        """Moves the position past `raw`; returns it as it stands in the file."""
         if not self.text.startswith(raw, self.position):
             raise UnreadableInlineError
         self.position += len(raw)
         return self._raw(self.position - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        """Passes over what `pattern` matches, and returns it as it stands in the file."""
+        """Moves the position past what `pattern` matches; returns it as it stands in the file."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise UnreadableInlineError
@@ -239,7 +239,7 @@ class InlineReader:
 
 
 def escape_inline(text: str, *, begins_line: bool) -> str:
-    """Returns text such that Markdown reads it as text; no text that `begins_line` begins a block."""
+    """Escapes text so that Markdown reads it as text; text that `begins_line` does not begin a block."""
     escaped = _SPECIAL.sub(lambda match: "\\" + match.group(), text)
     if begins_line:
         escaped = _BLOCK_START.sub(

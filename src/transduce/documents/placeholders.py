@@ -10,13 +10,14 @@ from transduce.documents.sentence_splitter import SPACELESS
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A part of a text that is copied."""
+    """A part of a text that is copied unchanged."""
 
     text: str
 
 
-_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels: those of ICU's plural and select
-# In scripts without spaces text goes on after an address, which ends at their punctuation, and in a mail's at a letter.
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels, as in ICU's plural and select
+# In scripts without spaces text follows an address directly: a URL ends at their punctuation, a mail address at
+# letters.
 _ADDRESS = r"[^\s<>\"“”«»、。，；：！？（）「」『』《》【】]+"
 _MAIL = rf"(?:(?![{SPACELESS}])[\w.+-])"
 _PLACEHOLDER = re.compile(
@@ -47,7 +48,7 @@ def split_placeholders(text: str) -> Iterator[str | Placeholder]:
     for match in _PLACEHOLDER.finditer(text):
         copied = match.group()
         if copied[0] not in "`{$%#&":
-            # The punctuation after an address is not part of it, such as a full stop or the bracket around the address.
+            # Punctuation after an address is not part of it, for example a full stop or the bracket around the address.
             counts, end = Counter(copied), len(copied)
             while end:
                 last = copied[end - 1]

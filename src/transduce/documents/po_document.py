@@ -1,4 +1,4 @@
-"""PO of gettext: fills messages that are empty or fuzzy."""
+"""PO files of gettext: fills messages that are empty or fuzzy."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from transduce.documents.document import Content, Document, DocumentLanguages, Unit, has_letters, import_library, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
-_WIDTH = 78  # of lines, unless the file has longer ones
+_WIDTH = 78  # of lines, unless the file has longer lines
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have six at most
 
@@ -15,8 +15,9 @@ _NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have s
 class PoDocument(Document):
     """A catalogue of messages. Messages that are translated and not fuzzy stay, unless `replace`.
 
-    A message with plural forms takes the translation of its singular for form 0 of several, and that of its plural for
-    the others. With more than two forms, or an unknown number, it is marked as fuzzy, because the forms need a person.
+    In a message with several plural forms, form 0 gets the translation of the singular, and the others get the
+    translation of the plural. With more than two forms, or an unknown number, the message is marked as fuzzy, because a
+    person must check the forms.
     """
 
     def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
@@ -26,7 +27,7 @@ class PoDocument(Document):
             raise ValueError("not PO: no line begins with `msgid`; choose another --format")
         try:
             width = _WIDTH if max(len(line.rstrip("\r")) for line in text.split("\n")) <= _WIDTH else 0
-            # The library takes one line for the name of a file.
+            # The library would take a single line for the name of a file.
             catalogue = _Catalogue(text if "\n" in text else text + "\n")
             self._file = polib.pofile(catalogue, wrapwidth=width, encoding="utf-8")
         except OSError as error:
@@ -35,7 +36,7 @@ class PoDocument(Document):
         if languages.target is not None:
             languages.target_of(None, self._file.metadata.get("Language"))  # raises ValueError for another language
         self._slots: list[PairedContent[str]] = []
-        self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
+        self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the unit numbers of its singular and plural
         translated = 0
         for entry in self._file:
             if entry.obsolete or not entry.msgid:
@@ -57,7 +58,7 @@ class PoDocument(Document):
             self.notes.append(f"{plurals:,} messages with plural forms are marked as fuzzy: check their forms")
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the catalogue with the translations."""
+        """Fills in the translations, and names the target language if the header lacks it."""
         texts = [
             "".join(paired.with_payloads(content)) for paired, content in zip(self._slots, translations, strict=True)
         ]
@@ -80,13 +81,13 @@ class PoDocument(Document):
         return (text.rstrip("\n") + "\n").encode()
 
     def _forms(self) -> int | None:
-        """Returns the number of plural forms of the target language; None if the header has no usual one."""
+        """Number of plural forms of the target language; None if the header has no usual number."""
         match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
         return int(match[1]) if match and match[1] in _NUMBERS_OF_FORMS else None
 
 
 class _Catalogue(str):
-    """A text that is split at `\\n` alone; the library would split it at every end of a line that Unicode knows."""
+    """A text that is split at `\\n` only; the library would split it at every line end that Unicode defines."""
 
     def splitlines(self, keepends: bool = False) -> list[str]:
         """Returns the lines, without their ends."""

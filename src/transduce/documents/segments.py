@@ -1,6 +1,6 @@
 """Takes tags and placeholders out of a unit, cuts its text into sentences, and joins their translations again.
 
-A worked example, the unit of a paragraph of HTML:
+A worked example, an HTML paragraph:
 
     Stop! <b>Press <i>Enter</i> {n} times.</b> Then save.
 
@@ -26,11 +26,11 @@ A worked example, the unit of a paragraph of HTML:
    codes get the white space that they had.
 
 A pair that begins in one sentence and ends in another would tear a translation apart. The text is cut at its tags, so
-that they stand between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
+that the tags stand between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
 
     "A"   <b>   "dog runs."   "A cat"   </b>   "sleeps."     (with " " between them)
 
-That costs the model the context of "A" and "sleeps.", and keeps every tag where it was.
+The model loses the context of "A" and "sleeps.", but every tag stays where it was.
 """
 
 import bisect
@@ -47,7 +47,7 @@ NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
 
 
 class Marker(NamedTuple):
-    """A tag, a code or a placeholder at an offset of a text, with the white space that stood on its sides."""
+    """A tag, a code or a placeholder at an offset of a text, with the white space that was on its sides."""
 
     offset: int
     item: MarkerItem
@@ -56,14 +56,14 @@ class Marker(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether this is a code or a placeholder that takes room in the text, and no tag of a pair."""
+        """Whether this is a placeholder, or a code that takes room in the text."""
         return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
 def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
     """Returns the text of a unit, and its markers in order.
 
-    A code leaves one space between words, and none before punctuation; a break and a point leave the white space as it
+    A code leaves one space between words, and none before punctuation. A break and a point leave the white space as it
     is.
     """
     items = _split_items(unit)
@@ -94,7 +94,7 @@ def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
-    """Returns the items of a unit with its placeholders apart, and with spaces for the line ends where it wraps."""
+    """Items of a unit: placeholders are split off, and line ends become spaces if the unit wraps."""
     items = list[str | MarkerItem]()
     last = len(unit.content) - 1
     for index, item in enumerate(unit.content):
@@ -110,7 +110,7 @@ def _split_items(unit: Unit) -> list[str | MarkerItem]:
 
 
 def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
-    """Returns the white space beside an item, on the left for a step of −1; what takes no room is passed over."""
+    """White space beside an item, on its left if `step` is −1; items that take no room are skipped."""
     beside = index + step
     while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
@@ -120,12 +120,12 @@ def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
 
 
 def takes_no_room(item: str | MarkerItem) -> bool:
-    """Returns whether an item is a tag of a pair or a point."""
+    """Whether an item is a tag of a pair or a point."""
     return isinstance(item, OpeningTag | ClosingTag) or (isinstance(item, InlineCode) and item.is_point)
 
 
 def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
-    """Returns the text before a code and the text after it, such that one space or none is between the two.
+    """Returns the text before a code and the text after it, with one space or none left between them.
 
         "See ", " dogs"    "See ", "dogs"     of two spaces one is left
         "See ", ", dogs"   "See", ", dogs"    none before punctuation
@@ -147,7 +147,7 @@ def _joined(text: str, following: str, markers: list[Marker], length: int) -> tu
 
 
 def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) -> Iterator[str | Marker]:
-    """Yields the text from `start` to `end` with the markers at their offsets in it; no text is empty."""
+    """Yields the text from `start` to `end` with the markers at their offsets; no yielded text is empty."""
     for marker in markers:
         if start < marker.offset:
             yield text[start : marker.offset]
@@ -158,37 +158,37 @@ def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) ->
 
 
 class UnitSentence(NamedTuple):
-    """A sentence of a unit: its text, and the markers that stand inside it, at offsets in the text."""
+    """A sentence of a unit: its text, and the markers inside it, at offsets in the text."""
 
     text: str
     markers: tuple[Marker, ...]
 
     @property
     def source(self) -> str:
-        """The text as a model reads it, in one line. Each white space is one character, so offsets stay."""
+        """The text as the model reads it, on one line. A white-space character stays one character, so offsets stay."""
         return "".join(" " if character in "\t\r\n" else character for character in self.text)
 
     @property
     def is_translated(self) -> bool:
-        """Whether there are letters besides placeholders."""
+        """Whether there are letters outside placeholders."""
         return has_letters(self.text)
 
     def as_it_is(self) -> Iterator[str | Marker]:
-        """Returns an iterator over the text with the markers at their offsets."""
+        """Iterates over the text with the markers at their offsets."""
         return _with_markers(self.text, self.markers, 0, len(self.text))
 
 
 class DividedUnit(NamedTuple):
-    """A unit as sentences, and what stands between them: white space and markers."""
+    """A unit as sentences, and what is between them: white space and markers."""
 
     parts: tuple[str | Marker | UnitSentence, ...]
 
     def sentences(self) -> list[UnitSentence]:
-        """Returns the sentences that are translated."""
+        """The sentences that have something to translate."""
         return [part for part in self.parts if isinstance(part, UnitSentence) and part.is_translated]
 
     def arranged(self, *, spaceless: bool) -> Iterator[str | Marker | UnitSentence]:
-        """Yields what the translated unit consists of: sentences to be translated, and what stays as it is.
+        """Yields the parts of the translated unit: sentences to translate, and what stays as it is.
 
         `spaceless` omits the spaces between sentences.
         """
@@ -202,9 +202,9 @@ class DividedUnit(NamedTuple):
                 yield part
 
     def _lacks_space(self, index: int) -> bool:
-        """Returns whether a sentence ends before a part, and the next begins with it, or with tags that it opens.
+        """Whether two sentences meet before a part, with nothing or only tags between them, and need a space.
 
-        Tags may also stand between two parts of one word; between sentences they do if the first is written in a script
+        Tags may stand between two parts of one word. They stand between sentences if the first sentence is in a script
         without spaces.
         """
         before = index - 1
@@ -221,7 +221,7 @@ class DividedUnit(NamedTuple):
         return before + 1 == after or bool(SPACELESS_CHARACTER.match(ended.text[-1]))
 
     def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
-        """Returns the unit with each sentence replaced; `spaceless` omits the spaces between sentences."""
+        """The unit with each sentence translated by `translate`; `spaceless` omits the spaces between sentences."""
         items: list[str | Marker] = []
         for part in self.arranged(spaceless=spaceless):
             items += translate(part) if isinstance(part, UnitSentence) else [part]
@@ -245,12 +245,11 @@ class DividedUnit(NamedTuple):
 
 
 def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTag]) -> bool:
-    """Returns whether a part is a tag of this kind."""
     return isinstance(part, Marker) and isinstance(part.item, kind)
 
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
-    """Cuts a unit into sentences. A pair that reaches over several sentences has its tags between sentences."""
+    """Cuts a unit into sentences. If a pair spans several sentences, its tags stand between sentences."""
     text, markers = flatten(unit)
     cuts = [marker.offset for marker in markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
     spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
@@ -271,8 +270,8 @@ def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
 
 
 def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
-    """Returns the places of tags inside a sentence whose other tag is outside of it."""
-    path, pairs = list[int](), list[tuple[int, int]]()  # the places of both tags of each pair
+    """Offsets of tags inside a sentence whose partner is outside it."""
+    path, pairs = list[int](), list[tuple[int, int]]()  # the offsets of both tags of each pair
     for marker in markers:
         if isinstance(marker.item, OpeningTag):
             path.append(marker.offset)
@@ -291,10 +290,10 @@ def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
 
 
 def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, span: CutSpan) -> tuple[int, int]:
-    """Returns the range of the markers, from `number` on, that move with the words of a sentence.
+    """Range of the markers, from `number` on, that stay inside a sentence when it is translated.
 
-    `closings` has the places of closing tags by their pairs. Codes at the ends of the sentence, and pairs that enclose
-    the whole sentence, stay outside.
+    `closings` has the offset of each pair's closing tag. Codes at the ends of the sentence, and pairs around the whole
+    sentence, stay outside.
     """
     start, end = span
 
@@ -312,14 +311,14 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
     open_tags = sum(isinstance(marker.item, OpeningTag) for marker in markers[first:last]) - sum(
         isinstance(marker.item, ClosingTag) for marker in markers[first:last]
     )
-    while open_tags > 0:  # tags that end where the sentence ends, after words that are outside of them
+    while open_tags > 0:  # closing tags at the end of the sentence, whose pairs begin inside it
         open_tags += isinstance(markers[last].item, OpeningTag) - isinstance(markers[last].item, ClosingTag)
         last += 1
     return first, last
 
 
 def _last_text(content: Sequence[InlineItem]) -> str:
-    """Returns the last text of a content that ends with tags or points; nothing after another code."""
+    """The last text of content that ends with tags or points; empty if another code follows the text."""
     for item in reversed(content):
         if isinstance(item, str):
             return item

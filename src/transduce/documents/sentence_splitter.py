@@ -10,7 +10,7 @@ A worked example with at most 6 tokens, each word a token:
     spans     (0, 11) (12, 32) (33, 56) (57, 66)
 
 Spans are offsets and not copies, because markers have offsets in the same text. They never have white space at their
-ends; what stands between two spans is the caller's to keep.
+ends; the caller keeps what is between two spans.
 """
 
 import itertools
@@ -27,7 +27,7 @@ SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
 _SPACELESS_LANGUAGES |= {"jpn", "zho", "chi", "cmn", "tha", "lao", "khm", "mya", "bur"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
-# Three-letter codes, as models of OPUS-MT have them, of languages whose rules sentencex has under two letters.
+# Three-letter codes, as in models of OPUS-MT, of languages for whose rules sentencex has two-letter codes.
 _TWO_LETTERS = {
     "amh": "am", "ara": "ar", "arm": "hy", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cze": "cs",
     "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "fin": "fi", "fra": "fr",
@@ -42,19 +42,19 @@ _MIDDLE = 0.25  # a part has at least this share of a sentence, if there is whit
 
 
 class CutSpan(NamedTuple):
-    """The place of a sentence, or of a part of one, in a text; no white space at its ends."""
+    """Range of a sentence, or of a part of one, in a text, without white space at its ends."""
 
     start: int
     end: int
 
 
 def is_spaceless(language: str | None) -> bool:
-    """Returns whether a language, such as ja or zh-Hans, is written without spaces between sentences."""
+    """Whether a language, for example ja or zh-Hans, is written without spaces between sentences."""
     return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
 
 
 def load_segment() -> Callable[[str, str], list[str]]:
-    """Returns `segment(language, text)` of sentencex; raises ValueError if the library is not installed."""
+    """Imports `segment(language, text)` of sentencex; raises ValueError if the library is not installed."""
     try:
         from sentencex import segment
     except ImportError:
@@ -63,7 +63,7 @@ def load_segment() -> Callable[[str, str], list[str]]:
 
 
 class SentenceSplitter(NamedTuple):
-    """Splits text by the rules of a language; sentencex has rules for some 300 languages and a fallback.
+    """Splits text by the rules of a language; sentencex has rules for about 300 languages and a fallback.
 
     A sentence of more than `max_tokens` tokens is split at punctuation, at white space, or anywhere.
     """
@@ -73,12 +73,12 @@ class SentenceSplitter(NamedTuple):
     max_tokens: int
 
     def spans(self, text: str, *, wraps: bool, cuts: Sequence[int] = ()) -> list[CutSpan]:
-        """Returns the places of the sentences of `text`, also cut at the offsets `cuts`.
+        """Ranges of the sentences of `text`, which is also cut at the offsets `cuts`.
 
-        A line end is a space where `wraps`, else the end of a sentence.
+        A line end is a space if `wraps`, else the end of a sentence.
         """
         segment, code = load_segment(), re.split("[-_]", (self.language or "en").lower())[0]
-        rules = _TWO_LETTERS.get(code, code)  # sentencex has rules for a language, whatever its region
+        rules = _TWO_LETTERS.get(code, code)  # sentencex has rules per language, not per region
         ends = {0, len(text), *cuts}
         if not wraps:
             ends |= {match.start() for match in re.finditer("\n", text)}
@@ -91,7 +91,7 @@ class SentenceSplitter(NamedTuple):
                 span = trim(text, offset, offset + len(sentence))
                 is_text = bool(normalise(text[span.start : span.end], "source"))
                 if offset > start and span.start < span.end and not is_text:
-                    spans[-1] = spans[-1]._replace(end=span.end)  # invisible characters alone are no sentence
+                    spans[-1] = spans[-1]._replace(end=span.end)  # invisible characters alone are not a sentence
                 else:
                     spans.append(span)
                 offset += len(sentence)
@@ -99,9 +99,9 @@ class SentenceSplitter(NamedTuple):
         return self._short([span for span in spans if span.start < span.end], text)
 
     def _short(self, spans: list[CutSpan], text: str) -> list[CutSpan]:
-        """Returns the spans with those that have too many tokens cut in two, as often as needed."""
+        """Cuts spans with too many tokens in two, as often as needed."""
         if all(len(text[start:end].encode()) <= self.max_tokens for start, end in spans):
-            return spans  # a token has a byte or more
+            return spans  # each token has at least one byte
         counts = self.count_tokens([text[start:end] for start, end in spans])
         short: list[CutSpan] = []
         for span, count in zip(spans, counts, strict=True):
@@ -122,22 +122,22 @@ class SentenceSplitter(NamedTuple):
 
 
 def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) -> Iterator[str]:
-    """Yields the sentences of a line, together the line; looks at `MOST_CHARACTERS` at a time.
+    """Yields the sentences of a line, which together are the line; reads `MOST_CHARACTERS` at a time.
 
-    The time of sentencex grows with the square of the length where quotes are not closed.
+    The time of sentencex grows with the square of the length if quotes are not closed.
     """
     offset = 0
     while offset < len(line):
         chunk = line[offset : offset + MOST_CHARACTERS]
         sentences = segment(rules, chunk) if chunk.strip() else [chunk]
-        if offset + len(chunk) < len(line):  # the last sentence may go on
+        if offset + len(chunk) < len(line):  # the last sentence may continue
             sentences = sentences[:-1] or [chunk[: chunk.rfind(" ") + 1] or chunk]
         yield from sentences
         offset += sum(map(len, sentences))
 
 
 def trim(text: str, start: int, end: int) -> CutSpan:
-    """Returns the place of text[start:end] without the white space at its ends."""
+    """Range of text[start:end] without the white space at its ends."""
     stripped = text[start:end].strip()
     first = start + text[start:end].find(stripped) if stripped else start
     return CutSpan(first, first + len(stripped))

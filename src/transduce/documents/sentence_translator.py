@@ -19,10 +19,10 @@ MAX_SENTENCE_TOKENS = 200  # longer sentences are rare in training data, and mod
 
 
 class SentenceTranslator(NamedTuple):
-    """What documents need of a model.
+    """What the translation of documents needs from a model.
 
-    `align` returns the pairs (source word, target word) of a sentence and its translation; None without attention. A
-    text may begin with one of `codes`, which the model needs before each sentence.
+    `align` returns the pairs (source word, target word) of a sentence and its translation; it is None if the model has
+    no attention weights. A text may begin with one of `codes`, which the model needs before each sentence.
     """
 
     translate: Callable[[list[str]], list[Translation]]
@@ -35,27 +35,27 @@ class SentenceTranslator(NamedTuple):
 
     @property
     def splitter(self) -> SentenceSplitter:
-        """Splits text into sentences that the model takes."""
+        """Splits text into sentences of at most `max_tokens` tokens."""
         return SentenceSplitter(self.source_language, self.count_tokens, self.max_tokens)
 
 
 class TranslatedUnits(NamedTuple):
-    """Translations of units, and of their sentences."""
+    """Translations of units and of their sentences."""
 
     contents: list[Content]
-    placed_by_position: int  # sentences with tags that no alignment has placed
+    placed_by_position: int  # sentences with tags that were placed without an alignment
     sentences: Mapping[str, Translation]
 
     def count_loops(self) -> int:
-        """Returns how many different sentences have a translation that repeats itself."""
+        """Number of distinct sentences whose translation repeats itself."""
         return sum(is_loop(translation.text, source) for source, translation in self.sentences.items())
 
 
 def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> TranslatedUnits:
     """Translates units; equal sentences are translated once.
 
-    A translation has all tags and placeholders of its unit. Alignments are computed for the sentences that have tags or
-    placeholders between their words.
+    A translation has all tags and placeholders of its unit. Only sentences with tags or placeholders between their
+    words are aligned.
     """
     codes = translator.codes
     coded = [split_code(unit, codes) for unit in units]
@@ -67,7 +67,7 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     placed_by_position = 0
 
     def translated(code: str, sentence: UnitSentence) -> list[str | Marker]:
-        """Returns the translation of a sentence with its markers."""
+        """Returns the translation of a sentence with its markers, and counts sentences without an alignment."""
         nonlocal placed_by_position
         source = add_code(code, sentence.source, codes)
         translation = translations[source]
@@ -96,9 +96,9 @@ def sentence_translator(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> SentenceTranslator:
-    """Returns what documents need of a translator. Only a Transformer's `Translator` aligns words.
+    """What the translation of documents needs from a translator. Only a Transformer's `Translator` aligns words.
 
-    `translate_lines` takes the place of that of the translator, with another search or with a glossary.
+    `translate_lines` replaces the translator's own method, for another search or for a glossary.
     """
 
     def translate(sentences: list[str]) -> list[Translation]:
@@ -119,7 +119,7 @@ def sentence_translator(
 
 
 def has_alignments(translator: Translator) -> bool:
-    """Returns whether a translator has attention weights to align words by."""
+    """Whether a translator has attention weights to align words with."""
     try:
         translator.check_explicable()
     except ValueError:
@@ -128,16 +128,16 @@ def has_alignments(translator: Translator) -> bool:
 
 
 def codes_of(vocabulary: TokenVocabulary) -> frozenset[str]:
-    """Returns the codes that a source vocabulary has; only imported models have some."""
+    """Language codes in a source vocabulary, `>>code<<`; only imported models have them."""
     if not isinstance(vocabulary, SentencePieces):
         return frozenset()
     return frozenset(subword for subword in vocabulary.vocabulary if subword[:2] == ">>" and subword[-2:] == "<<")
 
 
 def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
-    """Returns the code with which a unit begins, and the unit without it; an empty string without one.
+    """Splits off the code at the beginning of a unit, with the white space after it.
 
-    White space after the code goes with it.
+    Returns the code and the rest of the unit; without a code, an empty string and the unit.
     """
     index = next((index for index, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
     text = "" if index is None else unit.content[index]
@@ -152,11 +152,11 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:
-    """Returns a sentence with the code of its unit before it, unless the sentence begins with a code of its own."""
+    """Puts the code of its unit before a sentence, unless the sentence begins with a code of its own."""
     return f"{code} {sentence}" if code and not _leading_code(sentence, codes) else sentence
 
 
 def _leading_code(text: str, codes: Set[str]) -> str:
-    """Returns the code with which a text begins; an empty string without one."""
+    """The code at the beginning of a text; an empty string if it has none."""
     code = text[: text.find("<<") + 2]
     return code if code in codes else ""

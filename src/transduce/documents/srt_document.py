@@ -1,4 +1,4 @@
-"""SubRip subtitles: numbers and times stay, the text of a cue is wrapped again."""
+"""SubRip subtitles: keeps numbers and times, and wraps the text of each cue again."""
 
 import itertools
 import re
@@ -15,12 +15,12 @@ _TAG = re.compile(rf"<[^<>]*>|{_POSITION}")
 
 
 class SrtDocument(Document):
-    """A file of subtitles. Lines that begin with a dash, which are different speakers, are units of their own."""
+    """A file of subtitles. A line that begins with a dash is another speaker's, and begins a unit."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
         self._encode = encode
-        self._lines = text.split("\n")  # each with its own carriage return: some files have them at some lines
+        self._lines = text.split("\n")  # each with its own carriage return: in some files only some lines have it
         self._texts: list[tuple[int, int, PairedContent[str]]] = []  # first line, line after the last, content
         times = [number for number, line in enumerate(self._lines) if _TIMES.match(line)]
         if not times and text.strip():
@@ -76,5 +76,5 @@ def wrap(text: str, lines: int) -> list[str]:
 
 
 def _width(word: str) -> int:
-    """Returns the length of a word without tags."""
+    """Length of a word without its tags."""
     return len(_TAG.sub("", word))

@@ -1,4 +1,4 @@
-"""JSON and YAML of strings: values that are strings are translated; keys and every other byte stay."""
+"""JSON and YAML: translates values that are strings; keys and every other byte stay."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from transduce.documents.inline_tags import PairedContent, string_content
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
-# A string that is not closed is a match to its end: nothing searches for that end again from each quote.
+# An unclosed string matches to the end of the file, so that its end is not searched for again from each quote.
 _JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # truth values and numbers without quotes
-# Words that begin with a letter, which YAML always reads as a string, but for these three.
+# Words that begin with a letter. YAML always reads them as a string, except for null, true and false.
 _WORDS = re.compile(r"(?!(?i:null|true|false)\Z)[^\W\d_][\w .;()/-]*")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -25,7 +25,7 @@ MAX_YAML_VALUES = 100_000  # keys included
 
 
 class StringPlace(NamedTuple):
-    """A string of a file: its offsets, its value, and a function that writes another value in the same style."""
+    """A string in a file: its offsets, its value, and a function that writes another value in the same style."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class StringPlace(NamedTuple):
 
 
 class StringTable(SpanDocument):
-    """A text file with strings at known places."""
+    """A text file with strings at known offsets."""
 
     def __init__(self, text: str, places: Sequence[StringPlace], encode: Callable[[str], bytes]) -> None:
         super().__init__(text, encode)
@@ -54,7 +54,7 @@ def _write_string(paired: PairedContent[str], write: Callable[[str], str], conte
 
 
 class JsonDocument(StringTable):
-    """A file of JSON."""
+    """A JSON file."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         try:
@@ -74,7 +74,7 @@ class _TooManyValuesError(Exception):
 
 
 class YamlDocument(StringTable):
-    """A file of YAML, with comments, anchors and styles kept."""
+    """A YAML file; comments, anchors and styles stay."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         from ruamel.yaml import YAML
@@ -82,7 +82,7 @@ class YamlDocument(StringTable):
         from ruamel.yaml.error import YAMLError
 
         class BoundedComposer(Composer):
-            """Composes a value in some 40 µs, in some 800 bytes, of which a file of 2 bytes has one."""
+            """Refuses too many values: each takes about 40 µs and 800 bytes, but may have only 2 bytes in the file."""
 
             count = 0
 
@@ -111,7 +111,7 @@ class YamlDocument(StringTable):
 
 
 def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
-    """Yields the strings below a node that are values, without anchor and tag; one that has aliases is there once."""
+    """Yields the values below a node that are strings, without anchor and tag; a string with aliases comes once."""
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()
@@ -133,7 +133,7 @@ def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
 
 
 def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
-    """Returns a string as a scalar in the style of `raw`, or between double quotes where that style cannot hold it."""
+    """Writes a string as a scalar in the style of `raw`, or in double quotes if that style cannot hold it."""
     quoted = json.dumps(value, ensure_ascii=False)
     if style == "'" and "\n" not in value:
         return "'" + value.replace("'", "''") + "'"
@@ -145,13 +145,13 @@ def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
 
 
 def _yaml_block(value: str, style: str, raw: str) -> str | None:
-    """Returns a string as a block scalar with the header and the indentation of `raw`; None if it does not fit."""
+    """Writes a string as a block scalar with header and indentation of `raw`; returns None if it does not fit."""
     header, _, body = raw.partition("\n")
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
     if indentation is None or re.search(r"\d", header) or value != value.lstrip():
         return None
     end = value.removesuffix("\n")[-1:]
-    if "\r" in value or (end.isspace() and end != "\n"):  # a block scalar does not keep a space there
+    if "\r" in value or (end.isspace() and end != "\n"):  # a block scalar would lose a space there
         return None
     text = value.rstrip("\n")
     if style == ">":
@@ -164,7 +164,7 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
 
 
 def _is_plain(value: str, yaml: "YAML") -> bool:
-    """Returns whether YAML 1.2 reads `value` without quotes as the same string, in any place, and so does YAML 1.1."""
+    """Whether YAML 1.2 and YAML 1.1 both read `value` without quotes as the same string, in any place."""
     from ruamel.yaml.error import YAMLError
 
     if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:

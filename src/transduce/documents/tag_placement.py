@@ -22,15 +22,15 @@ because a model translates text best without them. `place_markers` gets:
 
 3. `_Placement` chooses target pieces for each node, parents before children:
 
-   - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to one of these
-     and −1 for each that is not. The best run is target pieces 1 and 2, "Enter drücken": 2 points.
-   - <i> encloses source piece 2. It may take pieces of its parent's run alone, so that pairs stay nested: piece 1.
+   - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to 1 or 2,
+     and −1 for each other piece. The best run is target pieces 1 and 2, "Enter drücken": 2 points.
+   - <i> encloses source piece 2. It may only take pieces of its parent's run, so that pairs stay nested: piece 1.
    - {n} stood before source piece 3, so it goes before the target piece that is linked to it, to boundary 3.
 
 4. `_emit` and `_with_spaces` write the pieces and markers in order: Jetzt <b><i>Enter</i> drücken</b> {n} mal.
 
 What if the words of a pair do not stay together? With the target "Drücken Sie jetzt Enter mal." the links are
-1 1 0 2 3 4. The run "Drücken Sie" scores 2, "Drücken Sie jetzt Enter" scores 2 − 1 + 1, which is no more, so <b> takes
+1 1 0 2 3 4. The run "Drücken Sie" scores 2, "Drücken Sie jetzt Enter" scores 2 − 1 + 1, which is not more, so <b> takes
 the first. No piece of that run is linked to "Enter": <i> takes the free piece nearest to its relative position, "Sie".
 The result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on the wrong word, but the markup is valid
 and every tag is there once, which is what documents need. A format where pairs may be repeated could do better.
@@ -65,7 +65,7 @@ class TextPiece(NamedTuple):
 
 
 def split_pieces(text: str) -> list[TextPiece]:
-    """Returns the parts of all words of a text; in scripts without spaces each character is a word."""
+    """Parts of all words of a text; in scripts without spaces each character is a word."""
     words = [
         (match.start() + inner.start(), match.start() + inner.end())
         for match in _WORD.finditer(text)
@@ -85,7 +85,7 @@ def split_pieces(text: str) -> list[TextPiece]:
 def link_pieces(
     source: str, target: str, alignment: Sequence[tuple[int, int]] | None
 ) -> tuple[list[TextPiece], list[TextPiece], list[int]]:
-    """Returns the pieces of both texts, and for each target piece the number of its source piece.
+    """Returns the pieces of both texts, and for each target piece the number of its source piece, or −1.
 
     `alignment` has (source word, target word), as `aligned_words` returns them. Without it, and for scripts without
     spaces, words are linked by their relative position.
@@ -98,7 +98,7 @@ def link_pieces(
     else:
         linked = {target_word: min(word, words - 1) for word, target_word in alignment}
     places = {(piece.word, piece.part): number for number, piece in enumerate(pieces)}
-    punctuation = defaultdict[tuple[str, str], list[int]](list)  # the words beside which equal punctuation stands
+    punctuation = defaultdict[tuple[str, str], list[int]](list)  # the words that have this punctuation
     numbers: dict[tuple[tuple[str, str], int], int] = {}
     for number, piece in enumerate(pieces):
         if piece.part != "core":
@@ -110,7 +110,7 @@ def link_pieces(
         word, key = linked.get(piece.word), (piece.part, target[piece.start : piece.end])
         if word is None:
             links.append(-1)
-        elif key in punctuation:  # the same comma or quote, of the nearest word that has it
+        elif key in punctuation:  # the same comma or quote, at the nearest word that has it
             words_with_it, after = punctuation[key], bisect_left(punctuation[key], word)
             nearest = min(words_with_it[max(0, after - 1) : after + 1], key=lambda other: abs(other - word))
             links.append(numbers[key, nearest])
@@ -124,7 +124,7 @@ def link_pieces(
 
 @dataclass
 class TagNode:
-    """A pair with its content, or a code; `start` and `end` count target pieces once the node is placed."""
+    """A pair with its content, or a code; `start` and `end` count target pieces after the node is placed."""
 
     marker: Marker
     closing: Marker | None = None
@@ -134,18 +134,18 @@ class TagNode:
 
     @property
     def source_end(self) -> int:
-        """The offset in the source after the node."""
+        """Offset in the source after the node."""
         return self.marker.offset if self.closing is None else self.closing.offset
 
 
 def place_markers(
     source: str, markers: Sequence[Marker], target: str, alignment: Sequence[tuple[int, int]] | None
 ) -> list[str | Marker]:
-    """Returns the translation with all markers in it, and with the spaces beside codes.
+    """Returns the translation with all markers in it, and with spaces beside codes.
 
-    The places of `markers` are offsets in `source`, and their pairs are nested. A pair encloses the run of target words
-    that has most of the words of its source, a code stands beside the word that it stood beside (the placement by
-    alignment of the Bergamot project, with the choice of a run instead of repeated tags).
+    `markers` have offsets in `source`, and their pairs are nested. A pair encloses the run of target words that best
+    matches its source words; a code stays beside its neighbour in the source. This is the placement by alignment of the
+    Bergamot project, except that it chooses a run instead of repeating tags.
     """
     pieces, target_pieces, links = link_pieces(source, target, alignment)
     nodes = _nest(markers)
@@ -154,7 +154,7 @@ def place_markers(
 
 
 def _nest(markers: Sequence[Marker]) -> list[TagNode]:
-    """Returns the markers as a forest."""
+    """Builds a forest of the markers."""
     top: list[TagNode] = []
     path: list[TagNode] = []
     for marker in markers:
@@ -170,7 +170,7 @@ def _nest(markers: Sequence[Marker]) -> list[TagNode]:
 
 
 class _Placement:
-    """Chooses target pieces for nodes; `links` has the source piece of each target piece, or −1."""
+    """Chooses target pieces for nodes; `links` has the source piece of each target piece, −1 if there is none."""
 
     def __init__(self, source: str, pieces: Sequence[TextPiece], links: Sequence[int]) -> None:
         self.source, self.pieces, self.links = source, pieces, links
@@ -191,21 +191,21 @@ class _Placement:
         for node in nodes:
             if node.closing is None:
                 index = self._beside(node.marker, taken, low, high)
-                before = bisect_left(filled, (index,)) - 1  # the last pair that begins before the place
+                before = bisect_left(filled, (index,)) - 1  # the last pair that begins before the index
                 if before >= 0 and index < filled[before][1]:
                     start, end = filled[before]
                     index = start if index - start <= end - index else end
                 node.start = node.end = index
 
     def _run(self, node: TagNode, taken: Set[int], low: int, high: int) -> tuple[int, int]:
-        """Returns the run of free pieces with the most words of the node, less those that are not of it."""
+        """The run of free pieces with the best score: +1 for each piece of the node, −1 for each other piece."""
         first = bisect_right(self._ends, node.marker.offset)  # the source pieces that the node encloses
         last = bisect_left(self._starts, node.source_end)
         if first >= last:
             first = last = self._piece_at(node.marker.offset)
         best, run = (0.0, low, low), (0.0, low)
         linked = [index for number in range(first, last) for index in self._linked(number, low, high)]
-        # Kadane's algorithm: a run goes on while its score is above 0, else the next piece begins another one.
+        # Kadane's algorithm: a run continues while its score is above 0, otherwise the next piece begins a new run.
         for index in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
             if index in taken:
                 run = (0.0, index + 1)
@@ -217,7 +217,7 @@ class _Placement:
                 best = (score, start, index + 1)
         if best[0] > 0:
             return best[1:]
-        # The free piece at the relative position of the source pieces; an empty run where there is none.
+        # The free piece at the relative position of the source pieces; an empty run if there is none.
         middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
         places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
         nearest = next((index for index in places if index not in taken), None)
@@ -226,17 +226,17 @@ class _Placement:
         return nearest, nearest + 1
 
     def _piece_at(self, place: int) -> int:
-        """Returns the first source piece at or after an offset."""
+        """Index of the first source piece at or after an offset."""
         return bisect_left(self._starts, place)
 
     def _linked(self, number: int, low: int, high: int) -> list[int]:
-        """Returns the first and the last target piece of a source piece between `low` and `high`; nothing for none."""
+        """First and last target piece that `number` is linked to between `low` and `high`; empty if there is none."""
         places = self._places.get(number, [])
         begin, end = bisect_left(places, low), bisect_left(places, high)
         return [places[begin], places[end - 1]] if begin < end else []
 
     def _free_boundary(self, piece: int, taken: Set[int], low: int, high: int) -> int:
-        """Returns the boundary at the relative position of a source piece that is in no run of a sibling."""
+        """The boundary nearest to the relative position of a source piece that is not inside a sibling's run."""
         relative = round(piece / max(1, len(self.pieces)) * len(self.links))
         return next(
             index
@@ -245,7 +245,7 @@ class _Placement:
         )
 
     def _beside(self, marker: Marker, taken: Set[int], low: int, high: int) -> int:
-        """Returns the boundary for a code: before the piece that followed it, or after the one that preceded it."""
+        """The boundary for a code: before the piece that followed it, or after the piece that preceded it."""
         following = self._piece_at(marker.offset)
         before = self._linked(following, low, high)
         after = self._linked(following - 1, low, high) if following else []
@@ -259,7 +259,7 @@ class _Placement:
 
 
 def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
-    """Yields the numbers from `low` to `high` − 1, those nearest to `middle` first; of two, the lower one."""
+    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; of two equally near, the lower one."""
     after = min(max(math.ceil(middle), low), high)
     before = after - 1
     while before >= low or after < high:
@@ -287,7 +287,7 @@ def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marke
 def _with_spaces(
     items: Sequence[int | Marker], target: str, pieces: Sequence[TextPiece], source: str
 ) -> list[str | Marker]:
-    """Returns pieces as text, with the white space between them, and with spaces beside codes."""
+    """Joins pieces to text, with the white space between them and with spaces beside codes."""
     output: list[str | Marker] = []
     waiting: list[Marker] = []
     end = 0  # of the last piece
@@ -306,10 +306,10 @@ def _with_spaces(
 def _at_boundary(
     markers: Sequence[Marker], gap: str, is_first: bool, following: str, source: str
 ) -> list[str | Marker]:
-    """Returns the markers between two target pieces with the white space `gap` of the translation among them.
+    """Returns the markers between two target pieces, with the translation's white space `gap` among them.
 
-    The gap stands after closing tags and before opening tags. A code has spaces as in the source, and none that the
-    punctuation `following` it forbids. With the gap written as _:
+    The gap stands after closing tags and before opening tags. A code keeps its spaces of the source, except before
+    punctuation in `following` that takes no space before it. With the gap written as _:
 
         dog</b>_<i>cat       markers </b> and <i> between "dog" and "cat"
         sees_{n}_dogs        marker {n}, which had a space on both sides: one gap becomes two

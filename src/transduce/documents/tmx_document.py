@@ -55,7 +55,7 @@ class TmxDocument(XmlDocument):
 
 
 def _inline(element: "etree._Element") -> InlineTag:
-    """Returns what an inline element of TMX is."""
+    """Classifies an inline element of TMX."""
     match local_name(element):
         case "hi":
             return InlineTag("pair")
@@ -67,7 +67,6 @@ def _inline(element: "etree._Element") -> InlineTag:
 
 
 def _variants(unit: "etree._Element", language: str) -> "Iterator[etree._Element]":
-    """Yields the variants of a unit in a language."""
     for variant in unit:
         if local_name(variant) == "tuv" and same_language(variant.get(LANGUAGE) or variant.get("lang") or "", language):
             yield variant

@@ -25,7 +25,7 @@ _OPENING = {"ept": "bpt", "ex": "bx", "ec": "sc"}
 
 
 class XliffDocument(XmlDocument):
-    """A file of XLIFF. Targets that are translated already stay, unless `replace`."""
+    """An XLIFF file. Targets that are translated already stay, unless `replace`."""
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "XLIFF")
@@ -78,7 +78,7 @@ class XliffDocument(XmlDocument):
 
 
 def _is_translated(unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
-    """Returns whether a target is approved, or has text that is not a copy of the source."""
+    """Whether a target is approved, or has text that is not a copy of the source."""
     state = target.get("state") or unit.get("state")
     if unit.get("approved") == "yes" or state in ("final", "signed-off", "reviewed"):
         return True
@@ -88,7 +88,7 @@ def _is_translated(unit: "etree._Element", target: "etree._Element", source: "et
 
 
 def _inline(element: "etree._Element") -> InlineTag:
-    """Returns what an inline element of XLIFF is."""
+    """Classifies an inline element of XLIFF."""
     name = local_name(element)
     if element.get("translate") == "no" or element.get("mtype") in ("protected", "x-protected"):
         return InlineTag("code")
@@ -104,11 +104,11 @@ def _inline(element: "etree._Element") -> InlineTag:
 
 
 def _segments(element: "etree._Element") -> "list[etree._Element]":
-    """Returns the segments of a `seg-source` or of its copy."""
+    """The segments of a `seg-source` or of its copy."""
     return xml_tree.outermost(element, lambda mark: local_name(mark) == "mrk" and mark.get("mtype") == "seg")
 
 
 def _nearest(element: "etree._Element", attribute: str) -> str | None:
-    """Returns the value of an attribute of an element, or of the nearest element around it that has one."""
+    """Value of an attribute of an element, or of its nearest ancestor that has it; None if none has it."""
     values = (ancestor.get(attribute) for ancestor in [element, *element.iterancestors()])
     return next((value for value in values if value), None)

@@ -1,4 +1,4 @@
-"""XML without entities, document types and network; inline content of elements."""
+"""XML without entities, document types and network access; inline content of elements."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class InlineTag(NamedTuple):
-    """What an inline element is.
+    """How an inline element is treated.
 
     A `pair` has content that is translated; `open` and `close` share a name; `code` and `break` are kept as they are.
     """
@@ -34,7 +34,7 @@ class InlineTag(NamedTuple):
 XML = "{http://www.w3.org/XML/1998/namespace}"  # of `xml:space` and `xml:lang`
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*\?>\s*")
 
-MAX_NAMESPACES, MAX_NAME = 100, 1000  # in one place of a file: Word writes some 35
+MAX_NAMESPACES, MAX_NAME = 100, 1000  # in scope at one place of a file: Word writes about 35
 MAX_ATTRIBUTES = 256  # of an element
 
 XmlContent = PairedContent["etree._Element"]
@@ -57,7 +57,7 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
     except (etree.XMLSyntaxError, ValueError) as error:
         raise ValueError(f"damaged XML: {error}; repair the file") from None
     tree = root.getroottree()
-    # More namespaces or attributes than programs write are refused: copies of elements repeat them.
+    # More namespaces or attributes than programs write are refused, because copies of elements repeat them.
     count = 0
     for event, namespace in etree.iterwalk(root, events=("start-ns", "end-ns")):
         count += 1 if event == "start-ns" else -1
@@ -75,9 +75,9 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
 
 
 def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], bool]) -> "list[etree._Element]":
-    """Returns the elements of a kind that are not within another one of that kind.
+    """Elements of a kind that are not inside another element of that kind.
 
-    Formats do not nest units: a file that does would be translated once for each of its levels.
+    Formats do not nest units. In a file with nested units the text would be translated once for each level.
     """
     from lxml import etree
 
@@ -91,7 +91,7 @@ def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], b
 
 
 class XmlDocument(Document):
-    """A file of XML whose units are elements, and whose translations fill elements; for `write` of XLIFF and TMX."""
+    """An XML file whose units are elements and whose translations fill elements: the base of XLIFF and TMX."""
 
     def __init__(self, content: bytes, name: str) -> None:
         """Raises ValueError if the file is damaged, or is not of the format `name`, which is also its root."""
@@ -101,10 +101,10 @@ class XmlDocument(Document):
         self.root = self._tree.getroot()
         if local_name(self.root) != name.lower():
             raise ValueError(f"not {name}: the root is <{local_name(self.root)}>; choose another --format")
-        self._targets: list[tuple[etree._Element, XmlContent]] = []  # of each unit, with the content of its source
+        self._targets: list[tuple[etree._Element, XmlContent]] = []  # target of each unit, and content of its source
 
     def add(self, content: XmlContent, target: "etree._Element", *, wraps: bool) -> None:
-        """Adds `content` as a unit whose translation goes into `target`, or copies it."""
+        """Adds `content` as a unit whose translation goes into `target`; content without letters is copied there."""
         if has_letters(plain(content.content)):
             self.units.append(Unit(content.content, wraps=wraps))
             self._targets.append((target, content))
@@ -137,21 +137,21 @@ def insert_after(before: "etree._Element", new: "etree._Element") -> None:
 
 
 def local_name(element: "etree._Element") -> str:
-    """Returns the name of an element without its namespace; nothing for comments and instructions."""
+    """Name of an element without its namespace; an empty string for comments and instructions."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def children(element: "etree._Element", name: str) -> "Iterator[etree._Element]":
-    """Yields the children with a name, whatever their namespace."""
+    """Yields the children with a name, in any namespace."""
     return (child for child in element if local_name(child) == name)
 
 
 def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
-    """Returns the content of an element, whose children are classified by `inline`."""
+    """Content of an element; `inline` classifies its children."""
     items: list[str | FoundTag[etree._Element]] = []
 
     def collect(parent: "etree._Element", depth: int) -> None:
-        """Appends the content of an element; elements that are nested more than `depth` deep are codes."""
+        """Appends the content of an element; elements nested more than `depth` deep are codes."""
         items.append(parent.text or "")
         for child in parent:
             tag = inline(child)
@@ -169,7 +169,7 @@ def read_element(element: "etree._Element", inline: Callable[["etree._Element"],
 
 
 def fill_element(element: "etree._Element", source: XmlContent, content: Content) -> None:
-    """Replaces the content of an element by `content`; its tags are copies of those of `source`."""
+    """Replaces the content of an element by `content`; its tags are copied from `source`."""
     element.text = None
     for child in list(element):
         element.remove(child)

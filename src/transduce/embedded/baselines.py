@@ -1,4 +1,4 @@
-"""Two trivial translators, whose scores put the score of a model on the embedded corpus into proportion."""
+"""Two trivial translators, whose scores put a model's score on the embedded corpus into proportion."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from transduce.embedded.realise import Example, detokenise
 def translation_memory(training: Sequence[Example], sources: Sequence[str]) -> list[str]:
     """Translates each source by the target of the most similar training source.
 
-    The similarity is Dice's coefficient over words and word bigrams, computed through an inverted index.
+    The similarity is Dice's coefficient over words and word bigrams, computed with an inverted index.
     """
     postings: defaultdict[str, list[int]] = defaultdict(list)
     sizes = np.zeros(len(training))
@@ -44,13 +44,13 @@ def word_by_word(training: Sequence[Example], sources: Sequence[str]) -> list[st
 
 
 def _words(line: str) -> list[str]:
-    """Returns the lower-case words of a line; punctuation and the possessive mark are words of their own."""
+    """Lower-case words of a line; punctuation and the possessive mark are separate words."""
     for mark in (",", ".", "?", "'s", "' "):
         line = line.replace(mark, f" {mark}")
     return line.lower().replace("cannot", "can not").split()
 
 
 def _features(line: str) -> set[str]:
-    """Returns the words and the word bigrams of a line."""
+    """Words and word bigrams of a line."""
     words = ["", *_words(line)]
     return {*words[1:], *(f"{first} {second}" for first, second in pairwise(words))}

@@ -1,4 +1,4 @@
-"""Choices, of which every rule is composed: each can be counted, sampled and enumerated."""
+"""Choices, from which every rule is built: each can be counted, sampled and enumerated."""
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ class Choice(Protocol[T_co]):
     count: int
 
     def sample(self, draw: Draw) -> T_co:
-        """Returns a random derivation, by the weights; `draw` returns uniform numbers in [0, 1)."""
+        """Samples a derivation by the weights; `draw` returns uniform numbers in [0, 1)."""
         ...
 
     def derivations(self) -> Iterator[T_co]:
@@ -34,7 +34,7 @@ class Pick(Generic[T]):
         self.cumulative = list(accumulate(weights or [1.0] * self.count))
 
     def sample(self, draw: Draw) -> T:
-        """Returns a random value."""
+        """Samples a value by the weights."""
         if self.count == 1:
             return self.values[0]
         return self.values[bisect(self.cumulative, draw() * self.cumulative[-1])]
@@ -45,7 +45,7 @@ class Pick(Generic[T]):
 
 
 class OneOf(Generic[T]):
-    """One of several weighted choices; those without weight or derivations are left out."""
+    """One of several weighted choices; choices without weight or derivations are left out."""
 
     def __init__(self, *options: tuple[float, Choice[T]]) -> None:
         possible = [(weight, choice) for weight, choice in options if weight and choice.count]
@@ -54,7 +54,7 @@ class OneOf(Generic[T]):
         self.cumulative = list(accumulate(weight for weight, _ in possible))
 
     def sample(self, draw: Draw) -> T:
-        """Returns a random derivation of a random choice."""
+        """Samples a choice by the weights, and a derivation of the choice."""
         if len(self.choices) == 1:
             return self.choices[0].sample(draw)
         return self.choices[bisect(self.cumulative, draw() * self.cumulative[-1])].sample(draw)
@@ -84,11 +84,11 @@ class Combine(Generic[T]):
 
 
 def evenly(*choices: Choice[T]) -> OneOf[T]:
-    """Returns one of several choices, equally likely."""
+    """One of several equally likely choices."""
     return OneOf(*((1.0, choice) for choice in choices))
 
 
 def maybe(probability: float, choice: Choice[T]) -> OneOf[T | None]:
-    """Returns the choice with this probability, else None."""
+    """The choice with this probability, else None."""
     nothing: Choice[T | None] = Pick([None])
     return OneOf((1.0 - probability, nothing), (probability, choice))

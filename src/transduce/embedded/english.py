@@ -41,7 +41,7 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A constituent."""
+    """A constituent and its parts."""
 
     label: str
     children: "list[Tree]"
@@ -51,26 +51,26 @@ Tree: TypeAlias = Leaf | Branch
 
 
 def make_leaf(tag: str, text: str, node: object, role: str) -> Leaf:
-    """Returns a leaf that is aligned to the words with this role of the same node."""
+    """A leaf that is aligned to the words with this role of the same node."""
     return Leaf(tag, text, ((id(node), role),))
 
 
 def leaves_of(tree: Tree) -> list[Leaf]:
-    """Returns the leaves from left to right."""
+    """The leaves from left to right."""
     if isinstance(tree, Leaf):
         return [tree]
     return [leaf for child in tree.children for leaf in leaves_of(child)]
 
 
 def first_leaf(tree: Tree) -> Leaf:
-    """Returns the leftmost leaf."""
+    """The leftmost leaf."""
     while isinstance(tree, Branch):
         tree = tree.children[0]
     return tree
 
 
 def bracketed(tree: Tree) -> str:
-    """Returns the bracketed notation of a tree, on one line."""
+    """Writes a tree in brackets, on one line."""
     if isinstance(tree, Leaf):
         return f"({tree.tag} {tree.text})"
     return f"({tree.label} {' '.join([bracketed(child) for child in tree.children])})"
@@ -100,7 +100,7 @@ TIME_TREES = {time.english: parse_brackets(time.english) for time in TIMES}
 
 
 def phrase(node: Phrase, role: str) -> Branch:
-    """Returns an NP, or the WHNP of a question, in the role of subject or object."""
+    """The NP, or the WHNP of a question, in the role of subject or object."""
     match node:
         case NounPhrase():
             return noun_phrase(node)
@@ -119,7 +119,7 @@ def phrase(node: Phrase, role: str) -> Branch:
 
 
 def noun_phrase(node: NounPhrase) -> Branch:
-    """Returns an NP: a determiner, or a possessor such as "the teacher's"; numeral, adjective, noun and modifier."""
+    """The NP: a determiner, or a possessor like "the teacher's"; numeral, adjective, noun and modifier."""
     words: list[Tree] = []
     if node.numeral:
         words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
@@ -155,7 +155,7 @@ def noun_phrase(node: NounPhrase) -> Branch:
 
 
 def adjective_phrase(node: AdjectivePhrase) -> Branch:
-    """Returns the ADJP of an adjective, with or without "very"."""
+    """The ADJP of an adjective, with or without "very"."""
     very: list[Tree] = [make_leaf("RB", "very", node, "very")] if node.very else []
     return Branch("ADJP", [*very, make_leaf("JJ", node.adjective.english, node, "adjective")])
 
@@ -164,13 +164,13 @@ def adjective_phrase(node: AdjectivePhrase) -> Branch:
 
 
 def place(node: Place) -> Branch:
-    """Returns the PP of a place or a direction."""
+    """The PP of a place or a direction."""
     preposition = make_leaf("TO" if node.english == "to" else "IN", node.english, node, "preposition")
     return Branch("PP", [preposition, phrase(node.phrase, "object")])
 
 
 def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
-    """Returns an adverbial of time."""
+    """An adverbial of time."""
     match node:
         case TimeExpression():
             tree, _ = _with_keys(TIME_TREES[node.time.english], node, node.time.aligned)
@@ -189,7 +189,7 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
 
 
 def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -> tuple[Tree, int]:
-    """Returns a copy whose leaves are numbered from the right, as in German, and the number of leaves so far.
+    """Copies a tree with its leaves numbered from the right, as in German; returns also the number of leaves so far.
 
     Leaves beyond `aligned` share the last number.
     """
@@ -206,7 +206,7 @@ def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -
 
 
 def sentence(node: Sentence) -> Branch:
-    """Returns the tree of a sentence."""
+    """The tree of a sentence, with its end mark."""
     if node.mood == "question":
         return question(node.clause)
     end = Leaf(".", ".", (END,))
@@ -226,7 +226,7 @@ def sentence(node: Sentence) -> Branch:
 
 
 def statement(clause: Clause) -> Branch:
-    """Returns S: the opening adverbial, the subject, the verb phrase."""
+    """The S: the opening adverbial, the subject, the verb phrase."""
     adjuncts, opening = clause.adjuncts, list[Tree]()
     match adjuncts.front:
         case "time" if adjuncts.time:
@@ -242,7 +242,7 @@ def statement(clause: Clause) -> Branch:
 
 
 def subordinate(node: SubordinateClause) -> Branch:
-    """Returns SBAR: the conjunction and its clause."""
+    """The SBAR: the conjunction and its clause."""
     if node.english == "when":
         opening: Tree = Branch("WHADVP", [make_leaf("WRB", node.english, node, "conjunction")])
     else:
@@ -254,7 +254,7 @@ def subordinate(node: SubordinateClause) -> Branch:
 
 
 def question(clause: Clause) -> Branch:
-    """Returns SQ, or SBARQ where an interrogative opens the question."""
+    """The SQ, or the SBARQ if an interrogative opens the question."""
     end = Leaf(".", "?", (END,))
     agreement = agreement_of(clause.subject)
     if is_interrogative(clause.subject):
@@ -272,7 +272,7 @@ def question(clause: Clause) -> Branch:
 
 
 def _with_preposition(clause: Clause, number: int, words: Branch, label: str) -> Branch:
-    """Returns an object with the preposition of its slot, if there is one; a fronted recipient takes "to"."""
+    """An object with the preposition of its slot, if there is one; a fronted recipient takes "to"."""
     slot = clause.verb.slots[number]
     fronted_recipient = label == "WHPP" and len(clause.verb.slots) > 1 and slot.case == "dative"
     preposition = slot.english or ("to" if fronted_recipient else "")
@@ -297,7 +297,7 @@ class Link(NamedTuple):
 
 
 def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> list[Link]:
-    """Returns the verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
+    """The verbs from the finite one to the main one, with "do" if a question or "not" needs it."""
     form, verb = clause.form, clause.verb
     auxiliaries: list[tuple[str, str, str]] = []  # word, tag of the next verb, role
     if form.modal:
@@ -331,7 +331,7 @@ def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> 
 
 
 def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", participle: str = "") -> str:
-    """Returns a verb in the form of a tag; `agreement` is for "be"."""
+    """A verb in the form of a tag; `agreement` is for "be"."""
     if word in MODALS:
         return word
     if word == "be" and tag in FINITE_BE:
@@ -340,7 +340,7 @@ def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", partici
 
 
 def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
-    """Returns nested VPs, the finite verb outermost."""
+    """Nested VPs, the finite verb outermost."""
     links = verb_chain(clause, agreement)
     middle = _negation_and_frequency(clause)
     if len(links) == 1 and clause.verb.english != "be":
@@ -349,7 +349,7 @@ def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
 
 
 def _negation_and_frequency(clause: Clause) -> list[Tree]:
-    """Returns "not" and the adverb of frequency, which stand beside the finite verb."""
+    """The word "not" and the adverb of frequency, which stand beside the finite verb."""
     words: list[Tree] = []
     if clause.form.negated:
         words.append(make_leaf("RB", "not", clause, "not"))
@@ -359,7 +359,7 @@ def _negation_and_frequency(clause: Clause) -> list[Tree]:
 
 
 def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
-    """Returns the VP of a chain of verbs; `middle` follows the first one."""
+    """The VP of a chain of verbs; `middle` follows the first verb."""
     (leaf, following), *rest = links
     if not rest:
         return Branch("VP", [leaf, *middle, *completions(clause)])
@@ -370,14 +370,14 @@ def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
 
 
 def inverted(clause: Clause, agreement: Agreement) -> Branch:
-    """Returns SQ: the finite verb before its subject."""
+    """The SQ with the finite verb before its subject."""
     (leaf, _), *rest = verb_chain(clause, agreement, inverted=True)
     head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_negation_and_frequency(clause)]
     return Branch("SQ", [*head, *([_nested(rest, [], clause)] if rest else completions(clause))])
 
 
 def completions(clause: Clause) -> list[Tree]:
-    """Returns what follows the main verb: particle, objects, agent, manner, place, time, clause."""
+    """What follows the main verb: particle, objects, agent, manner, place, time, clause."""
     verb, adjuncts, complement = clause.verb, clause.adjuncts, clause.complement
     trees: list[Tree] = [
         _with_preposition(clause, number, phrase(filler, "object"), "PP")
@@ -415,7 +415,7 @@ def completions(clause: Clause) -> list[Tree]:
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
-    """Returns SBAR: the relative pronoun and the clause with the gap."""
+    """The SBAR: the relative pronoun and the clause with the gap."""
     human = "person" in antecedent.noun.classes
 
     def pronoun(word: str) -> Branch:

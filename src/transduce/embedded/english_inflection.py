@@ -1,4 +1,4 @@
-"""English inflection."""
+"""English inflection of verbs, and the indefinite article."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ SILENT_H = ("hour", "honest")
 
 
 def indefinite_article(following: str) -> str:
-    """Returns "a" or "an", by the sound of the next word."""
+    """Chooses "a" or "an" by the sound of the next word."""
     vowel = following[0] in "aeiou" and not following.startswith(CONSONANTAL_VOWEL)
     return "an" if vowel or following.startswith(SILENT_H) else "a"
 

@@ -54,12 +54,12 @@ class Constituent(NamedTuple):
 
 
 def make_word(text: str, node: object, role: str) -> Word:
-    """Returns a word that is aligned to the words with this role of the same node."""
+    """A word that is aligned to the words with this role of the same node."""
     return Word(text, ((id(node), role),))
 
 
 def single_word(text: str, node: object, role: str) -> Constituent:
-    """Returns a phrase of one word."""
+    """A phrase of one word."""
     return Constituent([make_word(text, node, role)], [])
 
 
@@ -67,7 +67,7 @@ def single_word(text: str, node: object, role: str) -> Constituent:
 
 
 def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent:
-    """Returns a phrase in a case; `negation` is the key of a "not" that turns the article into "kein"."""
+    """A phrase in a case; `negation` is the key of a "not" that turns the article into "kein"."""
     match node:
         case NounPhrase():
             return noun_phrase(node, case, negation)
@@ -84,10 +84,10 @@ def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent
 
 
 def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
-    """Returns article, or a name in its place, numeral, adjective, noun and modifier; a relative clause is the tail."""
+    """Article, or a name in its place, numeral, adjective, noun and modifier; a relative clause is the tail."""
     column = german_inflection.column(node.noun.gender, node.number)
     key = (id(node), "determiner")
-    words, declension = list[Word](), ""  # declension: that which the article requires of an adjective
+    words, declension = list[Word](), ""  # declension that the article requires of an adjective
     match node.modifier:
         case Possessor(NamePhrase(name) as person, _):
             words.append(make_word(german_inflection.possessive_name(name.german), person, "noun"))
@@ -120,7 +120,7 @@ def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constitue
 
 
 def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
-    """Returns an adjective, inflected to `text`, with or without "sehr"."""
+    """An adjective, inflected to `text`, with or without "sehr"."""
     very = [make_word("sehr", node, "very")] if node.very else []
     return [*very, make_word(text, node, "adjective")]
 
@@ -129,12 +129,12 @@ def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
 
 
 def place(node: Place) -> Constituent:
-    """Returns a phrase of place or direction."""
+    """A phrase of place or direction."""
     return prepositional(node.german, node.case, node.phrase, (id(node), "preposition"))
 
 
 def time(node: TimeExpression | ClockTime | EventTime) -> Words:
-    """Returns an adverbial of time."""
+    """An adverbial of time."""
     match node:
         case TimeExpression():
             texts = node.time.german.split()
@@ -157,7 +157,7 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Words:
 
 
 def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Constituent:
-    """Returns a phrase behind its preposition, contracted with its article unless a relative clause stresses that."""
+    """A phrase after its preposition, contracted with its article unless a relative clause stresses the article."""
     inner = phrase(filler, case)
     if not preposition:
         return inner
@@ -172,7 +172,7 @@ def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Con
 
 
 def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
-    """Returns the words between the two brackets, and the relative clause that moves behind the second one.
+    """Returns the words between the two brackets, and the relative clause that moves behind the second bracket.
 
     The order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects, "nicht", agent, place,
     prepositional objects, complement.
@@ -203,9 +203,9 @@ def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
 
 
 def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
-    """Returns the subject, the pronoun of a reflexive verb, and the objects that are pronouns.
+    """The subject, the pronoun of a reflexive verb, and the objects that are pronouns.
 
-    A pronoun precedes a subject that is a noun, except "sie", which could be taken for the subject. The accusative
+    A pronoun precedes a subject that is a noun, except "sie", which could be mistaken for the subject. The accusative
     precedes the dative.
     """
     node, pronouns = clause.subject, list[Constituent]()
@@ -226,7 +226,7 @@ def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
 
 
 def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
-    """Returns number, slot and phrase of the objects that have not moved out of the middle field."""
+    """Number, slot and phrase of the objects that have not moved out of the middle field."""
     return [
         (number, clause.verb.slots[number], filler)
         for number, filler in enumerate(clause.objects)
@@ -235,7 +235,7 @@ def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
 
 
 def bare_objects(clause: Clause, frequency: list[Constituent]) -> list[Constituent]:
-    """Returns the objects without a preposition, and the adverbs between definite and indefinite objects.
+    """The objects without a preposition, and the adverbs between definite and indefinite objects.
 
     "nicht" comes last, unless it has become the "kein" of an object. A relative clause of the last object moves behind
     the adverbs that follow that object.
@@ -270,7 +270,7 @@ def bare_objects(clause: Clause, frequency: list[Constituent]) -> list[Constitue
 
 
 def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> Constituent:
-    """Returns an object in the case of its slot, behind the preposition of its slot."""
+    """An object in the case of its slot, after the preposition of its slot."""
     slot, filler = clause.verb.slots[number], clause.objects[number]
     if not slot.german:
         return phrase(filler, slot.case, negation)
@@ -278,7 +278,7 @@ def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> C
 
 
 def preposition_key(clause: Clause, number: int) -> Key:
-    """Returns the key of a German preposition: that of the English preposition, or of the verb where there is none."""
+    """Key of a German preposition: the key of the English preposition, or of the verb if there is none."""
     return (id(clause), f"preposition{number}" if clause.verb.slots[number].english else "verb")
 
 
@@ -286,7 +286,7 @@ def preposition_key(clause: Clause, number: int) -> Key:
 
 
 def sentence(node: Sentence) -> Words:
-    """Returns the words of a sentence; the caller merges commas that are doubled or precede the end."""
+    """The words of a sentence; the caller merges commas that are doubled or precede the end."""
     end = Word("?" if node.mood == "question" else ".", (END,))
     if node.mood == "question":
         clause, opening = node.clause, list[Word]()
@@ -309,10 +309,9 @@ def sentence(node: Sentence) -> Words:
 
 
 def main(clause: Clause, opening: Words | None) -> Words:
-    """Returns a clause with the verb second: opening, finite verb, middle field, other verbs, postponed clauses.
+    """A clause with the verb second: opening, finite verb, middle field, other verbs, postponed clauses.
 
-    Without an opening (None) the subject opens the clause; an empty opening leaves the verb first, as in yes/no
-    questions.
+    If `opening` is None, the subject opens the clause; an empty opening leaves the verb first, as in yes/no questions.
     """
     verbs = predicate(clause, agreement_of(clause.subject))
     middle, tail = middle_field(clause, with_subject=opening is not None)
@@ -323,21 +322,21 @@ def main(clause: Clause, opening: Words | None) -> Words:
 
 
 def verb_last(clause: Clause, agreement: Agreement) -> Words:
-    """Returns a clause with the verb at its end, as behind a conjunction or a relative pronoun."""
+    """A clause with the verb at its end, as after a conjunction or a relative pronoun."""
     verbs = predicate(clause, agreement)
     middle, tail = middle_field(clause, with_subject=True)
     return [*middle, *verbs.joined(), *tail, *clausal_object(clause)]
 
 
 def subordinate(node: SubordinateClause) -> Words:
-    """Returns comma, conjunction, the clause with its verb at the end, comma."""
+    """Comma, conjunction, the clause with its verb at the end, comma."""
     comma = make_word(",", node, "comma")
     conjunction = make_word(node.german, node, "conjunction")
     return [comma, conjunction, *verb_last(node.clause, agreement_of(node.clause.subject)), comma]
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Words:
-    """Returns comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
+    """Comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
     column = german_inflection.column(antecedent.noun.gender, antecedent.number)
     comma = Word(",")
     if isinstance(clause.subject, Gap):
@@ -351,7 +350,7 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Words:
 
 
 def clausal_object(clause: Clause) -> Words:
-    """Returns a clause in place of an object, behind the verbs; an infinitive has "zu" and stands between commas."""
+    """A clause in place of an object, after the verbs; an infinitive has "zu" and stands between commas."""
     below = clause.complement
     if isinstance(below, SubordinateClause):
         return subordinate(below)
@@ -370,7 +369,7 @@ def clausal_object(clause: Clause) -> Words:
 
 
 def fronted(clause: Clause) -> Words | None:
-    """Returns the adverbial that opens a clause; None if the subject opens it."""
+    """The adverbial that opens a clause; None if the subject opens it."""
     adjuncts = clause.adjuncts
     match adjuncts.front:
         case "time" if adjuncts.time:
@@ -386,23 +385,23 @@ def fronted(clause: Clause) -> Words | None:
 
 
 class Verbs(NamedTuple):
-    """The verbs of a clause: the finite one, its separable prefix, the non-finite ones in their order at the end."""
+    """The verbs of a clause: the finite verb, its separable prefix, the non-finite verbs in their order at the end."""
 
     finite: Word
     prefix: str
     nonfinite: Words
 
     def separated(self) -> Words:
-        """Returns the right bracket of a main clause."""
+        """The right bracket of a main clause."""
         return [Word(self.prefix, self.finite.keys)] if self.prefix else self.nonfinite
 
     def joined(self) -> Words:
-        """Returns all verbs at the end of a clause."""
+        """All verbs, as they stand at the end of a clause."""
         return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
 
 
 def predicate(clause: Clause, agreement: Agreement) -> Verbs:
-    """Returns the verbs of a clause in its form."""
+    """The verbs of a clause, in the form of its predicate."""
     form, verb = clause.form, clause.verb
     if form.modal:
         text = form.modal.plural if agreement == Agreement.PLURAL else form.modal.singular
@@ -427,7 +426,7 @@ def predicate(clause: Clause, agreement: Agreement) -> Verbs:
 
 
 def infinitives(clause: Clause) -> Words:
-    """Returns what follows a modal: the infinitive, or the participle and "werden"."""
+    """What follows a modal: the infinitive, or the participle and "werden"."""
     if clause.form.passive:
         participle = make_word(german_inflection.participle(clause.verb), clause, "verb")
         return [participle, make_word("werden", clause, "passive")]

@@ -5,11 +5,11 @@ from functools import cache
 from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb, read_rows
 from transduce.embedded.syntax import Agreement
 
-Endings = tuple[str, ...]  # of the columns masculine, feminine, neuter, plural
+Endings = tuple[str, ...]  # for the columns masculine, feminine, neuter, plural
 
 
 def _endings(name: str) -> dict[Case, Endings]:
-    """Returns a declension: whole words of an article, or endings, by case."""
+    """A declension of `declensions.tsv`: whole words of an article, or endings, by case."""
     rows = [row for row in read_rows("declensions") if row["table"] == name]
     return {row["case"]: (row["masculine"], row["feminine"], row["neuter"], row["plural"]) for row in rows}
 
@@ -41,7 +41,7 @@ INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer")
 
 
 def column(gender: Gender, number: Number) -> int:
-    """Returns the column of the tables of endings."""
+    """The column in the tables of endings."""
     return 3 if number == "plural" else "mfn".index(gender)
 
 
@@ -55,7 +55,7 @@ def determiner(word: Determiner, case: Case, column: int) -> str:
 
 @cache
 def adjective(word: Adjective, declension: str, case: Case, column: int) -> str:
-    """Declines an adjective before a noun; `declension` is that of its determiner, empty where there is none."""
+    """Declines an adjective before a noun; `declension` comes from its determiner, and is empty if there is none."""
     ending = ADJECTIVE_ENDINGS[declension][case][column]
     return word.stem + (ending[1:] if word.stem.endswith("e") else ending)
 
@@ -74,7 +74,7 @@ def noun(word: Noun, case: Case, number: Number) -> str:
 
 
 def genitive(german: str) -> str:
-    """Returns the regular genitive of a masculine or neuter noun: -es after a sibilant and one syllable, else -s."""
+    """The regular genitive of a masculine or neuter noun: -es after a sibilant and one syllable, else -s."""
     vowels = sum(letter in "aeiouäöüyAEIOUÄÖÜ" for letter in german)
     for pair in ("ai", "au", "äu", "ee", "ei", "eu", "ie", "oo", "aa", "Ei", "Au"):
         vowels -= pair in german
@@ -83,13 +83,13 @@ def genitive(german: str) -> str:
 
 
 def possessive_name(german: str) -> str:
-    """Returns the genitive of a name before its noun."""
+    """The genitive of a name before its noun."""
     return german + ("’" if german.endswith(("s", "ß", "x", "z")) else "s")
 
 
 @cache
 def present(verb: str, third: str, agreement: Agreement) -> str:
-    """Returns the present; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
+    """The present tense; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
     if verb in PRESENT:
         return PRESENT[verb][agreement]
     if agreement == Agreement.PLURAL:
@@ -101,14 +101,14 @@ def present(verb: str, third: str, agreement: Agreement) -> str:
 
 @cache
 def past(verb: str, strong: str, agreement: Agreement) -> str:
-    """Returns the simple past; `strong` is an irregular singular."""
+    """The simple past; `strong` is an irregular singular."""
     singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
     return singular if agreement != Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
 
 
 @cache
 def participle(verb: Verb) -> str:
-    """Returns the past participle with its prefix."""
+    """The past participle with its prefix."""
     regular = stem(verb.german) + ("et" if needs_e(stem(verb.german)) else "t")
     unstressed = verb.german.startswith(INSEPARABLE) or verb.german.endswith("ieren")
     base = verb.german_participle or regular if unstressed else verb.german_participle or "ge" + regular
@@ -117,14 +117,14 @@ def participle(verb: Verb) -> str:
 
 @cache
 def infinitive(verb: Verb, marked: bool) -> str:
-    """Returns the infinitive with its prefix; `marked` puts "zu" between the prefix and the verb."""
+    """The infinitive with its prefix; `marked` puts "zu" between the prefix and the verb."""
     if marked and verb.prefix:
         return verb.prefix + "zu" + verb.german
     return verb.prefix + verb.german
 
 
 def stem(verb: str) -> str:
-    """Returns the stem, which takes the endings."""
+    """The stem, to which endings are added."""
     return verb.removesuffix("n") if verb.endswith(("eln", "ern")) else verb.removesuffix("en")
 
 

@@ -59,7 +59,7 @@ from transduce.embedded.syntax import (
     VerbForm,
 )
 
-WEIGHTS = {"the": 40.0, "a": 26.0}  # of determiners; 3 for any other
+WEIGHTS = {"the": 40.0, "a": 26.0}  # of determiners; any other determiner has 3
 PLURAL = 0.4  # weight of a plural relative to its singular
 PEOPLE = select_nouns("person")
 BUILDINGS = select_nouns("building")
@@ -102,7 +102,7 @@ class Nominal(NamedTuple):
 
 @cache
 def determination(noun: Noun, role: str) -> Choice[Determination]:
-    """Returns the determiners, numbers and numerals that a noun takes in a role."""
+    """Determiners, numbers and numerals that a noun takes in a role."""
     weighted: list[tuple[Determination, float]] = []
     for determiner in DETERMINERS:
         if role in determiner.roles:
@@ -122,7 +122,7 @@ def determination(noun: Noun, role: str) -> Choice[Determination]:
 
 
 def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
-    """Returns the numbers in which the determiner goes with the noun."""
+    """Numbers in which the determiner goes with the noun."""
     possessive = determiner.tag == "PRP$"
     if possessive and noun not in OWNED:
         return []
@@ -134,13 +134,13 @@ def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
 
 @cache
 def adjective_phrase(pairs: Pairs, noun: Noun) -> Choice[AdjectivePhrase | None]:
-    """Returns no adjective, or one that describes the noun."""
+    """An adjective that describes the noun, or none."""
     adjectives = [word for word in ADJECTIVES if noun in word.nouns and pairs.allow(word, noun)]
     # Each sample is a new object, because alignment distinguishes two equal adjectives by identity.
     plain = Combine(AdjectivePhrase, Pick(adjectives), Pick([False]))
     gradable = Pick([word for word in adjectives if "absolute" not in word.traits])
     very = Combine(AdjectivePhrase, gradable, Pick([True]))
-    # A noun has few held-out adjectives: with the common probability `novel` would have hardly any adjective.
+    # A noun has few held-out adjectives: with the usual probability, `novel` would have hardly any adjectives.
     probability = 0.7 if pairs.kind == "held out" else 0.38
     return maybe(probability, OneOf((8.0, plain), (1.0, very)))
 
@@ -150,13 +150,13 @@ def adjective_phrase(pairs: Pairs, noun: Noun) -> Choice[AdjectivePhrase | None]
 
 @cache
 def noun_phrase(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[NounPhrase]:
-    """Returns the phrases around these nouns."""
+    """Phrases around these nouns."""
     return evenly(*(phrase_around(pairs, noun, nominal) for noun in nouns))
 
 
 @cache
 def phrase_around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhrase]:
-    """Returns the phrases around one noun."""
+    """Phrases around one noun."""
 
     def build(before: Determination, adjective: AdjectivePhrase | None, modifier: Modifier | None) -> NounPhrase:
         return NounPhrase(noun, *before, adjective, modifier)
@@ -179,7 +179,7 @@ def phrase_around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhra
 
 @cache
 def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
-    """Returns the owners of a noun, before or behind it; the building of a part is behind it."""
+    """Owners of a noun, before or after it; the building that a part belongs to comes after it."""
 
     def before(owner: NounPhrase | NamePhrase) -> Possessor:
         return Possessor(owner, True)
@@ -197,7 +197,7 @@ def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
 
 @cache
 def prepositional_modifier(pairs: Pairs, noun: Noun) -> Choice[PrepositionalModifier]:
-    """Returns the prepositional phrases that modify a noun."""
+    """Prepositional phrases that modify a noun."""
     options: list[Choice[PrepositionalModifier]] = []
     for attribute in ATTRIBUTES:
         if noun in attribute.nouns:
@@ -211,26 +211,26 @@ def prepositional_modifier(pairs: Pairs, noun: Noun) -> Choice[PrepositionalModi
 
 @cache
 def person_name() -> Choice[NamePhrase]:
-    """Returns the first names of people."""
+    """First names of people."""
     return Combine(NamePhrase, Pick([name for name in NAMES if name.kind == "person"]))
 
 
 @cache
 def pronoun(third_person_only: bool) -> Choice[Pronoun]:
-    """Returns the personal pronouns, all or those of the third person."""
+    """Personal pronouns: all of them, or only the third person."""
     return Combine(Pronoun, Pick([entry for entry in PRONOUNS if entry.person == "third" or not third_person_only]))
 
 
 @cache
 def coordination(pairs: Pairs, nouns: tuple[Noun, ...]) -> Choice[Coordination]:
-    """Returns two different nouns joined by "and", without modifiers, which could belong to either noun."""
+    """Two different nouns joined by "and", without modifiers, which could belong to either noun."""
     first, second = (noun_phrase(pairs, half, Nominal("fixed")) for half in (nouns[::2], nouns[1::2]))
     return Combine(Coordination, first, second)
 
 
 @cache
 def subject(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[Phrase]:
-    """Returns subjects around one noun, or two people."""
+    """Subjects around one noun, or two people."""
     people = tuple(noun for noun in nouns if noun in PEOPLE)
     return OneOf((80.0, noun_phrase(pairs, nouns, nominal)), (5.0, coordination(pairs, people)))
 
@@ -246,7 +246,7 @@ class ObjectLimits(NamedTuple):
 def object_phrase(
     pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...], nominal: Nominal, limits: ObjectLimits
 ) -> Choice[Phrase]:
-    """Returns the phrases that fill an object slot; `nouns` are the nouns of the slot that `pairs` allows."""
+    """Phrases that fill an object slot; `nouns` are the nouns of the slot that `pairs` allows."""
     options: list[tuple[float, Choice[Phrase]]] = [(80.0, noun_phrase(pairs, nouns, nominal))]
     if set(PEOPLE) & set(slot.nouns):
         options.append((16.0, pronoun(limits.third_person_only)))
@@ -259,7 +259,7 @@ def object_phrase(
 
 @cache
 def interrogative(pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...]) -> Choice[Phrase]:
-    """Returns "who", "what" or "which" with a noun of the slot; "what" never follows a preposition."""
+    """The words "who", "what", or "which" with a noun of the slot; "what" never follows a preposition."""
     people, things = bool(set(PEOPLE) & set(slot.nouns)), bool(set(slot.nouns) - set(PEOPLE))
     takes_what = things and slot.case == "accusative" and not slot.german and not slot.english
     pronouns = Combine(InterrogativePronoun, Pick([True] * people + [False] * takes_what))
@@ -284,7 +284,7 @@ EVENT_PREPOSITIONS: tuple[tuple[str, str, Case], ...] = (
 
 @cache
 def place(pairs: Pairs) -> Choice[Place]:
-    """Returns the places where something happens."""
+    """Places where something happens."""
 
     def at(phrase: NounPhrase) -> Place:
         assert phrase.noun.at is not None
@@ -296,7 +296,7 @@ def place(pairs: Pairs) -> Choice[Place]:
 
 @cache
 def direction(pairs: Pairs) -> Choice[Place]:
-    """Returns the goals of a movement."""
+    """Goals of a movement."""
 
     def to(phrase: NounPhrase) -> Place:
         assert phrase.noun.to is not None
@@ -308,7 +308,7 @@ def direction(pairs: Pairs) -> Choice[Place]:
 
 @cache
 def time(pairs: Pairs, tense: str) -> Choice[TimeExpression | ClockTime | EventTime]:
-    """Returns the adverbials of time of a tense; the perfect takes fixed expressions such as "today" only."""
+    """Adverbials of time for a tense; the perfect takes only fixed expressions, for example "today"."""
     expressions = Combine(TimeExpression, Pick([entry for entry in TIMES if tense in entry.tenses]))
     if tense == "perfect":
         return expressions
@@ -335,7 +335,7 @@ class AdverbialSlots(NamedTuple):
 
 @cache
 def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts]:
-    """Returns the adverbials of a clause."""
+    """Adverbials of a clause."""
 
     def adverbs(*kinds: str) -> Choice[Adverb]:
         return Pick([adverb for adverb in ADVERBS if adverb.kind in kinds and tense in adverb.use])
@@ -363,7 +363,7 @@ def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts
 
 
 class PredicateOptions(NamedTuple):
-    """The forms that a predicate may have, as its verb and its clause decide."""
+    """The forms that a predicate may have, which depend on its verb and its clause."""
 
     time_frame: str  # present, past, any or infinitive
     negated: bool
@@ -384,7 +384,7 @@ class Predicate(NamedTuple):
 
 @cache
 def predicates(pairs: Pairs, options: PredicateOptions) -> Choice[Predicate]:
-    """Returns the forms of the predicate, with the adverbials that go with them."""
+    """Forms of the predicate, with the adverbials that go with them."""
     if options.time_frame == "infinitive":
         infinitive = Pick([Predicate(VerbForm("infinitive"), Adjuncts())])
         return Pick([]) if options.negated or options.passive else infinitive
@@ -424,16 +424,16 @@ SUBJECT = -1  # the number of the subject among the slots
 NEGATED = ((False, 86.0), (True, 14.0))
 PASSIVE = 0.2  # weight of a passive relative to its active
 CONJUNCTIONS_OF_COMPLEMENTS = {"that": ("that", "dass"), "whether": ("whether", "ob")}
-VERB_WEIGHTS = {"be": 14.0, "become": 3.0, "rain": 0.6, "snow": 0.6}  # 1 for any other
+VERB_WEIGHTS = {"be": 14.0, "become": 3.0, "rain": 0.6, "snow": 0.6}  # any other verb has 1
 
 
 class Setting(NamedTuple):
     """The position of a clause in its sentence, and what the position requires."""
 
     time_frame: str = "any"  # present, past or any
-    temporal: bool = False  # under "when" and the like: neither future nor negated
+    temporal: bool = False  # in a clause of time: neither future nor negated
     main: bool = False
-    light: bool = False  # ends in nothing that the next clause could seem to belong to
+    light: bool = False  # has no end that the next clause could seem to belong to
     gap: int | None = None  # the slot without a phrase, as in a relative clause
     interrogative_gap: bool = False  # the question asks for the gap
     interrogative_adverb: InterrogativeAdverb | None = None
@@ -444,9 +444,9 @@ class Setting(NamedTuple):
 def predicate_options(
     verb: Verb, setting: Setting, negated: bool, passive: bool, final: bool, subjects: tuple[Noun, ...] | None = None
 ) -> PredicateOptions:
-    """Returns what the predicate of a clause may be; `final` allows adverbials behind the objects.
+    """Forms that the predicate of a clause may have; `final` allows adverbials after the objects.
 
-    `subjects` are the possible subjects where they are not all of the verb's.
+    `subjects` are the possible subjects, if they are not all subjects of the verb.
     """
     subjects = verb.subjects if subjects is None else subjects
     adverb = setting.interrogative_adverb
@@ -484,7 +484,7 @@ def _has_volition(noun: Noun) -> bool:
 
 @cache
 def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Clause]:
-    """Returns the clauses with one verb in one setting."""
+    """Clauses with one verb in one setting."""
     if verb.complement == "adjective":
         return evenly(*(_copular(pairs, verb, setting, adjective) for adjective in ADJECTIVES))
     options: list[tuple[float, Choice[Clause]]] = []
@@ -496,20 +496,20 @@ def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Cla
 
 
 def _polarities(setting: Setting) -> tuple[tuple[bool, float], ...]:
-    """Returns the polarities with their weights; clauses of time, and questions for time or place are affirmative."""
+    """Polarities with their weights; clauses of time, and questions for time or place, are affirmative."""
     affirmative = setting.temporal or setting.interrogative_adverb in (WHEN, WHERE, WHITHER)
     return NEGATED[:1] if affirmative else NEGATED
 
 
 def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
-    """Returns the active clauses; a clause ends in its last object, which may be heavy, or in adverbials."""
+    """Active clauses; a clause ends in its last object, which may be heavy, or in adverbials."""
 
     def build(predicate: Predicate, subject: Phrase, objects: tuple[Phrase, ...], rest: Complement | None) -> Clause:
         return Clause(verb, predicate.form, subject, objects, predicate.adjuncts, rest)
 
     rest = complement(pairs, verb, setting, depth)
     options: list[tuple[float, Choice[Clause]]] = []
-    # Adverbials may end a clause, but never behind another clause or a heavy object.
+    # Adverbials may end a clause, but never after another clause or a heavy object.
     heavy = bool(verb.slots) and depth > 0 and not setting.light and not _ends_in_recipient(verb)
     endings = [(False, 0.4), (True, 0.6)] if heavy else [(True, 1.0)]
     if verb.complement in ("that", "whether", "to") or setting.infinitive:
@@ -525,7 +525,7 @@ def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
 def _subjects(
     pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
 ) -> list[tuple[float, ObjectLimits, Choice[Phrase]]]:
-    """Returns subjects with their weights and the objects that they allow."""
+    """Subjects with their weights and the objects that they allow."""
     third_person = ObjectLimits(third_person_only=True, names=True)
     if not verb.subjects:
         return [(1.0, third_person, Combine(Expletive))]
@@ -544,7 +544,7 @@ def _subjects(
 
 
 def _ends_in_recipient(verb: Verb) -> bool:
-    """Whether English puts the recipient, with "to", behind the object that is last in German."""
+    """Whether English puts the recipient, with "to", after the object that is last in German."""
     return len(verb.slots) > 1 and bool(verb.slots[0].english)
 
 
@@ -552,7 +552,7 @@ def _ends_in_recipient(verb: Verb) -> bool:
 def objects(
     pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool, limits: ObjectLimits
 ) -> Choice[tuple[Phrase, ...]]:
-    """Returns the objects of a verb: all but the last are definite; one that is last in both languages may be heavy."""
+    """Objects of a verb: all but the last are definite; an object that is last in both languages may be heavy."""
     parts: list[Choice[Phrase]] = []
     for number, slot in enumerate(verb.slots):
         nouns = tuple(noun for noun in slot.nouns if pairs.allow(verb, noun))
@@ -570,7 +570,7 @@ def objects(
 
 @cache
 def complement(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Complement | None]:
-    """Returns what a verb needs besides objects: a place, a direction, an infinitive or a clause."""
+    """What a verb needs besides objects: a place, a direction, an infinitive or a clause."""
     kind = verb.complement
     if not kind or setting.interrogative_adverb in (WHERE, WHITHER):
         return Pick([None])
@@ -587,7 +587,7 @@ def complement(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice
 
 
 def passive(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
-    """Returns the passive clauses, with and without an agent; a gap of the setting is taken for the subject."""
+    """Passive clauses, with and without an agent; a gap of the setting is the subject."""
 
     def build(predicate: Predicate, subject: Phrase, agent: Phrase | None) -> Clause:
         return Clause(verb, predicate.form, subject, (), predicate.adjuncts, None, agent)
@@ -605,7 +605,7 @@ def passive(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: boo
 
 @cache
 def _copular(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective) -> Choice[Clause]:
-    """Returns the clauses of a subject, a copula and one adjective."""
+    """Clauses of a subject, a copula and one adjective."""
 
     def build(predicate: Predicate, subject: Phrase, described: AdjectivePhrase) -> Clause:
         return Clause(verb, predicate.form, subject, (), predicate.adjuncts, described)
@@ -634,7 +634,7 @@ def _copular(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective) -
 
 @cache
 def any_clause(pairs: Pairs, setting: Setting, depth: int) -> Choice[Clause]:
-    """Returns the clauses with any verb; an infinitive has a person as its subject and no reflexive verb.
+    """Clauses with any verb; an infinitive has a person as its subject and no reflexive verb.
 
     The reflexive pronoun of an infinitive would have to agree with the subject of the clause above.
     """
@@ -648,7 +648,7 @@ def any_clause(pairs: Pairs, setting: Setting, depth: int) -> Choice[Clause]:
 
 @cache
 def relative(pairs: Pairs, noun: Noun, depth: int) -> Choice[Clause]:
-    """Returns the relative clauses of a noun, as their subject, object, or subject of a passive."""
+    """Relative clauses in which the noun is the subject, an object, or the subject of a passive."""
     options: list[tuple[float, Choice[Clause]]] = []
     subject = Setting(gap=SUBJECT)
     for verb in VERBS:
@@ -671,7 +671,7 @@ COORDINATING = [("and", "und"), ("but", "aber"), ("or", "oder")]
 
 @cache
 def sentence(pairs: Pairs, depth: int = DEPTH) -> Choice[Sentence]:
-    """Returns all sentences; `depth` is how deep clauses nest, at least 2."""
+    """All sentences; `depth` is how deep clauses nest, at least 2."""
     statements = any_clause(pairs, Setting(main=True), depth)
     yes_no_questions = any_clause(pairs, Setting(main=True, question=True), 0)
     return OneOf(
@@ -684,7 +684,7 @@ def sentence(pairs: Pairs, depth: int = DEPTH) -> Choice[Sentence]:
 
 
 def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
-    """Returns main clauses with a subordinate clause before or after them, both in the same time frame."""
+    """Main clauses with a subordinate clause before or after them, both in the same time frame."""
     options: list[tuple[float, Choice[Sentence]]] = []
     for time_frame, kind in product(("present", "past"), ("time", "reason")):
         conjunctions = Pick([word for word in CONJUNCTIONS if time_frame in word.tenses and kind == word.kind])
@@ -700,7 +700,7 @@ def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
 
 
 def compound_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
-    """Returns two coordinated main clauses; the first ends in nothing that the second could continue."""
+    """Two coordinated main clauses; the first has no end that the second could seem to continue."""
 
     def build(first: Clause, conjunction: tuple[str, str], second: Clause) -> Sentence:
         return Sentence("statement", first, None, False, conjunction, second)
@@ -711,7 +711,7 @@ def compound_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
 
 
 def wh_question(pairs: Pairs) -> Choice[Clause]:
-    """Returns questions for the subject, an object, a place, a time or a reason."""
+    """Questions for the subject, an object, a place, a time or a reason."""
     options: list[tuple[float, Choice[Clause]]] = []
     for verb in VERBS:
         if verb.complement in ("", "place", "direction") and verb.subjects:

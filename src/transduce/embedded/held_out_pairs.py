@@ -19,11 +19,11 @@ from transduce.embedded.syntax import (
     SubordinateClause,
 )
 
-ONE_IN = 8  # pairs is held out
+ONE_IN = 8  # one in eight pairs is held out
 
 
 class Pairs(NamedTuple):
-    """The pairs that a rule may use: every pair, the common ones, or those held out."""
+    """The pairs that a rule may use: every pair, the common pairs, or the held-out pairs."""
 
     kind: Literal["every", "common", "held out"]
 
@@ -44,7 +44,7 @@ def pairs_in(sentence: Sentence) -> Iterator[tuple[str, str]]:
 
 
 def _pairs_within(node: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a node; `antecedent` are the nouns that the gap of a relative clause stands for."""
+    """Yields the pairs of a node; `antecedent` has the nouns that the gap of a relative clause stands for."""
     match node:
         case Clause():
             yield from _pairs_of_clause(node, antecedent)
@@ -77,7 +77,7 @@ def _pairs_of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[t
 
 
 def _head_nouns(phrase: object, antecedent: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Returns the head nouns of a phrase."""
+    """Head nouns of a phrase; a gap has the head nouns of its antecedent."""
     match phrase:
         case NounPhrase():
             return (phrase.noun,)

@@ -1,6 +1,6 @@
 """The lexicon: records for nouns, verbs and the other parts of speech, read from the tables of this package.
 
-A column of a table has the name of a field. A cell becomes the value of the field by the field's type.
+A column of a table has the name of a field. The field's type determines how a cell is converted.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ Words = Annotated[frozenset[str], BeforeValidator(str.split)]
 
 
 class LexiconEntry(BaseModel):
-    """A row of a table, equal to no other: words of the same form are different entries."""
+    """A row of a table, equal only to itself: words of the same form are different entries."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +32,7 @@ class LexiconEntry(BaseModel):
 
 
 def select_nouns(selector: str) -> tuple["Noun", ...]:
-    """Returns the nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
+    """Nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
     terms = [term.split("-") for term in selector.split(",")]
     return tuple(
         noun
@@ -45,19 +45,19 @@ Nouns = Annotated[tuple["Noun", ...], BeforeValidator(select_nouns)]
 
 
 class Noun(LexiconEntry):
-    """A noun; `plural` and `english_plural` are empty where the noun is uncountable."""
+    """A noun; `plural` and `english_plural` are empty if the noun is uncountable."""
 
     english: str
     english_plural: str
     german: str
     gender: Gender
     plural: str
-    genitive: str  # empty where it is regular
+    genitive: str  # empty if it is regular
     classes: frozenset[str]
     at: Annotated[tuple[str, str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
-    """Of a place: English and German preposition of location, German case."""
+    """For a place: English and German preposition of location, German case."""
     to: Annotated[tuple[str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
-    """Of a goal: German preposition of direction and its case."""
+    """For a goal: German preposition of direction and its case."""
 
     @model_validator(mode="before")
     @classmethod
@@ -150,7 +150,7 @@ class Adjective(LexiconEntry):
 
 
 class Adverb(LexiconEntry):
-    """An adverb of one word in both languages; `use` lists tenses, or for manner the kinds of verbs."""
+    """An adverb of one word in both languages; `use` lists tenses or, for adverbs of manner, the kinds of verbs."""
 
     english: str
     german: str
@@ -167,13 +167,13 @@ class Time(LexiconEntry):
 
     @property
     def aligned(self) -> int:
-        """Words that are aligned one by one from the end; earlier words are aligned to the first of these."""
+        """Number of words that are aligned one by one from the end; earlier words are aligned to the first of them."""
         english = sum(not part.startswith("(") for part in self.english.split())
         return min(english, len(self.german.split()))
 
 
 class Determiner(LexiconEntry):
-    """An article, possessive or quantifier; `declension` selects its endings and those of adjectives after it."""
+    """An article, possessive or quantifier; `declension` selects its endings and the endings of adjectives after it."""
 
     english: str
     german: str
@@ -238,14 +238,13 @@ AnyEntry = TypeVar("AnyEntry", bound=LexiconEntry)
 
 
 def read_rows(table: str) -> list[dict[str, Any]]:
-    """Returns the rows of a table of this package, whose first line names the columns."""
+    """Rows of a table of this package, whose first line names the columns."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
     return [dict(zip(head, line, strict=True)) for line in lines]
 
 
 def _read(table: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
-    """Returns the entries of a table."""
     return tuple(map(kind.model_validate, read_rows(table)))
 
 
@@ -264,5 +263,5 @@ CONJUNCTIONS = _read("conjunctions", Conjunction)
 
 
 def find_entry(entries: Iterable[AnyEntry], english: str) -> AnyEntry:
-    """Returns the first entry with this English form."""
+    """The first entry with this English form."""
     return next(entry for entry in entries if getattr(entry, "english") == english)  # noqa: B009

@@ -23,7 +23,7 @@ class Example(NamedTuple):
 
 
 class EnglishSentence(NamedTuple):
-    """The English of a sentence: its tree, the leaves of the tree and the detokenised line."""
+    """A sentence in English: its tree, the leaves of the tree and the detokenised line."""
 
     tree: Branch
     leaves: list[Leaf]
@@ -31,16 +31,16 @@ class EnglishSentence(NamedTuple):
 
 
 def realise_english(sentence: Sentence) -> EnglishSentence:
-    """Returns the English of a sentence."""
+    """Realises a sentence in English."""
     tree = _capitalise(english.sentence(sentence))
     leaves = leaves_of(tree)
     return EnglishSentence(tree, leaves, detokenise([leaf.text for leaf in leaves]))
 
 
 def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
-    """Returns a sentence in both languages; `source` is its English by `realise_english`."""
+    """Realises a sentence in both languages; `source` is its English from `realise_english`."""
     words: list[Word] = []
-    for word in german.sentence(sentence):  # no comma before other punctuation, or at the start of the sentence
+    for word in german.sentence(sentence):  # drops commas before other punctuation, and at the start of the sentence
         if words and words[-1].text == "," and word.text in ",.?":
             words[-1] = word._replace(keys=words[-1].keys + word.keys)
         elif words or word.text != ",":
@@ -67,7 +67,7 @@ def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
 
 
 def _capitalise(tree: Branch) -> Branch:
-    """Returns the tree with its first word capitalised."""
+    """Capitalises the first word of a tree."""
     first, *rest = tree.children
     if isinstance(first, Branch):
         return Branch(tree.label, [_capitalise(first), *rest])
@@ -75,7 +75,7 @@ def _capitalise(tree: Branch) -> Branch:
 
 
 def detokenise(tokens: tuple[str, ...] | list[str]) -> str:
-    """Joins tokens to a line; punctuation and the possessive mark have no space before, "can not" is one word."""
+    """Joins tokens to a line, without spaces before punctuation and the possessive mark; "can not" becomes one word."""
     text = " ".join(tokens)
     for mark in (",", ".", "?", "'s", "' "):
         text = text.replace(f" {mark}", mark)

@@ -12,17 +12,17 @@ from transduce.embedded.held_out_pairs import Pairs, pairs_in
 from transduce.embedded.realise import Example, realise_english, realise_pair
 from transduce.storage.atomic import atomic_write_text
 
-GRAMMAR_VERSION = 2  # of rules and tables; increases when the generated sentences change
+GRAMMAR_VERSION = 2  # of rules and tables; increase it when the generated sentences change
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
 COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held out"), Pairs("every")
 
 
 def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example]:
-    """Returns the first `count` examples of a split (by default all), each English sentence once.
+    """The first `count` examples of a split (by default all), with each English sentence once.
 
     A hash of the sentence decides its split, so the splits are disjoint for all seeds and counts. All verb–object and
-    adjective–noun pairs of `novel` are missing from the other splits. Raises ValueError for an unknown split or a
-    count below 1.
+    adjective–noun pairs of `novel` are missing from the other splits. Raises ValueError if the split is unknown or the
+    count is below 1.
     """
     if name not in SPLITS:
         raise ValueError(f"there is no split `{name}` of the embedded corpus; choose {', '.join(SPLITS)}")
@@ -33,17 +33,17 @@ def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example
 
 @lru_cache(maxsize=4)
 def _examples(name: str, seed: int, count: int) -> tuple[Example, ...]:
-    """Returns the first examples of a split; cached because 40,000 examples take seconds."""
+    """The first examples of a split; cached because 40,000 examples take seconds."""
     return tuple(islice(_distinct_examples(name, seed), count))
 
 
 def count_derivations() -> int:
-    """Counts the derivations of the grammar."""
+    """Number of derivations of the grammar."""
     return sentence(EVERY).count
 
 
 def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
-    """Yields examples of a split without end, each English sentence once."""
+    """Yields examples of a split without end, with each English sentence once."""
     draw = Random(f"{name} {seed}").random
     seen: set[str] = set()
     rule = sentence(HELD_OUT if name == "novel" else COMMON)
@@ -58,7 +58,7 @@ def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
 
 
 def _split_of(line: str) -> str:
-    """Returns the split of a sentence without held-out pairs: a tenth each is validation and test."""
+    """Split of a sentence without held-out pairs: a tenth each goes to validation and test."""
     return {0: "validation", 1: "test"}.get(crc32(line.encode()) % 10, "train")
 
 
@@ -73,10 +73,11 @@ FILES = tuple(LINES)
 
 
 def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
-    """Writes a split to a directory, which is created if it is missing, and returns the paths of the files.
+    """Writes a split to a directory, which is created if it is missing; returns the paths of the files.
 
-    A line of `source.en` and `target.de` is a sentence, of `trees.en` a tree, of `alignments` pairs of token positions
-    such as `0-0 1-2`, counted in the leaves of the tree and in the German with separate punctuation.
+    A line of `source.en` and `target.de` is a sentence, a line of `trees.en` a tree. A line of `alignments` has pairs
+    of token positions, for example `0-0 1-2`, which count the leaves of the tree and the German words with separate
+    punctuation.
     """
     examples = split(name, seed=seed, count=count)
     directory.mkdir(parents=True, exist_ok=True)

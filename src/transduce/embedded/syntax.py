@@ -1,4 +1,4 @@
-"""The abstract sentence: the meaning that a derivation has, before either language gives it words and order."""
+"""The abstract sentence: the meaning of a derivation, before either language gives it words and order."""
 
 from enum import IntEnum
 from typing import Literal, NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ Key: TypeAlias = tuple[int, str]
 """The id of a node of the abstract sentence and the role of a word in it; words with a common key are aligned."""
 
 END: Key = (0, "end")
-"""The key of the punctuation at the end of a sentence."""
+"""Key of the punctuation at the end of a sentence."""
 
 
 class AdjectivePhrase(NamedTuple):
@@ -36,7 +36,7 @@ class AdjectivePhrase(NamedTuple):
 
 
 class Possessor(NamedTuple):
-    """The owner of a noun, before it ("the teacher's book") or behind it ("the book of the teacher")."""
+    """The owner of a noun, before it ("the teacher's book") or after it ("the book of the teacher")."""
 
     owner: "NounPhrase | NamePhrase"
     before: bool
@@ -80,7 +80,7 @@ class Coordination(NamedTuple):
 
 
 class InterrogativePronoun(NamedTuple):
-    """ "who" or "what"."""
+    """The pronoun "who" or "what" of a question."""
 
     human: bool
 
@@ -132,13 +132,13 @@ class VerbForm(NamedTuple):
 
 
 class TimeExpression(NamedTuple):
-    """A fixed expression of time, such as "last week"."""
+    """A fixed expression of time, for example "last week"."""
 
     time: Time
 
 
 class InterrogativeAdverb(NamedTuple):
-    """ "where", "when" or "why" of a question."""
+    """The adverb "where", "when" or "why" of a question."""
 
     english: str
     german: str
@@ -148,7 +148,7 @@ Front = Literal["time", "place", "remark"]
 
 
 class Adjuncts(NamedTuple):
-    """The adverbials of a clause; `front` is the one that opens it, `remark` a sentence adverb."""
+    """The adverbials of a clause; `front` names the adverbial that opens it, and `remark` is a sentence adverb."""
 
     frequency: Adverb | None = None
     manner: Adverb | None = None
@@ -195,7 +195,7 @@ class Sentence(NamedTuple):
 
 
 class Agreement(IntEnum):
-    """How a verb agrees with its subject; a number is a column of the tables of irregular verbs."""
+    """How a verb agrees with its subject; the value is a column in the tables of irregular verbs."""
 
     FIRST = 0  # with "I"
     SINGULAR = 1  # with any other singular
@@ -203,7 +203,7 @@ class Agreement(IntEnum):
 
 
 def agreement_of(phrase: Phrase) -> Agreement:
-    """Returns how a verb agrees with its subject."""
+    """How a verb agrees with this subject."""
     match phrase:
         case Pronoun(pronoun):
             if pronoun.number == "plural" or pronoun.person == "polite":

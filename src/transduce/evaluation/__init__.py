@@ -1,1 +1,1 @@
-"""Evaluation of a model on validation and test sets, during a run or without any."""
+"""Evaluation of a model on validation and test sets, during a run or without one."""

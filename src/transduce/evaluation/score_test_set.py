@@ -1,6 +1,6 @@
 """Scores of a model on a test set: the translations and their metrics, or the F1 of trees (`parsing.tree_scores`).
 
-`transduce evaluate` prints them; a fine-tuning reports them from before and after.
+`transduce evaluate` prints these scores; fine-tuning reports them before and after.
 """
 
 import time
@@ -20,7 +20,7 @@ from transduce.translation.translator import Translator
 
 
 class TranslatedTest(NamedTuple):
-    """The translations of a test set, their tokens, the seconds of translating, and the scores by metric."""
+    """Translations of a test set, their tokens, the seconds of translation, and the scores by metric."""
 
     lines: list[str]
     tokens: int
@@ -29,7 +29,7 @@ class TranslatedTest(NamedTuple):
 
 
 def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
-    """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
+    """The request for a corpus that names its languages; for a model with one direction, only the tag."""
     if not isinstance(corpus, ParallelCorpus) or not config.directions:
         return SourceRequest(tag=corpus.tag)
     source, target = corpus.languages_or(Direction(None, None))
@@ -44,7 +44,7 @@ def translate_test(
     translator: Translator,
     method: SearchMethod,
 ) -> TranslatedTest:
-    """Translates the source and measures the translations; `language` is that of the target."""
+    """Translates the source and scores the translations; `language` is the target language."""
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate_lines(corpus.source, method)]
     seconds = time.perf_counter() - began
@@ -56,7 +56,7 @@ def translate_test(
 def score_test(
     spec: CorpusSpec, name: str, translator: Translator, language: str | None, bootstrap: int
 ) -> ValidationScore:
-    """Returns the BLEU of a model's translations of a test set, or the F1 of its trees, with confidence intervals."""
+    """BLEU of a model's translations of a test set, or F1 of its trees, with confidence intervals."""
     if translator.linearisation is not None:
         f1_of_test: Callable[..., ValidationScore] = from_satellite("transduce.parsing.tree_scores:f1_of_test")
         return f1_of_test(spec, name, translator, bootstrap)

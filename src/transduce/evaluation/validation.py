@@ -32,22 +32,22 @@ _log = logging.getLogger("transduce")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BATCH_TOKENS = 2048  # positions of a side whose loss is computed at once
-CHECKED_LINES = 4  # by a program or function, before a run
+BATCH_TOKENS = 2048  # most positions of a side in a batch of the loss
+CHECKED_LINES = 4  # lines on which a program or function is tried before a run
 
 Measure = MetricName | Literal["f1", "loss"] | ProgramMetric | MetricFunction
-"""What compares two validations: a metric of `measure`, the F1 of trees, the loss, a program or a Python function."""
+"""What two validations are compared by: a metric of `measure`, F1 of trees, the loss, a program or a function."""
 
 
 def label_of(measure: Measure) -> str:
-    """Returns the name of a measure in text."""
+    """Display name of a measure."""
     if isinstance(measure, str):
         return LABELS.get(measure, measure)
     return measure.name if isinstance(measure, ProgramMetric) else getattr(measure, "__name__", "score")
 
 
 def is_error(measure: Measure) -> bool:
-    """Returns whether less is better."""
+    """Whether lower is better."""
     return measure in ("loss", "ter") or (isinstance(measure, ProgramMetric) and measure.best == "lowest")
 
 
@@ -62,23 +62,23 @@ class ValidationScore(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name of the metric in text."""
+        """Display name of the metric."""
         return LABELS.get(self.metric, self.metric)
 
 
 class ValidationResult(NamedTuple):
-    """The result of a validation; its means are over target tokens, end symbols included."""
+    """The result of a validation; its means are over target tokens, including end symbols."""
 
     loss: float  # smoothed as in training, without the penalties of experts and of R-Drop
     perplexity: float  # of the unsmoothed loss
-    accuracy: float  # share of tokens that the model ranks first, given the earlier ones of the reference
+    accuracy: float  # share of tokens that the model ranks first, given the reference's earlier tokens
     score: ValidationScore | None
     outputs: list[str]
-    parts: Mapping[str, "ValidationResult"] = {}  # by name, where there are several corpora; their means are above
+    parts: Mapping[str, "ValidationResult"] = {}  # by name, if there are several corpora; their means are above
 
 
 def perplexity(loss: float) -> float:
-    """Returns e^loss for a loss a token; infinity where it exceeds a float."""
+    """Computes e^loss for a loss per token; infinity if it exceeds a float."""
     return math.exp(loss) if loss < 700 else math.inf
 
 
@@ -101,11 +101,11 @@ class Validation:
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
-        self.language = language  # of the target: BLEU has tokenizers of their own for some languages
+        self.language = language  # of the target, because BLEU has separate tokenizers for some languages
         self.linearisation = linearisation  # of the trees of a parser
         self.bootstrap = bootstrap  # resamples for the confidence interval of the score
         self.source_tags = source_tags  # ids before each source
-        self.metric = metric  # of translations; trees have F1
+        self.metric = metric  # of translations; trees are scored by F1
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
@@ -120,9 +120,9 @@ class Validation:
             model.train(training)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError if a line is too long for `model`, or where its output cannot be measured.
+        """Raises ValueError if a line is too long for `model`, or if its output cannot be measured.
 
-        A training calls it at its start, so that its first validation does not fail.
+        A run calls this at its start, so that its first validation does not fail.
         """
         if will_translate and self.linearisation is None:
             self._check_metric()
@@ -149,9 +149,9 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model` and leaves its mode unchanged; no score and no outputs where `translate` is False.
+        """Validates `model`, and leaves its mode unchanged; no score and no outputs if `translate` is False.
 
-        Raises RuntimeError on all processes where memory does not suffice on one.
+        Raises RuntimeError on all processes if one of them runs out of memory.
         """
         training = model.training
         model.eval()
@@ -164,9 +164,10 @@ class Validation:
         return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, score, outputs)
 
     def _score(self, outputs: Sequence[str]) -> ValidationScore:
-        """Returns the score of translations, or the F1 of linearised trees.
+        """Score of translations, or F1 of linearised trees.
 
-        A program or function that fails is a warning, because a run should not end by it; its score is NaN.
+        If a program or function fails, a warning is logged and the score is NaN, because a failing metric should not
+        end a run.
         """
         if self.linearisation is None and callable(self.metric):
             return self.group.on_rank_zero(lambda: self._try_function(outputs), slow=True)
@@ -187,7 +188,7 @@ class Validation:
         return ValidationScore(name, score, self.metric.command if isinstance(self.metric, ProgramMetric) else name)
 
     def _score_by_function(self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Calls the program or function, and returns its score; raises ValueError if that is not a number."""
+        """Calls the program or function, and returns its score; raises ValueError if it does not return a number."""
         assert callable(self.metric)
         score = self.metric(sources, outputs, references)
         if not isinstance(score, int | float):
@@ -195,17 +196,17 @@ class Validation:
         return float(score)
 
     def _translator(self, model: TranslationModel) -> Translator:
-        """Returns the translator of `model`, or its parser."""
+        """A translator with `model`; for a parser it writes linearised trees."""
         sides = [model], self.source, self.target, self.decoding
         return Translator.of_models(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
 
     def _encode(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Returns the tokens of both sides, without end symbols."""
+        """Tokens of both sides, without end symbols; the tags stand before each source."""
         sources = [[*self.source_tags, *tokens] for tokens in self.source.encode(self.corpus.source)]
         return sources, self.target.encode(self.corpus.target)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
-        """Returns the model's translations of the source lines."""
+        """The model's translations of the source lines; raises LineTooLargeError if a line cannot be translated."""
         translator = self._translator(model)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
@@ -219,7 +220,7 @@ class Validation:
         return outputs
 
     def _map_batches(self, description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
-        """Returns the result of `work` on each batch; each process works on its part of the batches."""
+        """Applies `work` to each batch and returns all results; each process works on its share of the batches."""
 
         def own_results() -> list[Result]:
             own_batches, results = batches[self.group.rank :: self.group.size], []
@@ -232,7 +233,7 @@ class Validation:
         return self.group.all_gather(self.group.on_every_rank(own_results))
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
-        """Returns smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""
+        """Smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""
         source, target = self._encode()
         lengths = torch.tensor([max(map(len, pair)) + 1 for pair in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
@@ -249,7 +250,7 @@ class Validation:
         return smoothed, unsmoothed, correct, sum(len(tokens) + 1 for tokens in target)
 
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
-        """Returns smoothed loss, unsmoothed loss and correct tokens of a batch, summed, as float64 [3] on the CPU."""
+        """Smoothed loss, unsmoothed loss and correct tokens, summed over a batch, as float64 [3] on the CPU."""
         symbols, device = model.spec.symbols, next(model.parameters()).device
         source = pad_rows([[*tokens, symbols.end] for tokens, _ in batch], symbols.pad, device)
         target_in = pad_rows([[symbols.begin, *tokens] for _, tokens in batch], symbols.pad, device)
@@ -272,12 +273,12 @@ class JointValidation:
         )
 
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError if the longest pair of a corpus alone does not fit into memory."""
+        """Raises RuntimeError if the longest pair of any corpus alone does not fit into memory."""
         for validation in self.validations.values():
             validation.check_memory(model)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError if a line is too long for `model`, or where its output cannot be measured."""
+        """Raises ValueError if a line is too long for `model`, or if its output cannot be measured."""
         for name, validation in self.validations.items():
             try:
                 validation.check(model, will_translate=will_translate)
@@ -285,9 +286,9 @@ class JointValidation:
                 raise ValueError(f"{name}: {error}") from None
 
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Returns the means over the corpora, each of which counts as much, and the outputs of all.
+        """Returns the means over the corpora, which all have the same weight, and the outputs of all.
 
-        The perplexity is the geometric mean, that of the mean loss.
+        The mean perplexity is geometric: the perplexity of the mean loss.
         """
         parts = {name: validation(model, translate=translate) for name, validation in self.validations.items()}
         results = list(parts.values())
@@ -302,7 +303,7 @@ class JointValidation:
 
 
 def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
-    """Returns the mean of scores by one metric; None if a corpus was not translated."""
+    """Mean of scores by one metric; None if no corpus was translated."""
     measured = [score for score in scores if score is not None]
     if not measured:
         return None

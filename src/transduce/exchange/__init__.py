@@ -1,1 +1,1 @@
-"""Models for other engines and from them, with a comparison of the translations of both."""
+"""Exports models to other engines, imports models from them, and checks that exports translate as ours do."""

@@ -1,6 +1,6 @@
-"""Models as a folder with a page that translates in the browser, without a server and without a foreign request.
+"""Exports a model as a folder with a web page that translates in the browser, without requests to other hosts.
 
-The folder is an ONNX export, which the page's own tokenizer and search run by onnxruntime-web.
+The folder is an ONNX export. The page's own tokenizer and search run it with onnxruntime-web.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ CHECKSUMS = {
     "ort.wasm.bundle.min.mjs": "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
     "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
-"""SHA-256 of the files of this version that the page needs; they are under MIT licence."""
+"""SHA-256 of the files that the page needs from this version. They are under the MIT licence."""
 
 TIMEOUT = 600.0  # seconds for 33 MB
 BY_HAND = (
@@ -73,9 +73,9 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def runtime_folder() -> Path:
-    """Returns the folder with the files of `CHECKSUMS`, which npm fetches where they are not cached yet.
+    """Folder with the files of `CHECKSUMS`; npm downloads them if they are not in the cache.
 
-    Raises ValueError, with the commands to run by hand, where npm cannot fetch them.
+    Raises ValueError, with the commands to run by hand, if npm cannot download them.
     """
     folder = _cache()
     if not all((folder / name).is_file() and _checksum(folder / name) == value for name, value in CHECKSUMS.items()):
@@ -88,14 +88,14 @@ def runtime_folder() -> Path:
 def add_runtime(folder: Path) -> None:
     """Copies the files of an unpacked npm package into the cache.
 
-    Raises ValueError if a file is missing or is not that of this version.
+    Raises ValueError if a file is missing or if its checksum is not this version's.
     """
     source = folder / "dist" if (folder / "dist").is_dir() else folder
     for name, checksum in CHECKSUMS.items():
         if not (source / name).is_file():
-            raise ValueError(f"{source} has no {name}, so it is no {PACKAGE} {VERSION}: {BY_HAND}")
+            raise ValueError(f"{source} has no {name}, so it is not {PACKAGE} {VERSION}: {BY_HAND}")
         if _checksum(source / name) != checksum:
-            raise ValueError(f"{source / name} is not that of {PACKAGE} {VERSION}: {BY_HAND}")
+            raise ValueError(f"{source / name} differs from the one of {PACKAGE} {VERSION}: {BY_HAND}")
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
     for name in CHECKSUMS:
@@ -103,19 +103,17 @@ def add_runtime(folder: Path) -> None:
 
 
 def _cache() -> Path:
-    """Returns the folder of this version in the user's cache."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "transduce" / f"{PACKAGE}-{VERSION}"
 
 
 def _checksum(path: Path) -> str:
-    """Returns the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _npm_pack(folder: Path) -> None:
-    """Downloads the archive of the package into `folder`, and unpacks the files there that the page needs."""
+    """Downloads the package's archive into `folder` and unpacks the files that the page needs."""
     npm = shutil.which("npm")
     if npm is None:
         raise ValueError(f"the page needs {PACKAGE}, and npm, which fetches it, is not installed: {BY_HAND}")

@@ -1,4 +1,4 @@
-"""The folder from which CTranslate2 translates: an exported one, or a conversion kept within a model directory."""
+"""The folder that CTranslate2 translates from: an export, or a conversion kept inside a model directory."""
 
 import errno
 import hashlib
@@ -20,20 +20,20 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-CONVERSION = 2  # increased when the same model is converted otherwise
-CONVERSIONS = "exports"  # folder within a model directory; it may be deleted
+CONVERSION = 2  # increase it if the same model is converted differently
+CONVERSIONS = "exports"  # folder inside a model directory; it is safe to delete
 
 
 def ctranslate2_folder(path: Path) -> Path:
-    """Returns `path` where it is an export to CTranslate2, else the folder with the converted model of that directory.
+    """Folder for CTranslate2: `path` itself if it is an export, else the converted copy of the model directory `path`.
 
-    The first call for a model converts it and compares both engines; the conversions of earlier weights are removed.
-    Raises the errors of `export`, and ValueError where the directory is not writable.
+    The first call for a model converts it, compares both engines and removes conversions of earlier weights.
+    Raises the errors of `export`, and ValueError if the directory is not writable.
     """
     if (path / CONFIG_COPY).exists() and (path / WEIGHTS).exists():
         return path
     conversions = path / CONVERSIONS
-    # Of these weights, by these versions: a later one may convert otherwise.
+    # The name depends on the weights and on all versions, because a later version may convert differently.
     origin = f"{fingerprint(path)} {__version__} {CONVERSION} {import_ctranslate2().__version__}"
     converted = conversions / f"ctranslate2-{hashlib.sha256(origin.encode()).hexdigest()[:16]}"
     if (converted / PARITY).exists():
@@ -59,14 +59,14 @@ def ctranslate2_folder(path: Path) -> Path:
 
 
 def read_exported_config(folder: Path) -> Config:
-    """Returns the settings of the model that was exported into `folder`."""
+    """Reads the config of an exported model from its copy in `folder`."""
     return parse_config(read_regular_file(folder / CONFIG_COPY), folder)
 
 
 def load_ctranslate2(
     folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str | None = None
 ) -> Translator:
-    """Returns a translator with the exported model in `folder`; arguments and errors as of `CTranslate2Engine`."""
+    """Translator for the exported model in `folder`; arguments and errors are the same as for `CTranslate2Engine`."""
     config = read_exported_config(folder)
     names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
     source = load_vocabulary(folder / names[0])

@@ -1,4 +1,4 @@
-"""Models in the format of CTranslate2, an engine in C++ for CPUs and GPUs, and its search with our subwords."""
+"""Export to CTranslate2, a C++ engine for CPUs and GPUs, and its search on our subwords."""
 
 import json
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod
 
 WEIGHTS = "model.bin"
-CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
+CONFIG_COPY = "transduce.json"  # copy of the model directory's config.json; CTranslate2 has a config.json of its own
 
-PAIRS_AT_ONCE = 64  # scored in one batch
+PAIRS_AT_ONCE = 64  # most pairs in one batch
 
 AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported weights
 
 
 def import_ctranslate2() -> ModuleType:
-    """Returns the package `ctranslate2`; raises ValueError if it is not installed."""
+    """Imports the package `ctranslate2`; raises ValueError if it is not installed."""
     return import_engine("ctranslate2", "CTranslate2", "ctranslate2")
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies into `folder`; `precision` is float32, float16 or int8.
 
-    The subwords and our settings of the model, `transduce.json`, are written too: with them the folder translates text.
+    Also writes the subwords and our config as `transduce.json`, so that the folder alone can translate text.
     """
     specification = _specification(model, transformer_weights(model))
     if precision == "int8":
@@ -59,7 +59,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def _specification(model: Model, weights: TransformerWeights) -> Any:
-    """Returns the model as CTranslate2's own converters describe one."""
+    """The model as a `TransformerSpec`, the class that CTranslate2's own converters build."""
     import_ctranslate2()
     from ctranslate2.specs import transformer_spec
     from ctranslate2.specs.common_spec import Activation
@@ -76,7 +76,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     }
     encoder = transformer_spec.TransformerEncoderSpec(spec.encoder_layers, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(spec.decoder_layers, **shape)
-    # Copies, because CTranslate2 quantises arrays in place, and these are the memory of our model.
+    # Copied, because CTranslate2 quantises arrays in place and these arrays share memory with our model.
     encoder.embeddings[0].weight = weights.tensors["source_embedding.weight"].copy()
     decoder.embeddings.weight = weights.tensors["target_embedding.weight"].copy()
     tables = position_tables(model)
@@ -84,7 +84,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     decoder.start_from_zero_embedding = spec.first_input == "zeros"
 
     def set_linear(linear: Any, *names: str) -> None:
-        """Sets a linear layer to maps of the same input, one after another."""
+        """Sets a linear layer to our maps of the same input, concatenated along the outputs."""
         linear.weight = np.concatenate([weights.tensors[f"{name}.weight"] for name in names])
         if f"{names[0]}.bias" in weights.tensors:
             linear.bias = np.concatenate([weights.tensors[f"{name}.bias"] for name in names])
@@ -112,7 +112,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     source, target = model.source.vocabulary, model.target.vocabulary
     specification.register_source_vocabulary(source)
     specification.register_target_vocabulary(target)
-    specification.config.unk_token = source[symbols.pad]  # no text of ours has an unknown token
+    specification.config.unk_token = source[symbols.pad]  # our text never has an unknown token
     specification.config.bos_token = specification.config.decoder_start_token = target[symbols.begin]
     specification.config.eos_token = target[symbols.end]
     specification.config.add_source_eos = True
@@ -121,7 +121,10 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
 
 
 def _quantise(part: Any) -> None:
-    """Stores all matrices as `int8_rows`. CTranslate2 itself uses all of int8, and overflows without VNNI."""
+    """Stores all matrices as `int8_rows`.
+
+    CTranslate2's own quantisation uses the full int8 range, and overflows without VNNI.
+    """
     from ctranslate2.specs.model_spec import LayerSpec
 
     if hasattr(part, "weight_scale"):
@@ -134,7 +137,7 @@ def _quantise(part: Any) -> None:
 
 
 class CTranslate2Engine:
-    """Searches with a model that was exported to CTranslate2; for the comparison it translates and scores text too."""
+    """Searches with a model exported to CTranslate2; for the parity check it also translates and scores text."""
 
     def __init__(
         self,
@@ -146,13 +149,13 @@ class CTranslate2Engine:
         threads: int | None = None,
         precision: str | None = None,
     ) -> None:
-        """Loads the model in `folder`, whose settings are `config`, and whose subwords are `sides`.
+        """Loads the model in `folder`, whose settings are `config` and whose vocabularies are `sides`.
 
-        `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError if
-        CTranslate2 cannot load the model on the device.
+        `device` is cpu, cuda or, with an index, cuda:1. `precision` defaults to the precision of the exported weights.
+        Raises ValueError if CTranslate2 cannot load the model on the device.
         """
         self.source, self.target = sides
-        self.source_tags: tuple[int, ...] = ()  # of the text that is compared
+        self.source_tags: tuple[int, ...] = ()  # put before each source that is compared
         self.symbols = config.model.symbols
         self._ids = {string: token for token, string in enumerate(self.target.vocabulary)}
         vocabulary = Vocabulary(source=self.source.size, target=self.target.size)
@@ -171,11 +174,11 @@ class CTranslate2Engine:
             raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, end symbol included."""
         return self._score(self._encode_sources(sources), self.target.encode(targets))
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
         results = self._engine.translate_batch(
             _strings(self._encode_sources(lines), self.source),
             beam_size=1,
@@ -192,11 +195,11 @@ class CTranslate2Engine:
         return [[*self.source_tags, *tokens] for tokens in self.source.encode(lines)]
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
-        """Translates a batch; `check` stops it before it begins alone.
+        """Translates a batch. `check` can stop it only before it begins.
 
-        CTranslate2 has one bound for all sentences. A sentence whose translation exceeds its own bound is translated
-        again, alone, so that its translation does not depend on the batch. A sentence with empty hypotheses among its
-        `n_best` is translated again too.
+        CTranslate2 has one bound for all sentences. If a translation exceeds its own bound, its sentence is translated
+        again alone, so that the translation does not depend on the batch. A sentence is also translated again if fewer
+        than `n_best` of its hypotheses are not empty.
         """
         check_method(method)
         check()
@@ -213,10 +216,9 @@ class CTranslate2Engine:
     def _translate(
         self, batch: SentenceBatch, method: SearchMethod, bound: int, bans_empty: bool = False
     ) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each sentence; of CTranslate2's the best by our length penalty come first.
+        """Hypotheses of each sentence, the best by our length penalty first.
 
-        Where it bans empty translations, CTranslate2 divides the other probabilities by their sum, so that they are
-        scored again.
+        If `bans_empty`, the hypotheses are scored again, because CTranslate2 then renormalises the other probabilities.
         """
         sources, prefixes = _strings(batch.sources, self.source), _strings(batch.prefixes, self.target)
         width, alpha = method.width, method.decoding.length_penalty
@@ -239,7 +241,7 @@ class CTranslate2Engine:
                 score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             if any(prefixes) or bans_empty:
-                # Without the end symbol where a hypothesis has not ended.
+                # If a hypothesis has not ended, the log-probability of the end symbol is left out.
                 rows = self._score([source] * len(result.hypotheses), list(map(self._tokens, result.hypotheses)))
                 pairs = zip(rows, result.hypotheses, strict=True)
                 log_probabilities = [float(row[: len(tokens)].sum()) for row, tokens in pairs]
@@ -261,20 +263,20 @@ class CTranslate2Engine:
         return [np.array(result.log_probs, dtype=np.float64) for result in results]
 
     def _tokens(self, strings: Sequence[str]) -> list[int]:
-        """Returns the tokens of CTranslate2's strings, without the end symbol."""
+        """Token ids of CTranslate2's strings, without the end symbol."""
         ended = bool(strings) and self._ids[strings[-1]] == self.symbols.end
         return [self._ids[string] for string in strings[: len(strings) - ended]]
 
 
 def open_engine(folder: Path, model: Model, tags: Sequence[int]) -> CTranslate2Engine:
-    """Returns the engine of an exported folder; the tags stand before each source that is compared."""
+    """Opens an exported folder for the comparison; `tags` are put before each source."""
     engine = CTranslate2Engine(folder, model.config, (model.source, model.target))
     engine.source_tags = tuple(tags)
     return engine
 
 
 def check_method(method: SearchMethod) -> None:
-    """Raises ValueError for a search that CTranslate2 does not have."""
+    """Raises ValueError for search options that CTranslate2 lacks or applies differently."""
     if method.sampling is not None:
         raise ValueError(
             "--engine ctranslate2 does not sample by our seeds: leave out --temperature and the like, or --engine"
@@ -289,5 +291,4 @@ def check_method(method: SearchMethod) -> None:
 
 
 def _strings(rows: Sequence[Sequence[int]], side: TokenVocabulary) -> list[list[str]]:
-    """Returns the vocabulary's strings of tokens."""
     return [[side.vocabulary[token] for token in row] for row in rows]

@@ -1,4 +1,4 @@
-"""What other engines can represent: refusals of models, which name the option, and the nearest length penalties."""
+"""What other engines can represent: errors that name the unsupported option, and the nearest length penalties."""
 
 from transduce.model.attention import Attention, AttentionSpec
 from transduce.model.feed_forward import FeedForward
@@ -7,21 +7,22 @@ from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import tags_of
 
 RATIO = 1.25  # (5 + 20) / 20
-"""Other engines divide the log-probability of a translation by length^power, this program by ((5 + length) / 6)^α.
+"""Factor between our α and the power of other engines.
 
-Both grow equally fast at 20 tokens where α = 1.25 · power.
+Other engines divide the log-probability of a translation by length^power; this program divides it by
+((5 + length) / 6)^α. At 20 tokens both divisors grow equally fast if α = 1.25 · power.
 """
 
 
 def refusal(engine: str, fault: str, remedy: str = "translate with it here, or train another") -> ValueError:
-    """Returns the error for a model with a `fault` that `engine` cannot represent."""
+    """Builds the error for a model with a `fault` that `engine` cannot represent."""
     return ValueError(f"{engine} cannot represent this model: {fault}; {remedy}")
 
 
 def check_is_transformer(model: Model, engine: str) -> Transformer:
-    """Returns the settings of a translation model with attention and feed-forward networks in all layers.
+    """Settings of a translation model with attention and feed-forward networks in all layers.
 
-    Raises ValueError for other models, which no engine but this program has.
+    Raises ValueError for other models, which only this program can run.
     """
     spec, fault = model.config.model, None
     if not isinstance(spec, Transformer):
@@ -38,7 +39,10 @@ def check_is_transformer(model: Model, engine: str) -> Transformer:
 
 
 def check_products(model: Model, engine: str) -> Transformer:
-    """Returns the settings of a Transformer whose attentions see whole sentences and score keys by products."""
+    """Settings of a Transformer whose attentions see whole sentences and score keys by products.
+
+    Raises ValueError for other models.
+    """
     spec = check_is_transformer(model, engine)
     if not isinstance(spec.mixer, Attention):
         raise refusal(engine, f"`model.mixer.kind` is {spec.mixer.kind}")
@@ -49,17 +53,17 @@ def check_products(model: Model, engine: str) -> Transformer:
 
 
 def check_is_untagged(model: Model, engine: str) -> None:
-    """Raises ValueError for a model whose sources have tags, which the tokenizers of other engines do not add."""
+    """Raises ValueError if the model's sources have tags, because the tokenizers of other engines do not add tags."""
     if tags_of(model.source):
         fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")
 
 
 def length_penalty_of_power(power: float) -> float:
-    """Returns α of the penalty here that is nearest to length^power."""
+    """The α of our length penalty that is nearest to length^power."""
     return round(RATIO * power, 4)
 
 
 def length_power(alpha: float) -> float:
-    """Returns the power whose penalty is nearest to that of α here."""
+    """The power for which length^power is nearest to our length penalty with α."""
     return round(alpha / RATIO, 4)

@@ -1,4 +1,4 @@
-"""Export of a model directory for another engine, with a proof of parity in the exported folder."""
+"""Exports a model directory for another engine, and records the parity check in the exported folder."""
 
 import contextlib
 import copy
@@ -28,6 +28,7 @@ from transduce.recipe.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
+from transduce.storage.result_files import name_in_errors
 from transduce.text.token_vocabulary import tags_of
 from transduce.translation.engine import SearchRules
 from transduce.translation.source_request import SourceRequest, choose_tags
@@ -36,19 +37,19 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 PARITY = "parity.json"
-BANNED_LOGIT = -3e4  # far below any logit, and a number in float16, which ends at 65,504
+BANNED_LOGIT = -3e4  # far below any logit, and within float16, whose largest value is 65,504
 
 
 class ExportFormat(NamedTuple):
     """An engine that reads an exported folder, and the functions of its format."""
 
-    package: str  # of the engine
-    precisions: tuple[str, ...]  # of the weights, the default first
+    package: str  # name of the engine's distribution
+    precisions: tuple[str, ...]  # of the weights; the default is first
     check: Callable[[Model], object]  # raises ValueError for a model that the engine cannot represent
-    write: Callable[[Model, Path, str], None]  # writes the model into a folder in a precision
-    # Opens the exported folder of a model; the last argument are tags that stand before every source.
+    write: Callable[[Model, Path, str], None]  # writes the model into a folder in the given precision
+    # Opens the exported folder of a model. The last argument has the tags to put before every source.
     open_engine: Callable[[Path, Model, Sequence[int]], ForeignEngine]
-    max_positions: int | None = None  # of a sentence; None: any number
+    max_positions: int | None = None  # of a sentence; None: no limit
     bans_in_weights: bool = False  # see `with_banned_tokens`
 
 
@@ -98,9 +99,9 @@ FORMATS = {
 def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
 
-    The comparison is on `sentences` sentences of the validation corpora, where the recipe names them, and on odd lines.
-    Raises ValueError if the engine cannot represent the model or the precision, where `out` is not empty, and where
-    another process exports to it. Raises ParityError, and leaves nothing, where the engines differ by more than the
+    The comparison uses `sentences` sentences of the validation corpora, if the recipe names any, and odd lines.
+    Raises ValueError if the engine cannot represent the model or the precision, if `out` is not empty, or if another
+    process exports to it. Raises ParityError, and leaves nothing behind, if the engines differ by more than the
     tolerance.
     """
     form = FORMATS[target]
@@ -119,10 +120,11 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
         try:
-            for path in staging.iterdir():  # of an export that was killed
+            for path in staging.iterdir():  # left by an export that was killed
                 remove(path)
             _log.info(f"writing {target} in {precision}")
-            form.write(model, staging, precision)
+            with name_in_errors(out):
+                form.write(model, staging, precision)
             parity = _compare(run, model, form, staging, sentences)
             if (fault := parity.fault(precision)) is not None:
                 raise ParityError(
@@ -151,11 +153,11 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
 
 
 def with_banned_tokens(model: Model) -> Model:
-    """Returns a model whose readout has a bias that bans tokens; all other weights are those of `model`.
+    """Copies a model, with a readout bias that bans tokens; all other weights are shared with `model`.
 
-    The log-probabilities of the other tokens are divided by the sum of their probabilities. Programs that read an
-    exported folder pass options of their own, or none, and would choose padding or the begin symbol on odd lines. Where
-    the format has no file of options that each program reads, the exported model itself has the ban.
+    The probabilities of the other tokens are renormalised. Programs that read an exported folder pass their own
+    options, or none, and would choose padding or the begin symbol on odd lines. If the format has no options file that
+    every program reads, the exported model itself must have the ban.
     """
     module = model.module
     assert isinstance(module, TransformerModel)
@@ -171,7 +173,7 @@ def with_banned_tokens(model: Model) -> Model:
 def _compare(run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int) -> Parity:
     """Compares the engine of the exported folder with the model on sample sentences.
 
-    A model of several directions or tags is compared in the first one that its settings name.
+    A model with several directions or tags is compared only with the first direction and tag of its config.
     """
     translator: Translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     tags: tuple[int, ...] = ()

@@ -19,11 +19,11 @@ from transduce.settings import Spec, validated
 
 ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
-"""Our linear maps, each with the maps of other formats that it holds one after another."""
+"""Our linear maps, each with the other formats' maps that it concatenates, in this order."""
 
 
 class LayerNames(Spec):
-    """The names of a format: a weight is that of the layer, of the part and of the map, one after another.
+    """How a format names weights: the name of the layer, then of the part, then of the map.
 
     Marian calls W^Q of the decoder's second self-attention `decoder_l2_self_Wq`, fairseq
     `decoder.layers.1.self_attn.q_proj.weight`.
@@ -31,7 +31,7 @@ class LayerNames(Spec):
 
     layer: str
     first: int  # number of the first layer
-    parts: dict[str, str]  # by our names
+    parts: dict[str, str]  # keys are our names
     norms: dict[str, str]
     maps: dict[str, str]
     weight: str  # of a map
@@ -52,7 +52,7 @@ class ForeignFormat(Spec):
     written: dict[str, Any] = Field(default={})
 
     def settings_of(self, spec: Transformer) -> dict[str, Any]:
-        """Returns the settings of an exported model, with its sizes."""
+        """Settings that an export writes for this model, sizes included."""
         assert isinstance(spec.feed_forward, FeedForward)
         sizes = {
             "d_model": spec.d_model,
@@ -66,26 +66,26 @@ class ForeignFormat(Spec):
 
 @functools.cache
 def foreign_format(name: str) -> ForeignFormat:
-    """Returns the format `fairseq`, `hugging_face` or `marian`."""
+    """Loads the format `fairseq`, `hugging_face` or `marian`."""
     file = files(__package__) / "foreign_formats.yaml"
     return validated(ForeignFormat, parse_yaml(file.read_bytes(), place=str(file))[name], place=f"{file}: {name}")
 
 
 class NamedWeight(NamedTuple):
-    """A weight of another format: number `chunk` of the `chunks` equal parts of one of ours."""
+    """A weight of another format: part `chunk` of one of our weights, which is cut into `chunks` equal parts."""
 
     ours: str
     chunk: int
     chunks: int
     theirs: str
-    shape: tuple[int, ...]  # in a model with d_k = d_v = d_model / heads; of a matrix [outputs inputs]
+    shape: tuple[int, ...]  # if d_k = d_v = d_model / heads; a matrix is [outputs inputs]
 
 
 def layer_weights(model: Transformer, names: LayerNames) -> Iterator[NamedWeight]:
     """Yields the weights of all layers and of the norms after the last ones."""
     assert isinstance(model.feed_forward, FeedForward)
     d_model, d_ff = model.d_model, model.feed_forward.d_ff
-    sizes = {"1": (d_ff, d_model), "2": (d_model, d_ff)}  # outputs and inputs, where they are not both d_model
+    sizes = {"1": (d_ff, d_model), "2": (d_model, d_ff)}  # [outputs inputs], if they are not both d_model
 
     def norm(ours: str, theirs: str) -> Iterator[NamedWeight]:
         yield NamedWeight(f"{ours}.weight", 0, 1, names.scale.format(theirs), (d_model,))
@@ -108,7 +108,7 @@ def layer_weights(model: Transformer, names: LayerNames) -> Iterator[NamedWeight
 
 
 def named_layers(weights: TransformerWeights, names: LayerNames) -> Iterator[tuple[str, Array]]:
-    """Yields the weights of `layer_weights` by the names of another format; biases that we lack are zeros."""
+    """Yields the weights of `layer_weights` under another format's names; biases that our model lacks are zeros."""
     for ours, chunk, chunks, theirs, shape in layer_weights(weights.spec, names):
         map_name, _, kind = ours.rpartition(".")
         whole = weights.tensors[ours] if kind == "weight" else weights.bias_or_zeros(map_name)

@@ -1,8 +1,8 @@
-"""Models in the format of Hugging Face's `transformers`, without code of ours: Marian's classes or Pegasus'.
+"""Export to Hugging Face's `transformers` as one of its own classes, Marian's or Pegasus', without code of ours.
 
-`MarianMTModel` has the layer normalisations of the paper (post-norm), `PegasusForConditionalGeneration` those of
-pre-norm. Both have sinusoids of the layout sin | cos, to which the dimensions of `interleaved` positions are reordered;
-other positions are written as a table.
+`MarianMTModel` has the layer normalisation of the paper (post-norm), `PegasusForConditionalGeneration` has pre-norm.
+Both have sinusoids in the layout sin | cos. Dimensions of `interleaved` positions are reordered to that layout; other
+positions are written as a table.
 """
 
 import json
@@ -40,15 +40,15 @@ from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.engine import SearchRules
 from transduce.translation.results import one_line
 
-TARGET_FOLDER = "target"  # of the tokenizer that decodes, where the sides have vocabularies of their own
+TARGET_FOLDER = "target"  # folder of the target's tokenizer, if the sides have different vocabularies
 
 CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
-"""The type of model and the class, by the place of the layer normalisation."""
+"""Model type and class for each placement of the layer normalisation."""
 
 SINUSOIDS = Sinusoidal(layout="paper-halves"), Sinusoidal(layout="interleaved")
-"""The positions that both classes can represent, the second after a reordering of dimensions."""
+"""Positions that both classes can represent. The second kind needs its dimensions reordered."""
 
-IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
+IMPOSSIBLE = -1e9  # logit of the rows that pad the smaller vocabulary
 
 MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
 LINES_AT_ONCE = 32
@@ -59,7 +59,7 @@ TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subf
 
 
 def check(model: Model) -> None:
-    """Raises ValueError if `transformers` cannot represent the model, with the option."""
+    """Raises ValueError, and names the option, if `transformers` cannot represent the model."""
     spec = check_products(model, "Hugging Face")
     check_is_untagged(model, "Hugging Face")
     if isinstance(model.source, MosesBpe) or isinstance(model.target, MosesBpe):
@@ -89,7 +89,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
     weights = transformer_weights(model, order)
     matrices = [weights.tensors[f"{name}.weight"] for name in ("source_embedding", "target_embedding", "readout")]
     size = max(map(len, matrices))
-    # Copies with as many rows as the larger vocabulary, the missing ones zeros.
+    # Copies, zero-padded to as many rows as the larger vocabulary has.
     source, target, readout = (np.pad(matrix, ((0, size - len(matrix)), (0, 0))) for matrix in matrices)
     bias = np.full((1, size), IMPOSSIBLE, np.float32)
     bias[0, : len(matrices[2])] = weights.bias_or_zeros("readout")
@@ -133,7 +133,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes settings as JSON of ASCII letters."""
+    """Writes settings as ASCII-only JSON."""
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
 
 
@@ -143,7 +143,7 @@ def has_one_matrix(spec: Transformer) -> bool:
 
 
 def hugging_face_config(model: Model) -> dict[str, Any]:
-    """Returns the content of `config.json`."""
+    """Content of `config.json`."""
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.feed_forward, FeedForward)
@@ -166,7 +166,7 @@ def hugging_face_config(model: Model) -> dict[str, Any]:
 
 
 def generation_config(model: Model) -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty."""
+    """Content of `generation_config.json`: the model's search settings, with the nearest length penalty."""
     symbols, decoding = model.config.model.symbols, model.config.decoding
     return {
         "num_beams": decoding.beam,
@@ -179,7 +179,6 @@ def generation_config(model: Model) -> dict[str, Any]:
 
 
 def _symbol_ids(symbols: Symbols) -> dict[str, int]:
-    """Returns the tokens of the symbols under the names of `transformers`."""
     return {
         "pad_token_id": symbols.pad,
         "bos_token_id": symbols.begin,
@@ -189,7 +188,7 @@ def _symbol_ids(symbols: Symbols) -> dict[str, int]:
 
 
 def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
-    """Writes the tokenizer of the source into `folder`, and that of the target below where it is another one.
+    """Writes the source's tokenizer into `folder`, and the target's into a subfolder if it is a different one.
 
     Models with SentencePiece have one `MarianTokenizer` for both sides.
     """
@@ -264,10 +263,10 @@ def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_leng
 
 
 class HuggingFaceEngine:
-    """`AutoModelForSeq2SeqLM` and `AutoTokenizer` of a folder."""
+    """The model and the tokenizers of an exported folder, run by `transformers`."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads both; raises ValueError if `transformers` is not installed."""
+        """Loads model and tokenizers; raises ValueError if `transformers` is not installed."""
         transformers = import_engine("transformers", "Hugging Face's transformers", "hugging-face")
         self._model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         self._source = self._target = transformers.AutoTokenizer.from_pretrained(folder)
@@ -276,7 +275,7 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, end symbol included."""
         scores = []
         for source, target in zip(sources, targets, strict=True):
             labels = self._target(text_target=target, return_tensors="pt").input_ids
@@ -293,7 +292,7 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
         translations: list[EngineTranslation] = []
         end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):

@@ -17,23 +17,23 @@ PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
 PIECES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # the first four ids of every dictionary
-PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with the end symbol; positions count from the pad's id on
+PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with the end symbol; the first position has the id after the pad's
 BEAM, EXPONENT = 5, 1.0  # fairseq's defaults
-NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # of each side of a checkpoint
+NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # entries of each side that are not weights
 
 FORMAT = foreign_format("fairseq")
 PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_learned_pos", "decoder_learned_pos"))
 
 
 def is_fairseq(directory: Path) -> bool:
-    """Returns whether a folder holds checkpoints and dictionaries of fairseq."""
+    """Whether the folder holds checkpoints and dictionaries of fairseq."""
     return any(directory.glob("*.pt")) and any(directory.glob("dict.*.txt"))
 
 
 def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
-    """Reads the model; `languages`, where given, choose the dictionaries.
+    """Reads the model; `languages`, if given, choose the dictionaries.
 
-    Raises ValueError for what it cannot represent, and for missing or damaged files.
+    Raises ValueError if a setting cannot be represented, or if files are missing or damaged.
     """
     names = sorted(path.name for path in directory.glob("*.pt"))
     chosen = next((name for name in PREFERRED if name in names), None)
@@ -48,7 +48,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
     value, loaded = read_checkpoint(path, weights_of)
     settings, place = plain_values(value.get("args")), str(path)
-    for section in ("task", "model"):  # of `cfg`, which later versions have in the place of `args`
+    for section in ("task", "model"):  # sections of `cfg`, which later versions have instead of `args`
         settings |= plain_values(part_of(value.get("cfg"), section))
     architecture = settings.get("arch", settings.get("_name", "transformer"))
     if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
@@ -61,7 +61,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
                 f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
                 "model of transduce has one value for both"
             )
-    # The languages are those that the options name, or else the settings; both need a dictionary.
+    # The options name the languages, or else the settings do; both languages need a dictionary.
     with_dictionary = [path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt")]
     source_language, target_language = (
         option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
@@ -106,7 +106,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
 
 def _vocabulary(path: Path) -> ForeignVocabulary:
-    """Returns the vocabulary of a dictionary: a token and its count on each line, after four symbols."""
+    """Reads a dictionary: after four implicit symbols, each line has a token and its count."""
     tokens = [line.rstrip().removesuffix(" #fairseq:overwrite").rsplit(" ", 1)[0] for line in _lines(path)]
     ids = {token: row for row, token in enumerate((*SYMBOLS, *tokens))}
     if len(ids) < len(tokens) + len(SYMBOLS):
@@ -115,7 +115,7 @@ def _vocabulary(path: Path) -> ForeignVocabulary:
 
 
 def _lines(path: Path) -> list[str]:
-    """Returns the lines of a text file that are not empty; raises ValueError for one that is not UTF-8."""
+    """Lines of a text file that are not empty; raises ValueError if the file is not UTF-8."""
     try:
         text = read_regular_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -126,7 +126,7 @@ def _lines(path: Path) -> list[str]:
 def _take_tables(
     tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes embeddings, readout and positions; returns them and what they say about the spec."""
+    """Takes embeddings, readout and positions; returns the weights and the model settings that follow from them."""
     d_model = settings["encoder_embed_dim"]
     shared = bool(settings.get("share_all_embeddings"))
     tied = shared or bool(settings.get("share_decoder_input_output_embed"))
@@ -139,7 +139,7 @@ def _take_tables(
         readout = tensors.take_equal(output or ["decoder.output_projection.weight"], sides[1].size, d_model)
     weights, spec = foreign.take_tables(tensors, sides, d_model, embeddings, readout, None)
     positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
-    if settings.get("encoder_learned_pos"):  # without the rows of pad and before, as many rows as both sides have
+    if settings.get("encoder_learned_pos"):  # drop the rows up to the pad's, and rows that only one side has
         tables = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
         rows = {side: tensors.shape(name)[0] for side, name in tables.items()}
         for side, name in tables.items():
@@ -151,7 +151,7 @@ def _take_tables(
 
 
 def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
-    """Returns the merges of a file of subword-nmt, version 0.2, or of fastBPE, which adds a count to each line."""
+    """Reads a file of merges by subword-nmt, version 0.2, or by fastBPE, which adds a count to each line."""
     lines = _lines(path)
     if lines and lines[0].startswith("#version:"):
         version, *lines = lines
@@ -167,5 +167,5 @@ def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _first_file(directory: Path, names: Iterable[str]) -> str | None:
-    """Returns the first of the names that a file of the folder has."""
+    """The first of `names` that is a file in the folder; None if there is none."""
     return next((name for name in names if (directory / name).is_file()), None)

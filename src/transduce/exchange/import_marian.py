@@ -16,7 +16,7 @@ from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model
 
 SETTINGS = "special:model.yml"
-BEAM, EXPONENT = 12, 0.0  # Marian's defaults, where there is no decoder.yml
+BEAM, EXPONENT = 12, 0.0  # Marian's defaults, if decoder.yml does not set them
 NORM_EPSILON = 1e-6
 
 FORMAT = foreign_format("marian")
@@ -24,12 +24,12 @@ _ESCAPE = re.compile(r"\\(?:U(?P<digits>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|.)"
 
 
 def is_marian(directory: Path) -> bool:
-    """Returns whether a folder holds a model of Marian."""
+    """Whether the folder holds a Marian model."""
     return any(directory.glob("*.npz"))
 
 
 def read_marian(directory: Path) -> ImportedModel:
-    """Reads the model; raises ValueError for what it cannot represent, and for missing or damaged files."""
+    """Reads the model; raises ValueError if a setting cannot be represented, or if files are missing or damaged."""
     decoder, decoder_file = dict[str, Any](), directory / "decoder.yml"
     if decoder_file.is_file():
         decoder = _parse_yaml(read_regular_file(decoder_file, LARGEST), str(decoder_file))
@@ -43,7 +43,7 @@ def read_marian(directory: Path) -> ImportedModel:
     settings = _parse_yaml(arrays.pop(SETTINGS).tobytes().rstrip(b"\0"), place)
     further = ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
     sizes = foreign.check_settings(settings, FORMAT, place, {"d_ff": further})
-    # The vocabularies of source and target are those that decoder.yml names, or the only one of the folder.
+    # decoder.yml names the vocabularies of source and target; otherwise the folder must have one vocabulary for both.
     vocabularies = decoder.get("vocabs")
     file_names = [Path(str(name)).name for name in vocabularies] if isinstance(vocabularies, list) else []
     if not file_names:
@@ -67,7 +67,7 @@ def read_marian(directory: Path) -> ImportedModel:
     if shared and source.names != target.names:
         raise ValueError(f"{source.place} and {target.place} differ, and the model has one embedding for both")
     d_model, readout = sizes["d_model"], None
-    if not tied and "decoder_ff_logit_out_Wt" in tensors:  # versions of Marian store it either way round
+    if not tied and "decoder_ff_logit_out_Wt" in tensors:  # versions of Marian store it transposed or not
         readout = tensors.take("decoder_ff_logit_out_Wt", target.size, d_model)
     elif not tied:
         readout = tensors.take("decoder_ff_logit_out_W", d_model, target.size).T.contiguous()
@@ -89,7 +89,7 @@ def read_marian(directory: Path) -> ImportedModel:
         for vocabulary, piece in zip((source, target), pieces, strict=True)
     ]
     exponent = decoder.get("normalize", EXPONENT)
-    if isinstance(exponent, bool):  # without a value it is 1
+    if isinstance(exponent, bool):  # `normalize` without a value means 1
         exponent = float(exponent)
     return ImportedModel(
         model,
@@ -104,14 +104,14 @@ def read_marian(directory: Path) -> ImportedModel:
 
 
 def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
-    """Returns the mapping in YAML; raises ValueError with `place` for any other content."""
+    """Parses a YAML mapping; raises ValueError, which names `place`, for any other content."""
     if len(content) > LARGEST:
         raise ValueError(f"{place} has more than {LARGEST:,} bytes")
     return foreign.settings_in(parse_yaml(content, place=place), place)
 
 
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
-    """Returns the vocabulary of a file, for a model with `size` rows; it has no pad and no begin symbol."""
+    """Reads a vocabulary for a model with `size` rows. Marian has neither a pad nor a begin symbol."""
     if path.suffix == ".spm":
         pieces = pieces_of_model(read_regular_file(path), str(path))
         ids = {piece: row for row, piece in enumerate(pieces)}
@@ -134,12 +134,12 @@ def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
 
 
 def _parse_line(text: str) -> tuple[str, int]:
-    """Returns the token and the id of a line; raises ValueError for any other line."""
+    """Splits a line into token and id; raises ValueError for any other line."""
     quoted, _, row = (part.strip() for part in text.rpartition(":"))
     if len(row) > 10 or not (row.isascii() and row.isdigit()):
         raise ValueError(row)
     if quoted.startswith('"'):
-        # JSON lacks the escape of eight digits; every other escape stays as it is.
+        # JSON lacks the eight-digit escape; every other escape stays as it is.
         plain = _ESCAPE.sub(lambda found: chr(int(found["digits"], 16)) if found["digits"] else found.group(), quoted)
         return str(json.loads(plain)), int(row)
     is_single = len(quoted) > 1 and quoted[0] == quoted[-1] == "'"
@@ -147,7 +147,7 @@ def _parse_line(text: str) -> tuple[str, int]:
 
 
 def _piece_file(directory: Path, vocabulary: Path, side: str) -> Path:
-    """Returns the SentencePiece model of a side: the vocabulary itself, or `source.spm` and `target.spm`."""
+    """The SentencePiece model of a side: the vocabulary itself, or else `source.spm` or `target.spm`."""
     path = vocabulary if vocabulary.suffix == ".spm" else directory / f"{side}.spm"
     if not path.is_file():
         raise ValueError(

@@ -25,11 +25,11 @@ def import_model(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Config:
-    """Writes the model directory `out` with the model in `directory`, whose content tells its format.
+    """Writes the model in `directory` as the model directory `out`. The files in `directory` determine its format.
 
-    The languages replace those that the model states. Raises ValueError if `out` is not empty, where the folder
-    holds no model of a known format, where a setting cannot be represented, and for missing or damaged files. Nothing
-    is written then.
+    `source_language` and `target_language` override the languages that the model states. Raises ValueError, and writes
+    nothing, if `out` is not empty, if `directory` has no model of a known format, if a setting cannot be represented,
+    or if files are missing or damaged.
     """
     check_new_or_empty(out)
     if not directory.is_dir():
@@ -63,9 +63,9 @@ def import_model(
         decoding=imported.decoding,
         weights=Weights(kind="imported", steps=()),
     )
-    is_shared = imported.source.as_json() == imported.target.as_json()  # which is one file then
+    is_shared = imported.source.as_json() == imported.target.as_json()  # then both sides are one file
     sides = imported.source, imported.source if is_shared else imported.target
-    # The card states the files that the model was read from.
+    # The card lists the files that the model was read from.
     checksums = checksums_of_files(directory / name for name in imported.files)
     rows = "\n".join(f"| `{name}` | {entry['bytes']:,} | `{entry['sha256']}` |" for name, entry in checksums.items())
     card = TEMPLATE.read_text("utf-8").format(
@@ -78,5 +78,5 @@ def import_model(
         rows=rows,
     )
     write_new_model(out, config, imported.weights, sides, {CARD: card})
-    Model.read(out)  # raises where the model is not as it was written
+    Model.read(out)  # raises if the model cannot be read back
     return config

@@ -1,4 +1,4 @@
-"""Imports models in Hugging Face's Marian format, in which the models of OPUS-MT are published."""
+"""Imports models in Hugging Face's Marian format, in which OPUS-MT publishes its models."""
 
 import re
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ MAX_CONFIG_BYTES = 2**24
 
 
 def is_hugging_face(directory: Path) -> bool:
-    """Returns whether a folder holds a model in Hugging Face's format, of any architecture."""
+    """Whether the folder holds a model in Hugging Face's format, of any architecture."""
     return (directory / "config.json").is_file() and any((directory / name).is_file() for name in WEIGHTS)
 
 
 def read_opus_mt(directory: Path) -> ImportedModel:
-    """Reads the model; raises ValueError for what it cannot represent, and for missing or damaged files."""
+    """Reads the model; raises ValueError if a setting cannot be represented, or if files are missing or damaged."""
     place = str(directory / "config.json")
     config = _read_json(directory / "config.json")
     if (directory / "manifest.json").exists():
@@ -50,7 +50,7 @@ def read_opus_mt(directory: Path) -> ImportedModel:
         except (SafetensorError, ValueError) as error:
             raise ValueError(f"{weights_file} holds no weights, or is damaged: {error}") from None
     tensors = ForeignTensors(loaded, str(weights_file))
-    # The vocabularies of both sides are one file, or there is a second one for the target.
+    # Both sides share one vocabulary, unless there is a second file for the target.
     size = foreign.shared_number(settings, ["vocab_size"], place)
     target_file = directory / "target_vocab.json"
     if settings["share_encoder_decoder_embeddings"] or not target_file.is_file():
@@ -68,7 +68,7 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
     target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
     files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
-    # The decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT.
+    # The search settings nearest to the model's own, by default a beam of 4 as in OPUS-MT.
     path, chosen = directory / "generation_config.json", dict(settings)
     if path.is_file():
         chosen |= _read_json(path)
@@ -88,7 +88,7 @@ def read_opus_mt(directory: Path) -> ImportedModel:
 
 
 def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVocabulary:
-    """Returns the vocabulary of a file with `size` rows; `settings` have the ids of the symbols where they decode."""
+    """Reads a vocabulary with `size` rows; `settings` has the symbols' ids, and is empty for a separate source."""
     ids = _read_json(path)
     for symbol in ("</s>", "<unk>", "<pad>"):
         if type(ids.get(symbol)) is not int:
@@ -106,7 +106,7 @@ def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVo
 def _take_tables(
     tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes embeddings, readout and positions; returns them and what they say about the spec."""
+    """Takes embeddings, readout and positions; returns the weights and the model settings that follow from them."""
     d_model, size = settings["d_model"], sides[1].size
     names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
     embeddings = [names] if settings["share_encoder_decoder_embeddings"] else [[names[1]], [names[2]]]
@@ -117,7 +117,7 @@ def _take_tables(
         readout = tensors.take("lm_head.weight", size, d_model)
     bias = tensors.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in tensors else None
     weights, spec = foreign.take_tables(tensors, sides, d_model, embeddings, readout, bias)
-    # The tables of positions are those of the sinusoids, in one of two layouts, or learned.
+    # The tables of positions are sinusoids in one of two layouts, or learned.
     tables = {}
     for side, part in (("source", "encoder"), ("target", "decoder")):
         if (name := f"model.{part}.embed_positions.weight") in tensors:
@@ -135,7 +135,7 @@ def _take_tables(
 
 
 def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Returns the languages that the tokeniser's settings or the name of the model state."""
+    """Languages that the tokeniser's settings or the model's name state; None if neither does."""
     path = directory / "tokenizer_config.json"
     values = _read_json(path) if path.is_file() else {}
     match = values.get("source_lang"), values.get("target_lang")
@@ -148,5 +148,4 @@ def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Reads a mapping."""
     return foreign.settings_in(parse_json(read_regular_file(path, MAX_CONFIG_BYTES), place=str(path)), str(path))

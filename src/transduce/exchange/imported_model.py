@@ -1,4 +1,4 @@
-"""What every importer returns, and what importers share: checks of foreign settings, tensors and vocabularies."""
+"""The result of all importers, and what they share: checks of foreign settings, tensors and vocabularies."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ from transduce.text.sentence_pieces import (
 )
 from transduce.text.token_vocabulary import TokenVocabulary
 
-LARGEST_POWER = 100  # of a length; a larger number may be too large for a float
+LARGEST_POWER = 100  # of a length; a larger exponent may overflow a float
 
-MAX_SIZE = 2**24  # of a setting: more than any model has
+MAX_SIZE = 2**24  # larger than any size in the settings of a model
 
 UNKNOWN = "<unk>"
 
 BELOW = 100.0
-"""Nats by which a symbol that the foreign model lacks is less probable than the token whose row it copies.
+"""Nats by which the bias of a copied row is lowered: a symbol that the foreign model lacks copies another token's row.
 
 float32 rounds its probability to 0, and 16-bit numbers can represent the bias.
 """
@@ -39,7 +39,7 @@ Built = TypeVar("Built")
 
 
 class ImportedModel(NamedTuple):
-    """A model of another program as this program holds it."""
+    """A model of another program, converted to the types of this program."""
 
     model: Transformer
     weights: dict[str, Tensor]
@@ -48,11 +48,14 @@ class ImportedModel(NamedTuple):
     decoding: Decoding
     languages: tuple[str | None, str | None]
     origin: str  # the name of the format, for the card
-    files: tuple[str, ...]  # that the model was read from
+    files: tuple[str, ...]  # files that the model was read from
 
 
 def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str) -> int:
-    """Returns the positive whole number that the settings `names` share; raises ValueError if they differ."""
+    """The positive whole number that all settings `names` have.
+
+    Raises ValueError if the values differ or are out of range.
+    """
     values = [settings.get(name) for name in names]
     for name, value in zip(names, values, strict=True):
         if type(value) is not int or not 0 < value < MAX_SIZE:
@@ -66,7 +69,7 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
 
 
 def settings_in(values: Any, place: str) -> dict[str, Any]:
-    """Returns the mapping that a file of settings holds; raises ValueError for any other content."""
+    """Checks that a settings file holds a mapping; raises ValueError for any other content."""
     if not isinstance(values, dict):
         raise ValueError(f"{place} holds no settings")
     return values
@@ -75,7 +78,7 @@ def settings_in(values: Any, place: str) -> dict[str, Any]:
 def check_settings(
     settings: Mapping[str, Any], form: ForeignFormat, place: str, further: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
-    """Returns the sizes of a model; `further` are settings that must equal a size too.
+    """Sizes of a model; `further` names more settings that must equal a size.
 
     Raises ValueError with the name and the value of the first setting that this program cannot represent.
     """
@@ -92,7 +95,7 @@ def check_settings(
 
 
 class ForeignTensors:
-    """Tensors of a file by name, each of which is taken once; `finish` raises for those that nothing took."""
+    """Tensors of a file by name. Each can be taken once; `finish` raises ValueError if any was not taken."""
 
     def __init__(self, tensors: Mapping[str, Tensor], place: str) -> None:
         self._tensors, self._place = dict(tensors), place
@@ -101,14 +104,17 @@ class ForeignTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, and leaves it; raises ValueError if it is missing, or a single number."""
+        """Shape of a tensor, which is not taken; raises ValueError if it is missing or a single number."""
         shape = tuple(self._existing(name).shape)
         if not shape:
             raise ValueError(f"{self._place}: {name} is a single number, and a model has vectors and matrices")
         return shape
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Returns a tensor in float32; raises ValueError if it is missing, has another shape or no numbers."""
+        """Takes a tensor in float32.
+
+        Raises ValueError if it is missing, has another shape, or holds integers, infinity or NaN.
+        """
         tensor = self._existing(name)
         del self._tensors[name]
         if tuple(tensor.shape) != shape or not tensor.is_floating_point():
@@ -121,7 +127,7 @@ class ForeignTensors:
         return tensor.to(torch.float32, copy=True).contiguous()
 
     def take_equal(self, names: Iterable[str], *shape: int) -> Tensor:
-        """Returns the tensor that the file has under one or several of `names`; raises where two of them differ."""
+        """Takes the tensor that the file has under one or several of `names`; raises ValueError if two differ."""
         present = [name for name in names if name in self] or [next(iter(names))]
         first, *others = (self.take(name, *shape) for name in present)
         for name, other in zip(present[1:], others, strict=True):
@@ -130,12 +136,12 @@ class ForeignTensors:
         return first
 
     def split(self, name: str, names: Sequence[str], shape: tuple[int, ...]) -> None:
-        """Replaces a tensor by parts of `shape`, one after another, which are taken by `names`."""
+        """Replaces a tensor by equal parts of `shape`, which can then be taken by `names`."""
         whole = self.take(name, len(names) * shape[0], *shape[1:])
         self._tensors.update(zip(names, whole.chunk(len(names)), strict=True))
 
     def drop(self, names: Iterable[str]) -> None:
-        """Drops tensors that no model needs, where the file has them."""
+        """Drops tensors that no model needs, if the file has them."""
         for name in names:
             self._tensors.pop(name, None)
 
@@ -152,24 +158,24 @@ class ForeignTensors:
 
 
 class ForeignVocabulary(NamedTuple):
-    """The tokens of one side, and the rows of its matrices in the order of this program's ids.
+    """The tokens of one side, and the row of its matrices for each of our ids.
 
-    The order is pad, begin, end, then all other tokens. Two of the three symbols may be one token of the foreign model,
+    Our ids are pad, begin, end, then all other tokens. Two of the three symbols may be one token of the foreign model,
     and pad may be missing.
     """
 
     rows: tuple[int, ...]  # by our ids
-    copies: tuple[int, ...]  # our ids whose row also is another id's
-    names: Mapping[int, str]  # by row
+    copies: tuple[int, ...]  # our ids that reuse another id's row
+    names: Mapping[int, str]  # tokens, by row
     place: str  # the name of the vocabulary in errors
 
     @classmethod
     def of(
         cls, ids: Mapping[str, Any], size: int, *, pad: int | None, begin: int, end: int, place: str
     ) -> "ForeignVocabulary":
-        """Orders `size` rows, of which `ids` has those with a token; without `pad`, the row of `end` is copied.
+        """Orders `size` rows by our ids. `ids` maps tokens to rows; without `pad`, pad copies the row of `end`.
 
-        Raises ValueError for rows that there are not, or twice, and for a vocabulary without an unknown token.
+        Raises ValueError if a token's row does not exist or belongs to another token, or if there is no unknown token.
         """
         symbols = (end if pad is None else pad, begin, end)
         if not all(0 <= symbol < size for symbol in symbols):
@@ -192,29 +198,29 @@ class ForeignVocabulary(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of rows of the foreign vocabulary."""
+        """Number of rows of the foreign vocabulary."""
         return max(self.rows) + 1
 
     def matrix(self, foreign: Tensor) -> Tensor:
-        """Returns the rows of a matrix in this program's order."""
+        """Reorders the rows of a foreign matrix to our ids."""
         return foreign[list(self.rows)]
 
     def bias(self, foreign: Tensor | None) -> Tensor:
-        """Returns the readout's bias in this program's order, low for copies; zeros where there is none."""
+        """The readout's bias in the order of our ids, lowered by `BELOW` for copies; zeros if `foreign` is None."""
         bias = torch.zeros(len(self.rows)) if foreign is None else foreign[list(self.rows)]
         bias[list(self.copies)] -= BELOW
         return bias
 
     def sentence_pieces(self, model: bytes) -> SentencePieces:
-        """Returns the subwords of a side with a SentencePiece model."""
+        """Subwords of a side that has a SentencePiece model."""
         return self._build(SentencePieces, SentencePieceContent, model=b64encode(model).decode())
 
     def moses_bpe(self, merges: tuple[tuple[str, str], ...], language: str) -> MosesBpe:
-        """Returns the subwords of a side with merges, and the tokeniser of a language."""
+        """Subwords of a side that has BPE merges and the Moses tokeniser of a language."""
         return self._build(MosesBpe, MosesBpeContent, merges=merges, language=language)
 
     def _build(self, subwords_of: Callable[[Content], Built], content: type[Content], **values: Any) -> Built:
-        """Builds the subwords from the content of their file; a row without a token gets a subword that no text has."""
+        """Builds the subwords from their file's content; a row without a token gets a subword that no text has."""
         unknown = next(row for row, name in self.names.items() if name == UNKNOWN)
         subwords = tuple(self.names.get(row, f"⟨unused {row}⟩") for row in self.rows[END + 1 :])
         try:
@@ -234,10 +240,10 @@ def take_tables(
     readout: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes the embeddings of source and target, or one for both; returns the tables and what they say about the spec.
+    """Takes the embeddings of source and target, or one for both; returns the tables and the settings they imply.
 
-    Each embedding may be in the file under one or several of its names. `readout` is the matrix before the softmax,
-    None if it is the embedding of the target.
+    Each embedding may be in the file under one or several of its names. `readout` is the matrix before the softmax;
+    None if it is the target's embedding.
     """
     weights = {
         f"{side}_embedding.weight": vocabulary.matrix(tensors.take_equal(names, vocabulary.size, d_model))
@@ -253,9 +259,10 @@ def take_tables(
 
 
 def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:
-    """Returns the decoding nearest to one that divides the log-probability by length^exponent.
+    """Our search settings that come nearest to dividing the log-probability by length^exponent.
 
-    Marian, fairseq and Hugging Face divide so. Raises ValueError with `place` for values out of range.
+    Marian, fairseq and Hugging Face divide by length^exponent. Raises ValueError, which names `place`, for values out
+    of range.
     """
     in_range = isinstance(exponent, int | float) and 0 <= exponent <= LARGEST_POWER
     values = {"beam": beam, "length_penalty": length_penalty_of_power(exponent) if in_range else exponent}
@@ -271,16 +278,16 @@ def take_model(
     names: LayerNames,
     place: str,
 ) -> tuple[Transformer, dict[str, Tensor]]:
-    """Takes the weights of all layers, which are the last ones; returns them and the spec of the Transformer.
+    """Takes the weights of all layers, and checks that no tensor is left; returns our settings and weights.
 
-    `settings` are the foreign ones, read for dropout alone; `spec` has the keys of the spec that no size determines.
-    Raises ValueError with `place`.
+    `settings` are the foreign settings, read only for dropout; `spec` has our settings that no size determines. Raises
+    ValueError, which names `place`.
     """
 
     def dropout(*names: str) -> float:
-        """Returns the first dropout that the settings have; 0 where they have none."""
+        """First of the settings `names` that is not zero; 0 if there is none."""
         values = (settings.get(name) for name in names)
-        # A number that is not a probability stays what it is, and the spec refuses it by name.
+        # A number that is not a probability is kept, so that validation refuses it by name.
         return next((value for value in values if isinstance(value, int | float) and value), 0.0)
 
     d_model, heads = sizes["d_model"], sizes["heads"]
@@ -305,7 +312,7 @@ def take_model(
     model = validated(Transformer, values, place=place)
     parts: dict[str, list[Tensor]] = {}
     for ours, _, _, theirs, shape in layer_weights(model, names):
-        # Old models of fairseq have W^Q, W^K and W^V in one matrix.
+        # Old fairseq models have W^Q, W^K and W^V in one matrix.
         joined = theirs.replace("q_proj.", "in_proj_")
         if joined != theirs and joined in tensors:
             tensors.split(joined, [theirs.replace("q_proj", f"{letter}_proj") for letter in "qkv"], shape)

@@ -1,4 +1,4 @@
-"""Models in the format of Marian, an engine in C++, whose architecture is that of the preset `released-2017`."""
+"""Export to Marian, a C++ engine with the architecture of the preset `released-2017`."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ WORKSPACE = 256  # MiB
 
 
 def check(model: Model) -> None:
-    """Raises ValueError if Marian cannot represent the model, with the option."""
+    """Raises ValueError, and names the option, if Marian cannot represent the model."""
     spec = check_products(model, "Marian")
     mixer, cross = attentions_of(spec)
     required = [
@@ -87,14 +87,14 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def vocabulary_files(model: Model) -> tuple[str, str]:
-    """Returns the names of the vocabularies of source and target."""
+    """File names of the source's and the target's vocabulary; both are `vocab.yml` if the sides share subwords."""
     return (
         ("vocab.yml",) * 2 if share_subwords((model.source, model.target)) else ("source.vocab.yml", "target.vocab.yml")
     )
 
 
 def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:
-    """Returns the strings of a side by id; the symbols have Marian's names, and `<unk>` is pad where no token is it."""
+    """Strings of a side by id, with Marian's names for the symbols; pad becomes `<unk>` if no token has that name."""
     symbols, strings = model.config.model.symbols, list(side.vocabulary)
     strings[symbols.pad] = "<pad>" if "<unk>" in strings else "<unk>"
     strings[symbols.begin], strings[symbols.end] = "<s>", "</s>"
@@ -102,9 +102,9 @@ def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:
 
 
 def _vocabulary(strings: list[str]) -> str:
-    """Returns the file of a vocabulary: a token and its id on each line.
+    """Content of a vocabulary file: a token and its id on each line.
 
-    Letters beyond 16 bits are escaped as in YAML, whose readers refuse the surrogate pairs of JSON.
+    Characters beyond 16 bits are escaped as in YAML, because YAML readers refuse JSON's surrogate pairs.
     """
     quoted = (
         "".join(f"\\U{ord(letter):08x}" if letter > "\uffff" else json.dumps(letter)[1:-1] for letter in string)
@@ -114,10 +114,13 @@ def _vocabulary(strings: list[str]) -> str:
 
 
 class MarianEngine:
-    """Marian's decoder with one thread. Lines are tokens between spaces; its log-probabilities have six digits."""
+    """Marian's decoder with one thread. It reads tokens separated by spaces; its log-probabilities have six digits."""
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
-        """Loads the model; raises ValueError if `pymarian` is not installed. Each source begins with the tags."""
+        """Prepares the decoder's settings; `source_tags` are put before each source.
+
+        Raises ValueError if `pymarian` is not installed.
+        """
         pymarian = import_engine("pymarian", "Marian", "marian")
         self._source, self._target = model.source, model.target
         self._source_tags = source_tags
@@ -139,7 +142,7 @@ class MarianEngine:
         self._translator = pymarian.Translator
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target; Marian does not force the end symbol."""
+        """Log-probability of each token of each target, without the end symbol, which Marian does not force."""
         source_tokens, target_tokens = self._encode_sources(sources), self._target.encode(targets)
         lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
         forced = self._translator(
@@ -155,7 +158,7 @@ class MarianEngine:
         return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
         tokens = self._encode_sources(lines)
         # Marian bounds a translation by a multiple of the length of its source.
         factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
@@ -169,10 +172,9 @@ class MarianEngine:
         return list(map(EngineTranslation, map(one_line, self._target.decode(rows)), rows))
 
     def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of source lines, the tags first."""
         return [[*self._source_tags, *tokens] for tokens in self._source.encode(lines)]
 
 
 def _lines(side: TokenVocabulary, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Returns rows of tokens as lines, a space between two tokens."""
+    """Joins the subwords of each row with spaces."""
     return [" ".join(side.vocabulary[token] for token in row) for row in rows]

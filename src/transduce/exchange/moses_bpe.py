@@ -1,4 +1,4 @@
-"""The subwords of fairseq's models: BPE over words of Moses."""
+"""The subwords of fairseq's models: BPE over words that Moses has split."""
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from transduce.text.byte_level import END
 from transduce.text.sentence_pieces import ImportedSubwords, SubwordsContent, UnicodeText
 from transduce.text.subwords import encoding_error
 
-CONTINUED = "@@"  # after every subword but the last of a word
-WORD_END = "</w>"  # after the last letter of a word, in merges
-UNKNOWN_LETTER = " "  # in place of letters without a subword; no word has it
+CONTINUED = "@@"  # ends every subword except the last of a word
+WORD_END = "</w>"  # follows the last letter of a word, in merges
+UNKNOWN_LETTER = " "  # replaces letters without a subword; no word contains it
 
 
 class MosesBpeContent(SubwordsContent):
-    """The file of a side: the vocabulary, the merges, first ones first, and the language of the Moses tokeniser."""
+    """The file of a side: the vocabulary, the merges in order of priority, and the language of the Moses tokeniser."""
 
     type: Literal["MosesBpe"] = "MosesBpe"
     language: str
@@ -26,10 +26,10 @@ class MosesBpeContent(SubwordsContent):
 
 
 class MosesBpe(ImportedSubwords[MosesBpeContent]):
-    """Tokenises, splits hyphenated words at ` @-@ `, escapes what XML reserves, and merges the letters of each word.
+    """Tokenises, splits hyphenated words with ` @-@ `, escapes reserved XML characters, and merges letters by BPE.
 
-    These are the defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and undoes the tokenisation;
-    white space is not kept as it was.
+    These are the defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and undoes the tokenisation, but
+    does not restore the original white space.
     """
 
     content_type = MosesBpeContent
@@ -52,7 +52,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return type(self), (self.content,)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
+        """Ids of each line, without symbols; raises ValueError for an unpaired surrogate."""
         words = [self._tokenise(line, aggressive_dash_splits=True, return_str=True) for line in lines]
         try:
             encodings = self._merging.encode_batch_fast(words, add_special_tokens=False)
@@ -61,21 +61,21 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return [[self._id_of_merged[number] for number in encoding.ids] for encoding in encodings]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each sequence without symbols; the unknown token is shown as the vocabulary has it."""
+        """Text of each sequence, without symbols; the unknown token appears as the vocabulary spells it."""
         joined = (" ".join(self.vocabulary[token] for token in sequence if token > END) for sequence in ids)
         return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text: "▁" where a word of the text begins, "</s>" for the end.
+        """Each id as readable text: "▁" where a word of the text begins, "</s>" for the end.
 
-        A word is what stands between spaces: several tokens of Moses, such as "world" and ",", may make one.
+        A word is what stands between spaces, so it may have several Moses tokens, for example "world" and ",".
         """
         ids = list(ids)
         (text,) = self.decode([ids])
         readable, begins_token, position = [], True, 0
         for token in ids:
             subword = self.readable_token(token)
-            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # as Moses writes them
+            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # undoes Moses' escapes
             begins_word = begins_token and token > END
             if token > END and (start := text.find(letters, position)) >= 0 and not text[position:start].strip():
                 begins_word = begins_word and (start > position or position == 0)
@@ -86,7 +86,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
 
     @cached_property
     def _id_of_merged(self) -> list[int]:
-        """The id of each symbol of the merging; symbols that the vocabulary lacks are unknown."""
+        """Our id of each symbol of the merging tokenizer; a symbol that the vocabulary lacks is unknown."""
         vocabulary = self._merging.get_vocab()
         merged = sorted(vocabulary, key=vocabulary.__getitem__)
         subwords = (
@@ -96,7 +96,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
 
 
 def _merged_symbols(content: MosesBpeContent) -> Iterator[str]:
-    """Yields every symbol that the merges join or make, and the letters of the vocabulary alone."""
+    """Yields every symbol that a merge joins or makes, and the single letters of the vocabulary."""
     for left, right in content.merges:
         yield from (left, right, left + right)
     for subword in content.subwords:

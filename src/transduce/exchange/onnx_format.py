@@ -1,6 +1,6 @@
-"""Models as ONNX graphs, with the names that onnxruntime's users, `optimum` and transformers.js expect.
+"""Export to ONNX graphs, with the names that onnxruntime's users, `optimum` and transformers.js expect.
 
-The engine is onnxruntime with a greedy search in NumPy, as a program without torch has it.
+The engine is onnxruntime with a greedy search in NumPy, like a program without torch.
 """
 
 import json
@@ -23,22 +23,22 @@ from transduce.model_directory.model import Model
 from transduce.text.subwords import Subwords
 from transduce.translation.results import one_line
 
-UNBOUNDED = 1_000_000  # positions named in `config.json`, which has no word for "any number"
+UNBOUNDED = 1_000_000  # positions in `config.json` for a model without a limit
 
 CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
-GRAPHS = "onnx"  # the folder of the graphs, in which transformers.js looks for them
+GRAPHS = "onnx"  # folder of the graphs, where transformers.js looks for them
 SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
-"""What follows the name of a graph, by the precision of its weights, as transformers.js expects."""
+"""Suffix of a graph's file name, by the precision of its weights, as transformers.js expects it."""
 
 
 NUMBERS_AT_ONCE = 1 << 24
-"""Logits of a batch, padding included."""
+"""Most logits of a batch, padding included."""
 
 Tokens = NDArray[np.int64]
 
 
 def check(model: Model) -> None:
-    """Raises ValueError if the graphs cannot represent the model, with the option."""
+    """Raises ValueError, with the reason, if the graphs cannot represent the model."""
     check_is_transformer(model, "ONNX")
     if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
         raise refusal(
@@ -48,7 +48,7 @@ def check(model: Model) -> None:
 
 
 def graph_files(precision: str) -> tuple[str, str]:
-    """Returns the names of the encoder's and the decoder's file."""
+    """File names of the encoder and the decoder."""
     suffix = SUFFIXES[precision]
     return f"encoder_model{suffix}.onnx", f"decoder_model_merged{suffix}.onnx"
 
@@ -58,27 +58,28 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
     Raises ValueError if `onnx` is not installed.
     """
-    import_engine("onnx", "ONNX", "onnx")  # the next module imports it
+    import_engine("onnx", "ONNX", "onnx")  # raises if it is missing, before `onnx_graphs` imports it
     from transduce.exchange.onnx_graphs import decoder_graph, encoder_graph
 
     assert isinstance(model.module, TransformerModel)
     (folder / GRAPHS).mkdir(exist_ok=True)
     for name, graph in zip(graph_files(precision), (encoder_graph, decoder_graph), strict=True):
         (folder / GRAPHS / name).write_bytes(graph(model.module, precision))
-    # transformers.js knows banned tokens by another name.
+    # transformers.js has another name for banned tokens.
     generation = hugging_face_format.generation_config(model)
     generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
     max_positions = model.module.max_positions or UNBOUNDED
-    # Other engines ask this before they run the graphs. They need a name of a model that has such graphs: Marian.
+    # Other engines read these before they run the graphs. They need the name of a model that has the same graphs:
+    # Marian.
     config = hugging_face_format.hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
         "decoder_vocab_size": vocabulary.target,
-        "encoder_attention_heads": spec.cross.heads,  # of the cache of the source
+        "encoder_attention_heads": spec.cross.heads,  # heads in the cache of the source
         "decoder_attention_heads": spec.mixer.heads,
         "max_position_embeddings": max_positions,
     }
@@ -88,10 +89,10 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 class OnnxEngine:
-    """The graphs of a folder in onnxruntime, and its tokenizers."""
+    """The graphs of an exported folder in onnxruntime, and its tokenizers."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads both; raises ValueError if onnxruntime is not installed."""
+        """Loads graphs and tokenizers; raises ValueError if onnxruntime is not installed."""
         onnxruntime = import_engine("onnxruntime", "onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
@@ -110,7 +111,7 @@ class OnnxEngine:
         self._vocabulary = config["decoder_vocab_size"]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, end symbol included."""
         rows = _encode(self._source, sources), _encode(self._target, targets)
         scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
         for indices in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
@@ -125,7 +126,7 @@ class OnnxEngine:
         return scores
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Returns the greedy translation of each line, of at most as many tokens as its bound."""
+        """Greedy translation of each line, with at most as many tokens as its bound."""
         rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
         for indices in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
             source = self._padded([rows[index] for index in indices])
@@ -136,7 +137,7 @@ class OnnxEngine:
         return translations
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
-        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out."""
+        """Greedy translation of each row, cut at its bound and before its end symbol."""
         state, tokens = self._start(source), [np.full(len(source), self._begin)]
         has_ended = np.zeros(len(source), bool)
         while not has_ended.all():
@@ -151,7 +152,7 @@ class OnnxEngine:
         return [row[: row.index(self._end)] if self._end in row else row for row in cut]
 
     def _start(self, source: Tokens) -> dict[str, NDArray[Any]]:
-        """Returns the inputs of the decoder before the first token: the encoder's output and an empty cache."""
+        """Inputs of the decoder before the first token: the encoder's output and an empty cache."""
         mask = (source != self._pad).astype(np.int64)
         (encoded,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
         state = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask}
@@ -164,13 +165,16 @@ class OnnxEngine:
     def _decode(
         self, tokens: Tokens, state: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
-        """Returns the logits after each of `tokens` [rows new vocabulary], and the inputs of the next step."""
+        """Runs the decoder on `tokens` [rows new].
+
+        Returns logits [rows new vocabulary] and the inputs of the next step.
+        """
         outputs = dict(zip(self._names, self._decoder.run(None, {**state, "input_ids": tokens}), strict=True))
         logits = outputs.pop("logits")
         return logits, state | {name.replace("present", "past_key_values"): cache for name, cache in outputs.items()}
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yields the places of sentences of similar length, as many as fit into a batch."""
+        """Yields the indices of sentences of similar length, as many as fit into a batch."""
         batch: list[int] = []
         for index in np.argsort(lengths, kind="stable").tolist():
             if batch and (len(batch) + 1) * lengths[index] * self._vocabulary > NUMBERS_AT_ONCE:
@@ -181,7 +185,7 @@ class OnnxEngine:
             yield batch
 
     def _padded(self, rows: Sequence[list[int]]) -> Tokens:
-        """Returns rows of tokens padded to the longest."""
+        """Pads rows of tokens to the longest."""
         padded = np.full((len(rows), max(map(len, rows))), self._pad)
         for index, row in enumerate(rows):
             padded[index, : len(row)] = row
@@ -189,12 +193,12 @@ class OnnxEngine:
 
 
 def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
-    """Returns the tokenizer of a folder; text that is spelt like a symbol stays text."""
+    """Loads the tokenizer of a folder; text spelt like a symbol stays text."""
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the tokens of each text, the end symbol included."""
+    """Tokens of each text, the end symbol included."""
     return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]

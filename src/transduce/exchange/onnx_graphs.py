@@ -1,9 +1,9 @@
 """The encoder and the decoder of a Transformer as ONNX graphs, with weights in float32, float16 or int8.
 
-The decoder is one graph for the first step and all later steps: keys and values of the source are computed for the
-positions of the encoder's output that the cache lacks, which are all or none. Names and shapes are those that
-`optimum` and transformers.js expect. Whatever stores the weights, inputs and outputs of the graph and of every part
-here are float32, so that any runtime runs any precision.
+One decoder graph serves the first step and all later steps: it computes keys and values of the source only for
+positions of the encoder's output that the cache lacks, which are all or none. `optimum` and transformers.js expect
+these names and shapes. In every precision, inputs and outputs of the graph and of every part here are float32, so that
+any runtime can run it.
 """
 
 import math
@@ -29,18 +29,18 @@ from transduce.model.residual import PostNorm, PreNorm
 from transduce.model.transformer import TransformerModel
 
 OPSET, IR_VERSION = 17, 8
-"""The first operator set with LayerNormalization; onnxruntime 1.12 and later read it."""
+"""17 is the first operator set with LayerNormalization; onnxruntime 1.12 and later read it."""
 
 PRODUCER = f"transduce {transduce.__version__}"
 ELEMENT_TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
-LAST = 2**63 - 1  # of a slice: to the end
-LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; two of them are still finite
+LAST = 2**63 - 1  # end of a slice that has no end
+LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; the sum of two is still finite
 LARGEST_STATE = 127  # magnitude of a state in eight bits
-ZERO = 128  # the number that stands for 0 in eight bits without a sign
+ZERO = 128  # zero point of uint8
 
 
 def encoder_graph(module: TransformerModel, precision: str) -> bytes:
-    """Returns the encoder: from `input_ids` and `attention_mask` to `last_hidden_state`."""
+    """Serialises the encoder: from `input_ids` and `attention_mask` to `last_hidden_state`."""
     writer = TransformerGraphWriter("encoder", module, precision)
     graph, shape = writer.graph, ["batch_size", "encoder_sequence_length"]
     tokens = graph.input("input_ids", "int64", shape)
@@ -62,7 +62,7 @@ def encoder_graph(module: TransformerModel, precision: str) -> bytes:
 
 
 def decoder_graph(module: TransformerModel, precision: str) -> bytes:
-    """Returns the decoder: from new tokens, the encoder's output and the cache to `logits` and the longer cache."""
+    """Serialises the decoder: from new tokens, the encoder's output and the cache to `logits` and the longer cache."""
     writer = TransformerGraphWriter("decoder", module, precision)
     graph = writer.graph
     tokens = graph.input("input_ids", "int64", ["batch_size", "decoder_sequence_length"])
@@ -105,7 +105,7 @@ def decoder_graph(module: TransformerModel, precision: str) -> bytes:
 
 
 class KeyValueNames(NamedTuple):
-    """Names of the keys and values of one attention, each [batch heads length width]."""
+    """Names of one attention's keys and values, each [batch heads length width]."""
 
     keys: str
     values: str
@@ -117,10 +117,10 @@ class TransformerGraphWriter:
     def __init__(self, side: str, module: TransformerModel, precision: str) -> None:
         self.graph, self.module, self.precision = GraphBuilder(side), module, precision
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._quantised: dict[str, tuple[str, str]] = {}  # states that several products share
+        self._quantised: dict[str, tuple[str, str]] = {}  # quantised states, which several products share
 
     def embedded(self, embedding: Embedding, tokens: str, positions: str) -> str:
-        """Returns embedding · √d_model + position."""
+        """Computes embedding · √d_model + position."""
         graph = self.graph
         vectors = self._rows(embedding.weight, tokens)
         if embedding.blank is not None:
@@ -130,11 +130,11 @@ class TransformerGraphWriter:
         module = embedding.positions
         if isinstance(module, LearnedPositions):
             table = self._dense(module.weight)
-            # With an axis more than needed: onnxruntime 1.32 turns the Gather of a Range into a Slice of wrong shape.
+            # With one axis more than needed: onnxruntime 1.32 turns the Gather of a Range into a Slice of wrong shape.
             return graph.apply("Add", scaled, graph.apply("Gather", table, graph.unsqueeze(positions, 0)))
         assert isinstance(module, SinusoidalPositions)
-        # The feature of token t, counted from 0, is sin(t · rate + phase). In float64, as `sinusoids` computes it: in
-        # float32 the angle of position 4,000 is off by 1e-4.
+        # The feature at position t, counted from 0, is sin(t · rate + phase). It is computed in float64, like
+        # `sinusoids`: in float32 the angle of position 4,000 is off by 1e-4.
         half = module.d_model // 2
         spacing = max(half - 1, 1) if module.layout == "halves" else half
         rates = torch.exp(-math.log(10000.0) * torch.arange(half, dtype=torch.float64) / spacing)
@@ -149,16 +149,16 @@ class TransformerGraphWriter:
         return graph.apply("Add", scaled, graph.cast(graph.apply("Sin", angles), "float32"))
 
     def source_bias(self, mask: str) -> str:
-        """Returns what hides the padding of the source from every head and query, added to scores."""
+        """Bias of the scores that hides the source's padding from every head and query."""
         return self._bias(self.graph.unsqueeze(self.graph.cast(mask, "bool"), 1, 2))
 
     def causal_bias(self, queries: str, keys: str) -> str:
-        """Returns what hides later positions, added to scores."""
+        """Bias of the scores that hides later positions."""
         graph = self.graph
         return self._bias(graph.apply("LessOrEqual", graph.unsqueeze(keys, 0), graph.unsqueeze(queries, 1)))
 
     def band(self, attention: MultiHeadAttention, queries: str, keys: str) -> str | None:
-        """Returns what hides all but neighbours, added to scores; None if attention is not restricted to them."""
+        """Bias of the scores that hides all but neighbours; None if the attention sees all positions."""
         if not isinstance(attention, NeighbourAttention):
             return None
         graph = self.graph
@@ -167,13 +167,13 @@ class TransformerGraphWriter:
         return self._bias(graph.apply("LessOrEqual", graph.apply("Abs", distance), reach))
 
     def _bias(self, visible: str) -> str:
-        """Returns 0 where a key is visible, else `LOWEST`."""
+        """Converts visibility to a bias: 0 where a key is visible, else `LOWEST`."""
         return self.graph.apply(
             "Where", visible, self.graph.constant(0, "float32"), self.graph.constant(LOWEST, "float32")
         )
 
     def attention(self, attention: MultiHeadAttention, states: str, memory: KeyValueNames, bias: str) -> str:
-        """Returns Concat(head_1 … head_h) W^O of `states`."""
+        """Computes Concat(head_1 … head_h) W^O, with queries from `states`."""
         graph, spec = self.graph, attention.spec
         query = self._heads(self.linear(attention.query, states), spec.heads, spec.d_k)
         compatibility = attention.compatibility
@@ -196,7 +196,7 @@ class TransformerGraphWriter:
         )
 
     def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:
-        """Returns the keys and values of `states`."""
+        """Projects `states` to keys and values, each [batch heads length width]."""
         spec = attention.spec
         widths = [spec.heads * spec.d_k, spec.heads * spec.d_v]
         projected = self.linear(attention.key_value, states)
@@ -204,15 +204,15 @@ class TransformerGraphWriter:
         return KeyValueNames(self._heads(keys, spec.heads, spec.d_k), self._heads(values, spec.heads, spec.d_v))
 
     def _heads(self, states: str, heads: int, width: int) -> str:
-        """Returns states [batch length heads·width] as [batch heads length width]."""
+        """Reshapes states [batch length heads·width] to [batch heads length width]."""
         split = self.graph.apply("Reshape", states, self.graph.constant([0, 0, heads, width]))
         return self.graph.apply("Transpose", split, perm=[0, 2, 1, 3])
 
     def past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
-        """Adds the two inputs for one attention.
+        """Adds the two inputs for the cache of one attention.
 
-        Other engines give the first step a cache without positions in the shape d_model / heads. Where that is not the
-        shape of this model, the graph accepts any shape, and gives the cache its own.
+        In the first step other engines pass a cache without positions whose width is d_model / heads. If this model's
+        cache has another shape, the graph accepts any shape and reshapes the cache.
         """
         spec, names = attention.spec, []
         attentions = cast(AttentionSpec, self.module.spec.mixer), self.module.spec.cross
@@ -230,18 +230,18 @@ class TransformerGraphWriter:
         return KeyValueNames(*names)
 
     def extended(self, past: KeyValueNames, new: KeyValueNames) -> KeyValueNames:
-        """Returns cached keys and values followed by new ones."""
+        """Appends new keys and values to cached ones."""
         return KeyValueNames(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
 
     def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeyValueNames) -> None:
-        """Adds the outputs for the longer cache of one attention."""
+        """Adds the two outputs for the longer cache of one attention."""
         spec = attention.spec
         for part, width, tensor in (("key", spec.d_k, memory.keys), ("value", spec.d_v, memory.values)):
             shape: list[int | str] = ["batch_size", spec.heads, f"present_{side}_sequence_length", width]
             self.graph.output(f"present.{number}.{side}.{part}", tensor, shape)
 
     def feed_forward(self, layer: EncoderLayer | DecoderLayer, states: str) -> str:
-        """Returns the output of a layer: applies its last sub-layer to `states`."""
+        """Applies the feed-forward sub-layer to `states`; returns the output of the layer."""
         graph, network = self.graph, cast(FeedForwardNetwork, layer.feed_forward)
         kind = cast(str, self.module.spec.feed_forward.activation)
         hidden = self.linear(network.inner, self.sublayer_input(layer.around_feed_forward, states))
@@ -257,25 +257,24 @@ class TransformerGraphWriter:
         return self.sublayer_output(layer.around_feed_forward, states, outputs)
 
     def sublayer_input(self, around: PostNorm | PreNorm, states: str) -> str:
-        """Returns the input of a sub-layer."""
+        """Input of a sub-layer: the states, which pre-norm normalises."""
         return self._norm(around.norm, states) if isinstance(around, PreNorm) else states
 
     def sublayer_output(self, around: PostNorm | PreNorm, states: str, output: str) -> str:
-        """Returns the states after a sub-layer, whose output is `output`."""
+        """Adds the `output` of a sub-layer to its input `states`; post-norm normalises the sum."""
         total = self.graph.apply("Add", states, output)
         return self._norm(around.norm, total) if isinstance(around, PostNorm) else total
 
     def last_norm(self, norm: nn.Module, states: str) -> str:
-        """Returns the states after the norm behind the last layer, which only pre-norm has."""
+        """Applies the norm after the last layer, which only pre-norm has."""
         return self._norm(norm, states) if isinstance(norm, nn.LayerNorm) else states
 
     def _norm(self, norm: nn.LayerNorm, states: str) -> str:
-        """Returns the layer normalisation."""
         scale, bias = self._dense(norm.weight), self._dense(norm.bias)
         return self.graph.apply("LayerNormalization", states, scale, bias, axis=-1, epsilon=norm.eps)
 
     def linear(self, linear: nn.Linear, states: str) -> str:
-        """Returns states · Wᵀ + b."""
+        """Computes states · Wᵀ + b."""
         product = self._product(linear.weight, states)
         return product if linear.bias is None else self.graph.apply("Add", product, self._dense(linear.bias))
 
@@ -290,7 +289,7 @@ class TransformerGraphWriter:
         self.graph.output("logits", logits, shape, first=True)
 
     def _rows(self, table: Tensor, tokens: str) -> str:
-        """Returns the rows of a table [rows features] that `tokens` select."""
+        """Gathers the rows of a table [rows features] that `tokens` select."""
         graph = self.graph
         if self.precision != "int8":
             return self._as_float32(graph.apply("Gather", self._stored(table, table), tokens))
@@ -299,7 +298,7 @@ class TransformerGraphWriter:
         return graph.apply("Mul", rows, graph.unsqueeze(graph.apply("Gather", scales, tokens), -1))
 
     def _product(self, matrix: Tensor, states: str, *, is_table: bool = False) -> str:
-        """Returns states · matrixᵀ for a matrix [outputs inputs].
+        """Computes states · matrixᵀ for a matrix [outputs inputs].
 
         With `is_table` the matrix is stored as `_rows` stores it, so that both can share it.
         """
@@ -309,9 +308,9 @@ class TransformerGraphWriter:
             return graph.apply("MatMul", states, graph.apply("Transpose", factor, perm=[1, 0]) if is_table else factor)
         numbers, scales = self._int8_matrix(matrix, transposed=not is_table)
         factor = graph.apply("Transpose", numbers, perm=[1, 0]) if is_table else numbers
-        # The states become eight bits without a sign. The scale of each token is that of its largest magnitude, so that
-        # a translation does not depend on the other sentences of a batch, as it does with the scale for the whole batch
-        # that DynamicQuantizeLinear computes.
+        # The states become uint8. Each token has its own scale, from its largest magnitude, so that a translation does
+        # not depend on the other sentences of its batch. DynamicQuantizeLinear would compute one scale for the whole
+        # batch.
         if states not in self._quantised:
             largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
             # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
@@ -327,7 +326,7 @@ class TransformerGraphWriter:
         return graph.apply("Mul", graph.apply("Mul", sums, of_states), scales)
 
     def _dense(self, weight: Tensor, values: Tensor | None = None) -> str:
-        """Returns a bias, a norm or a small matrix, never in int8; `values` is the weight in another shape."""
+        """Stores a bias, a norm or a small matrix, never in int8; `values` is the weight in another shape."""
         return self._as_float32(self._stored(weight, weight if values is None else values))
 
     def _stored(self, weight: Tensor, values: Tensor) -> str:
@@ -336,11 +335,11 @@ class TransformerGraphWriter:
         return self.graph.weight(self._names[id(weight)], values.detach().float().numpy().astype(dtype))
 
     def _as_float32(self, tensor: str) -> str:
-        """Returns a stored tensor in float32; a runtime converts constants once, when it loads the graph."""
+        """Casts a stored tensor to float32; a runtime converts constants once, when it loads the graph."""
         return self.graph.cast(tensor, "float32") if self.precision == "float16" else tensor
 
     def _int8_matrix(self, matrix: Tensor, *, transposed: bool) -> tuple[str, str]:
-        """Adds a matrix [outputs inputs] as int8 numbers and scales of its outputs; returns their names."""
+        """Adds a matrix [outputs inputs] as int8 numbers with one scale per output; returns the names of both."""
         numbers, scales = int8_rows(matrix.detach().float().numpy())
         name = self._names[id(matrix)]
         stored = self.graph.weight(name, numbers.T if transposed else numbers)
@@ -348,7 +347,7 @@ class TransformerGraphWriter:
 
 
 class GraphBuilder:
-    """Collects the nodes, constants, inputs and outputs of one graph; a tensor is known by its name."""
+    """Collects the nodes, constants, inputs and outputs of one graph; tensors are referred to by name."""
 
     def __init__(self, name: str) -> None:
         self.name, self.scope = name, name
@@ -384,21 +383,21 @@ class GraphBuilder:
         return self._small_constants[key]
 
     def cast(self, tensor: str, dtype: str) -> str:
-        """Returns the tensor in another element type, named as NumPy names it."""
+        """Casts the tensor to an element type, named as in NumPy."""
         return self.apply("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def size(self, tensor: str, axis: int) -> str:
-        """Returns the size of one axis, as a vector of one number."""
+        """Size of one axis, as a vector of one number."""
         return self.apply("Shape", tensor, start=axis, end=axis + 1)
 
     def range(self, first: str, stop: str) -> str:
-        """Returns the whole numbers from `first` to `stop − 1`; both are vectors of one number."""
+        """Whole numbers from `first` to `stop − 1`; both are vectors of one number."""
         axis = self.constant([0])
         scalars = [self.apply("Squeeze", bound, axis) for bound in (first, stop)]
         return self.apply("Range", *scalars, self.constant(1))
 
     def unsqueeze(self, tensor: str, *axes: int) -> str:
-        """Returns the tensor with new axes of size 1."""
+        """Adds axes of size 1 to the tensor."""
         return self.apply("Unsqueeze", tensor, self.constant(axes))
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> str:
@@ -407,13 +406,13 @@ class GraphBuilder:
         return name
 
     def output(self, name: str, tensor: str, shape: Sequence[int | str], *, first: bool = False) -> None:
-        """Adds an output of the graph in float32, which `tensor` is, behind the others or before them."""
+        """Adds the float32 `tensor` as an output of the graph; `first` puts it before the other outputs."""
         self._nodes.append(helper.make_node("Identity", [tensor], [name], f"output/{name}"))
         described = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
         self._outputs.insert(0 if first else len(self._outputs), described)
 
     def serialised(self, producer: str) -> bytes:
-        """Returns the graph as the content of a file; raises ValueError if the format cannot hold its size."""
+        """Serialises the graph as a file's content; raises ValueError if the graph is too large for the format."""
         constants = list(self._constants.values())
         size = sum(len(constant.raw_data) for constant in constants)
         if size > 2**31 - 2**24:

@@ -1,4 +1,4 @@
-"""Parity of an exported model: the same sentences scored and translated by its engine and here, and compared."""
+"""Parity of an exported model: compares how its engine and ours score and translate the same sentences."""
 
 import importlib
 import math
@@ -17,15 +17,15 @@ from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
 LONG_LINE_TOKENS = 600  # beyond the 512 positions that many models have
-MAX_UNEXPLAINED = 0.01  # share of sentences, in float32
+MAX_UNEXPLAINED = 0.01  # share of sentences with unexplained differences, in float32
 
 
 class Tolerance(NamedTuple):
-    """The largest differences in nats that an export may have."""
+    """The largest differences, in nats, that an export may have."""
 
-    greatest: float | None  # of a token's log-probability; None: unbounded, as rounding moves improbable tokens far
+    greatest: float | None  # of a token's log-probability; None: unbounded, because rounding moves improbable tokens
     mean: float  # of a token's log-probability
-    text: float  # log-probability a token that the engine's greedy translations have less than ours, in the mean
+    text: float  # mean log-probability per token that the engine's greedy translations lose against ours
 
 
 TOLERANCES = {
@@ -33,11 +33,11 @@ TOLERANCES = {
     "float16": Tolerance(None, 5e-3, 5e-2),
     "int8": Tolerance(None, 5e-2, 2e-1),
 }
-"""By the precision of the exported weights."""
+"""Tolerances by the precision of the exported weights."""
 
 
 def import_engine(name: str, title: str, extra: str) -> ModuleType:
-    """Returns the package `name` of an engine; raises ValueError if the engine `title` is not installed."""
+    """Imports the package `name` of an engine; raises ValueError if the engine `title` is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -48,10 +48,10 @@ class ForeignEngine(Protocol):
     """Another engine with an exported model. It gets text, so that its tokenisation is compared too."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target; the end symbol may be left out."""
+        """Log-probability of each token of each target; the end symbol may be left out."""
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> "list[EngineTranslation]":
-        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
 
 
 class EngineTranslation(NamedTuple):
@@ -67,7 +67,7 @@ class TextDifference(NamedTuple):
     source: str
     transduce: str  # our translation
     engine: str  # the engine's
-    loss: float  # log-probability a token, by our model, that the engine's translation has less than ours
+    loss: float  # log-probability per token, by our model, that the engine's translation loses against ours
     reason: str | None  # None: unexplained
 
 
@@ -77,22 +77,22 @@ class Parity(NamedTuple):
     sentences: int  # compared
     left_out: int  # empty, or too long for the engine
     tokens: int
-    greatest: float  # difference of a token's log-probability
+    greatest: float  # largest difference of a token's log-probability
     mean: float
     differences: list[TextDifference]
 
     @property
     def equal_texts(self) -> int:
-        """The number of sentences whose greedy translations are equal."""
+        """Number of sentences whose greedy translations are equal."""
         return self.sentences - len(self.differences)
 
     @property
     def text_loss(self) -> float:
-        """The mean of `TextDifference.loss` over all sentences, equal translations counted as 0."""
+        """Mean of `TextDifference.loss` over all sentences; equal translations count as 0."""
         return sum(difference.loss for difference in self.differences) / self.sentences
 
     def fault(self, precision: str) -> str | None:
-        """Returns how the engines differ by more than the tolerance of a precision; None if they do not."""
+        """How the engines differ by more than the tolerance of a precision; None if they do not."""
         tolerance = TOLERANCES[precision]
         for name, value, bound in (
             ("the greatest difference of a token's log-probability", self.greatest, tolerance.greatest),
@@ -112,7 +112,7 @@ class Parity(NamedTuple):
         return None
 
     def as_dictionary(self) -> dict[str, Any]:
-        """Returns the comparison as JSON values."""
+        """The comparison as JSON values."""
         return {
             "sentences": self.sentences,
             "left_out": self.left_out,
@@ -126,11 +126,14 @@ class Parity(NamedTuple):
 
 
 class ParityError(RuntimeError):
-    """An exported model that does not compute what the model computes."""
+    """An exported model does not compute what the original computes."""
 
 
 def odd_sentences(translator: Translator) -> list[str]:
-    """Returns lines that engines are known to treat differently: empty, odd characters, symbols, very long."""
+    """Lines that engines are known to treat differently: empty, odd characters, symbols, very long.
+
+    Lines that the translator refuses are left out.
+    """
     (word,) = translator.source.encode([" again"])
     lines = [
         "",
@@ -151,8 +154,9 @@ def odd_sentences(translator: Translator) -> list[str]:
 def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str], max_positions: int | None) -> Parity:
     """Translates `lines` greedily with both engines, and scores our translations with both.
 
-    Empty lines, and lines and translations beyond `max_positions` of the engine, are left out. Raises ParityError if
-    nothing is left, or where the engine splits a translation into other tokens.
+    Leaves out empty lines, and lines and translations beyond `max_positions` of the engine. Raises ParityError if
+    nothing is left, if the engine splits a translation into other tokens, if it decodes the same tokens to another
+    text, or if it writes a banned token.
     """
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
@@ -198,7 +202,7 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
 
 
 def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
-    """Returns how the greedy translations of `line` differ, and why where a reason is found."""
+    """How the greedy translations of `line` differ, and why, if a reason is found."""
     if len(theirs.tokens) > translator.max_line_tokens:
         return TextDifference(line, ours.text, theirs.text, math.inf, None)
     (source,) = translator.encode_sources([line])

@@ -2,11 +2,11 @@
 
 A pickle is a program for a stack machine, which may import and call whatever it names. This reader knows the opcodes
 that build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a
-record of the call (`Call`) unless it builds a known container; names that are not in `is_known` are refused.
+record of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
 
-`torch.load(weights_only=True)` was tried in place of this reader (torch 2.13, with stand-ins for `argparse.Namespace`
+`torch.load(weights_only=True)` was tried instead of this reader (torch 2.13, with stand-ins for `argparse.Namespace`
 and NumPy's scalars, on the files of `tests/exchange/test_hostile_files.py`). It runs nothing hostile either, but it
-bounds neither time nor memory:
+limits neither time nor memory:
 
 | file | bytes of the file | `torch.load(weights_only=True)` |
 |---|---|---|
@@ -15,8 +15,8 @@ bounds neither time nor memory:
 | 400 dictionaries that are made of one list of pairs | 536,000 | takes 784 MiB |
 | a compressed storage | 973,000 | takes 968 MiB |
 
-It also reads every storage of a checkpoint, the optimiser's too, and must be told each permitted name, where fairseq
-writes settings of any class of `omegaconf` and of its own.
+It also reads every storage of a checkpoint, including the optimiser's, and needs a list of all permitted names.
+fairseq writes settings of any class of `omegaconf` and of its own, so that no list is complete.
 """
 
 import pickletools
@@ -25,7 +25,7 @@ from mmap import mmap
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 MAX_OPCODES = 5_000_000
-"""Opcodes of a pickle: many times what a checkpoint of a thousand tensors has."""
+"""Most opcodes of a pickle: many times what a checkpoint of a thousand tensors has."""
 
 Scalar = str | int | float | bool | bytes | None
 """Values without parts."""
@@ -34,7 +34,7 @@ MARK = object()
 
 
 class Global(NamedTuple):
-    """A name that a pickle imports, which this reader does not import."""
+    """A name that a pickle imports. This reader does not import it."""
 
     module: str
     name: str
@@ -44,7 +44,7 @@ class Global(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call that a pickle makes, which this reader does not make, and the state that the result is given."""
+    """A call that a pickle makes, with the state that it sets on the result. This reader does not make the call."""
 
     function: Global
     arguments: tuple[Any, ...]
@@ -52,16 +52,16 @@ class Call(NamedTuple):
 
 
 class Persistent(NamedTuple):
-    """A reference to something outside of the pickle, such as a storage of tensors."""
+    """A reference to something outside the pickle, for example a storage of tensors."""
 
     reference: Any
 
 
 def read_pickle(file: BinaryIO | mmap, is_known: Callable[[Global], bool], place: str) -> Any:
-    """Returns the value of the pickle at the file's position, and leaves the position after it.
+    """Reads the pickle at the file's position, and leaves the position after it.
 
-    Raises ValueError with `place` for a name that is not known, an opcode that no checkpoint needs, and a pickle that
-    is damaged.
+    Raises ValueError, which names `place`, if the pickle has an unknown name or an opcode that no checkpoint needs, or
+    if it is damaged.
     """
     try:
         return _Machine(is_known).run(pickletools.genops(cast(IO[bytes], file)))
@@ -74,7 +74,7 @@ def read_pickle(file: BinaryIO | mmap, is_known: Callable[[Global], bool], place
 
 
 class _UnknownNameError(Exception):
-    """A pickle names something that is not known."""
+    """A pickle imports a name that is not known."""
 
 
 class _Machine:
@@ -83,7 +83,7 @@ class _Machine:
     def __init__(self, is_known: Callable[[Global], bool]) -> None:
         self._is_known = is_known
         self._stack: list[Any] = []
-        self._copied = 0  # attributes into the states of objects, and pairs into dictionaries
+        self._copied = 0  # number of attributes set on objects and of pairs put into dictionaries
 
     def run(self, opcodes: Iterator[tuple[Any, Any, int | None]]) -> Any:
         """Interprets opcodes up to STOP and returns the value on the stack."""
@@ -159,14 +159,14 @@ class _Machine:
         return values
 
     def _pop_to_mark(self) -> list[Any]:
-        """Takes the values above the topmost mark, and the mark."""
+        """Takes the values above the topmost mark, and removes the mark."""
         values: list[Any] = []
         while (value := self._stack.pop()) is not MARK:
             values.append(value)
         return values[::-1]
 
     def _set_items(self, pairs: Sequence[Any]) -> None:
-        """Sets keys and values, in turn, in the dictionary on the top of the stack."""
+        """Sets alternating keys and values in the dictionary on the top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
             raise ValueError("its pickle sets items of something that is not a dictionary")
@@ -181,7 +181,7 @@ class _Machine:
         target.extend(values)
 
     def _name(self, module: Any, name: Any) -> None:
-        """Puts a name on the stack; raises where it is not known."""
+        """Puts a name on the stack; raises _UnknownNameError if it is not known."""
         if not isinstance(module, str) or not isinstance(name, str):
             raise ValueError("its pickle imports a name that is not a string")
         imported = Global(module, name)
@@ -190,7 +190,7 @@ class _Machine:
         self._stack.append(imported)
 
     def _call(self, function: Any, arguments: Any) -> None:
-        """Puts a record of the call of a name with a tuple of arguments on the stack, or a known container."""
+        """Puts the container that a known call builds on the stack, or else a record of the call."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise ValueError("its pickle calls something that is not a name")
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):
@@ -203,14 +203,14 @@ class _Machine:
             self._stack.append(Call(function, arguments, {}))
 
     def _count_copies(self, count: int) -> None:
-        """Raises ValueError if too much was copied, as one large state into many objects."""
+        """Raises ValueError if too much was copied, for example one large state into many objects."""
         self._copied += count
         if self._copied > MAX_OPCODES:
             raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
 
 
 def _checked_key(key: Any) -> Scalar:
-    """Returns a key of a dictionary; raises for a key that is not a string or number, whose hash may take forever."""
+    """Returns a dictionary's key; raises ValueError if it is not a scalar, because hashing it may take forever."""
     if not isinstance(key, Scalar):
         raise ValueError(f"its pickle has a dictionary with a key that is a {type(key).__name__}")
     return key

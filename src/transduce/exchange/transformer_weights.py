@@ -1,8 +1,8 @@
 """The weights of a Transformer in the layout that other engines share, as float32 arrays, and as int8.
 
-Every attention has one number of heads and one width of a head, and scores its keys by q · k / √width. Other numbers of
-heads, d_k ≠ d_v, the plain dot product and the bilinear one are brought into this form without a change of the output:
-missing heads and dimensions are zeros, scales and matrices are multiplied into W^Q.
+In this layout all attentions have the same number of heads and the same width of a head, and score keys by
+q · k / √width. Other numbers of heads, d_k ≠ d_v, the plain dot product and the bilinear product are converted without
+a change of the output: missing heads and dimensions are zeros, scales and matrices are multiplied into W^Q.
 """
 
 from typing import Any, NamedTuple
@@ -19,20 +19,20 @@ from transduce.model_directory.model import Model
 
 Array = NDArray[np.float32]
 Order = NDArray[np.int64] | slice
-"""The order of dimensions."""
+"""Indices that reorder the d_model dimensions of the states."""
 
 AS_THEY_ARE = slice(None)
 
-TABLE_POSITIONS = 2048  # of a sentence, where an engine stores a vector for each and the model has no limit
+TABLE_POSITIONS = 2048  # size of a table of positions, if an engine needs one and the model has no limit
 
 # x86 processors without VNNI add two products of a weight and an unsigned byte in 16 bits: 2 · 255 · 64 is below 2¹⁵.
 LARGEST_INT8 = 64
 
 
 class TransformerWeights(NamedTuple):
-    """All weights of a Transformer, the embeddings before they are multiplied by √d_model.
+    """All weights of a Transformer; the embeddings are not yet multiplied by √d_model.
 
-    With `spec.first_input` "zeros" the vector of the begin symbol in the target's embedding is not used.
+    If `spec.first_input` is "zeros", the begin symbol's row of the target embedding is not used.
     """
 
     spec: Transformer
@@ -41,13 +41,13 @@ class TransformerWeights(NamedTuple):
     tensors: dict[str, Array]  # by the names of our parameters
 
     def bias_or_zeros(self, name: str) -> Array:
-        """Returns the bias of a linear map, zeros where it has none."""
+        """The bias of a linear map; zeros if it has none."""
         zeros = np.zeros(len(self.tensors[f"{name}.weight"]), np.float32)
         return self.tensors.get(f"{name}.bias", zeros)
 
 
 def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
-    """Returns the settings of self-attention and of attention over the source, of an accepted model."""
+    """Settings of self-attention and of attention over the source, for a model that `check_products` accepts."""
     assert isinstance(spec.mixer, Attention)
     return spec.mixer, spec.cross
 
@@ -58,7 +58,7 @@ _FEATURES_FIRST = (".output.weight", ".output.bias", ".outer.weight", ".outer.bi
 
 
 def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> TransformerWeights:
-    """Returns the weights of a model that `check_products` accepts, the dimensions of its states in `order`."""
+    """Weights of a model that `check_products` accepts, with the dimensions of its states in `order`."""
     module, spec = model.module, model.config.model
     assert isinstance(module, TransformerModel)
     assert isinstance(spec, Transformer)
@@ -79,15 +79,15 @@ def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> Transformer
 
 
 def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dict[str, Tensor]:
-    """Returns the projections of an attention as one of `heads` heads of `width`, with zeros for the others.
+    """Projections of an attention, extended with zeros to `heads` heads of `width`.
 
-    W^Q and its bias are scaled such that q · k / √width are the scores of the attention.
+    W^Q and its bias are scaled so that q · k / √width gives the scores of the attention.
     """
     spec, compatibility = attention.spec, attention.compatibility
     assert isinstance(compatibility, DotProduct)
 
     def padded(tensor: Tensor, narrow: int) -> Tensor:
-        """Returns rows [spec.heads·narrow …] as [heads·width …]."""
+        """Pads rows [spec.heads·narrow …] with zeros to [heads·width …]."""
         split = tensor.detach().view(spec.heads, narrow, -1)
         whole = split.new_zeros(heads, width, split.shape[2])
         whole[: spec.heads, :narrow] = split
@@ -110,7 +110,7 @@ def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dic
 
 
 def position_tables(model: Model) -> tuple[Array, Array]:
-    """Returns the vectors [positions d_model] of source and target: `TABLE_POSITIONS`, or fewer that are learned."""
+    """Position vectors [positions d_model] of source and target: `TABLE_POSITIONS`, or fewer if the model has fewer."""
     assert isinstance(model.module, TransformerModel)
     count = min(model.module.max_positions or TABLE_POSITIONS, TABLE_POSITIONS)
     embeddings = model.module.source_embedding, model.module.target_embedding
@@ -120,15 +120,16 @@ def position_tables(model: Model) -> tuple[Array, Array]:
 
 
 def int8_rows(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Returns a matrix [outputs inputs] as integers from −64 to 64, and the scale of each output.
+    """Quantises a matrix [outputs inputs] to integers from −64 to 64, with one scale per output.
 
-    The matrix is the integers times the scales; every processor multiplies integers of this range exactly.
+    The matrix is approximately the integers times the scales. Every processor multiplies integers of this range
+    exactly.
     """
     scales = np.maximum(np.abs(matrix).max(1) / LARGEST_INT8, np.finfo(np.float32).tiny)
     return np.rint(matrix / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
 def _array(tensor: Tensor) -> Array:
-    """Returns the tensor as a contiguous float32 array, which may share its memory."""
+    """The tensor as a contiguous float32 array, which may share its memory."""
     array: Array = tensor.detach().float().contiguous().numpy()
     return array

@@ -1,4 +1,4 @@
-"""Reads files of weights of other programs: of `torch.save`, without unpickling (see `pickle_reader`), and of NumPy.
+"""Reads weight files of other programs: of `torch.save`, without unpickling (see `pickle_reader`), and of NumPy.
 
 Every size is compared with the size of the file before memory is allocated for it.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, read_pickle
 
 MAX_PICKLE_BYTES = 2**28
-MAX_SHARING = 8  # bytes of tensors for each byte of a file, since several tensors may be one
+MAX_SHARING = 8  # bytes of tensors per byte of a file; several tensors may share a storage
 
 DTYPES = {
     "FloatStorage": torch.float32,
@@ -48,7 +48,7 @@ KNOWN = {
     *("numpy.dtype", "numpy.ndarray", "_codecs.encode"),
     *(f"torch.{name}" for name in DTYPES),
 }
-"""Names that checkpoints have; all but the containers stay names."""
+"""Names that checkpoints import. Only calls of the containers are carried out."""
 
 RECORDS = ("omegaconf.", "fairseq.")
 """Modules whose objects are kept as records: settings, their enumerations, and meters."""
@@ -60,7 +60,7 @@ Storages = dict[str, bytearray]
 """The bytes of each storage, by key."""
 
 ARRAY_TYPES = ("float32", "float16", "int8", "uint8")
-"""Types of the arrays of a model of Marian: weights, and its settings as bytes."""
+"""Array types in a Marian model: weights, and its settings as bytes."""
 
 
 class StoredTensor(NamedTuple):
@@ -74,10 +74,11 @@ class StoredTensor(NamedTuple):
 
 
 def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict[str, Tensor]]:
-    """Returns the value in a file that `torch.save` wrote, and the tensors of the dictionary that `select` finds in it.
+    """Reads a file that `torch.save` wrote; returns its value, and the tensors of the dictionary that `select` finds in
+    it.
 
-    The value has records in place of tensors; no other tensors are read. Raises ValueError for any other, a damaged or
-    a hostile file.
+    The value has records in place of tensors; no other tensors are read. Raises ValueError if the file is damaged or
+    hostile, or if `torch.save` did not write it.
     """
 
     def find(value: Any) -> dict[str, StoredTensor]:
@@ -100,7 +101,7 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
         count = math.prod(shape) if is_valid else 0
         if count:
             last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-            # At least one stored number for each element: a stride of 0 would make a large tensor of one number.
+            # There must be a stored number for each element: a stride of 0 would make a large tensor from one number.
             is_valid = max(count, last + 1) <= available
         if not is_valid:
             raise ValueError(f"{path}: {name} is damaged: the tensor reaches beyond its {available:,} stored numbers")
@@ -116,18 +117,21 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
 
 
 def part_of(value: Any, name: str) -> Any:
-    """Returns an attribute or an item of a record, an `argparse.Namespace` say, or of a dictionary; None without it."""
+    """Attribute of a record (for example an `argparse.Namespace`) or item of a dictionary; None if it has none of the
+    name.
+    """
     return _content(value).get(name)
 
 
 def plain_values(settings: Any) -> dict[str, Any]:
-    """Returns the settings of an `argparse.Namespace`, a container of OmegaConf or a dictionary.
+    """Settings of an `argparse.Namespace`, a container of OmegaConf or a dictionary.
 
-    A setting is a string, a number, a list of these, or the name of its type where it is anything else.
+    A setting is a scalar, a list of scalars or, for any other value, a string with the name of its type.
     """
     values: dict[str, Any] = {}
     for key, value in _content(settings).items():
-        # Nothing is followed further: a hostile file may nest values so that to print or to compare them takes forever.
+        # Values are not followed further: a hostile file may nest them so that printing or comparing them takes
+        # forever.
         if isinstance(value, Call) and "_val" in value.state:  # a node of OmegaConf
             value = value.state["_val"]
         if isinstance(value, Call) and len(value.arguments) == 1:  # an enumeration
@@ -142,7 +146,7 @@ def plain_values(settings: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> dict[Any, Any]:
-    """Returns the attributes of a record, those that a container of OmegaConf wraps, or the items of a dictionary."""
+    """Attributes of a record, attributes that a container of OmegaConf wraps, or items of a dictionary."""
     content = value.state.get("_content", value.state) if isinstance(value, Call) else value
     return content if isinstance(content, dict) else {}
 
@@ -152,11 +156,11 @@ def _is_known(name: Global) -> bool:
 
 
 Find = Callable[[Any], dict[str, StoredTensor]]
-"""Returns the tensors to read, of the value in a file."""
+"""Finds the tensors to read in the value of a file."""
 
 
 def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
-    """Reads a file of torch 1.6 or later, a zip of a pickle and of storages that are not compressed."""
+    """Reads a file of torch 1.6 or later: a zip of a pickle and of uncompressed storages."""
     try:
         with zipfile.ZipFile(file) as archive:
             _check_entries(archive, path)
@@ -181,7 +185,7 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
     size = path.stat().st_size
     if not size:
         raise ValueError(f"{path} is empty")
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than there is
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # a read never returns more than the file has
         if read_pickle(content, _is_known, str(path)) != LEGACY_MAGIC:
             raise ValueError(f"{path} is not a checkpoint: it does not begin as files of torch do")
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
@@ -202,7 +206,7 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
 
 
 def _item_sizes(value: Any) -> dict[str, int]:
-    """Returns the bytes of a number of each storage that a value refers to."""
+    """Bytes per number in each storage that a value refers to."""
     sizes: dict[str, int] = {}
     pending, seen = [value], set[int]()
     while pending:
@@ -224,7 +228,7 @@ def _item_sizes(value: Any) -> dict[str, int]:
 
 
 def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
-    """Returns the tensors of a dictionary, by name; raises ValueError if it is not a dictionary of tensors."""
+    """Tensors of a dictionary by name; raises ValueError for another value or a malformed tensor."""
     if not isinstance(value, dict):
         raise ValueError("it holds no dictionary of tensors")
     tensors: dict[str, StoredTensor] = {}
@@ -244,7 +248,7 @@ def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
 
 
 def _storage(value: Persistent) -> tuple[str, torch.dtype]:
-    """Returns the key and the dtype of a storage."""
+    """Key and dtype of a storage; raises ValueError if the reference is malformed."""
     match value.reference:
         case ("storage", Global("torch", name), str(key), *_) if name in DTYPES:
             return key, DTYPES[name]
@@ -252,7 +256,7 @@ def _storage(value: Persistent) -> tuple[str, torch.dtype]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
-    """Returns the arrays by name; raises ValueError for compressed, damaged or other files."""
+    """Reads arrays by name; raises ValueError if the file is compressed, damaged or not an npz file."""
     _require_file(path)
     arrays: dict[str, NDArray[np.generic]] = {}
     try:
@@ -262,12 +266,12 @@ def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
                 place = f"{path}: {entry.filename!a}"
                 arrays[entry.filename.removesuffix(".npy")] = _array(archive.read(entry), place)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path} is not npz file, or is damaged: {error}") from None
+        raise ValueError(f"{path} is not an npz file, or is damaged: {error}") from None
     return arrays
 
 
 def _array(content: bytes, place: str) -> NDArray[np.generic]:
-    """Returns the array of an entry; raises ValueError if header and size disagree."""
+    """Array of an entry; raises ValueError if its type is not expected, or if header and size disagree."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
@@ -285,7 +289,7 @@ def _array(content: bytes, place: str) -> NDArray[np.generic]:
 
 
 def _require_file(path: Path) -> None:
-    """Raises ValueError if `path` is not a regular file; to open a pipe would wait for its writer."""
+    """Raises ValueError if `path` is not a regular file, because opening a pipe would wait for its writer."""
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
 
@@ -293,7 +297,7 @@ def _require_file(path: Path) -> None:
 def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:
     """Raises ValueError for compressed entries, and for entries that claim more bytes than the file has.
 
-    torch and NumPy compress nothing, so that what is read is never larger than the file.
+    torch and NumPy do not compress, so that what is read is never larger than the file.
     """
     entries, size = archive.infolist(), path.stat().st_size
     for entry in entries:

@@ -24,9 +24,9 @@ PROGRESS_INTERVAL = 1_000_000  # pairs
 def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None = None) -> dict[str, Any]:
     """Downloads the missing files of the corpus `name` to `out/name`; returns the parts as the manifest records them.
 
-    `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts.
-    Raises ValueError for an unknown corpus, a file that `fetch` did not write, a full disk or a damaged text, and
-    Unavailable where no origin delivers a text.
+    `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts. Raises
+    ValueError if the corpus is unknown, if a file was not written by `fetch`, if the disk is full or if a text is
+    damaged, and Unavailable if no origin delivers a text.
     """
     catalogue = catalogue or read_catalogue()
     corpus = catalogue.find(name)
@@ -69,7 +69,7 @@ def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None 
 
 
 def _files(part: Part, source: TextSource) -> list[str]:
-    """Returns the files of a part for which the source has the text."""
+    """Files of a part for which the source has the text."""
     return [part.files[language] for language in source.languages(part)]
 
 

@@ -1,6 +1,5 @@
 """The catalogue: the parts of each corpus and the archives that contain them, read from `catalogue.yaml`."""
 
-import difflib
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 from ruamel.yaml import YAML
 
-from transduce.settings import Spec, validated
+from transduce.settings import Spec, did_you_mean, validated
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 GZIPPED = re.compile(r"\.t?gz$")
@@ -29,7 +28,7 @@ class Archive(Spec):
 
 
 class Location(Spec):
-    """The text of one language: a member of an archive, or a whole gzip file where `member` is None."""
+    """The text of one language: a member of an archive, or a whole gzip file if `member` is None."""
 
     archive: Name
     member: Name | None = None
@@ -70,7 +69,7 @@ class Table(Spec):
 
 
 class Part(Spec):
-    """Parallel files, one a language, and the sections whose concatenation they are."""
+    """Parallel files, one per language, and the sections whose concatenation they are."""
 
     name: str
     files: dict[str, File] = Field(min_length=2)
@@ -81,7 +80,7 @@ class Part(Spec):
 
 
 class Corpus(Spec):
-    """A corpus: its parts."""
+    """A corpus, in parts."""
 
     parts: tuple[Part, ...] = Field(min_length=1)
 
@@ -94,10 +93,10 @@ class Catalogue(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "Catalogue":
-        """Raises ValueError for an archive without checksum, an unlisted archive, or a choice with wrong languages."""
+        """Raises ValueError if an archive has no checksum or is not listed, or if a choice has the wrong languages."""
         for name, archive in self.archives.items():
             if archive.checksum is None and not GZIPPED.search(name):
-                raise ValueError(f"{name} has no checksum, and is not gzip file, which contains one")
+                raise ValueError(f"{name} has no checksum, and is not a gzip file, which contains one")
         for part in (part for corpus in self.corpora.values() for part in corpus.parts):
             for choice in (choice for section in part.sections for choice in section.choices):
                 if choice.keys() != part.files.keys():
@@ -108,11 +107,10 @@ class Catalogue(Spec):
         return self
 
     def find(self, name: str) -> Corpus:
-        """Returns the corpus of that name; raises ValueError with the nearest name where there is none."""
+        """Finds a corpus by its name; raises ValueError with the nearest name if there is none."""
         if name not in self.corpora:
-            near = difflib.get_close_matches(name, self.corpora, n=1)
-            hint = f"did you mean `{near[0]}`? " if near else ""
-            raise ValueError(f"there is no corpus `{name}`; {hint}corpora: {', '.join(self.corpora)}")
+            meant = did_you_mean(name, self.corpora) or ";"
+            raise ValueError(f"there is no corpus `{name}`{meant} corpora: {', '.join(self.corpora)}")
         return self.corpora[name]
 
 

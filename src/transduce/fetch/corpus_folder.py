@@ -1,4 +1,4 @@
-"""A corpus on disk: rows are cleaned and counted; parts are written atomically; a manifest records checksums."""
+"""A corpus on disk: cleans and counts rows, writes parts atomically, and records checksums in a manifest."""
 
 import json
 import re
@@ -15,20 +15,20 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 
 BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that some programs take for the end of a line; a line of a corpus ends at a newline only."""
+"""Characters that some programs take for the end of a line; a line of a corpus ends only at a newline."""
 
 EMPTY, NOT_UTF8 = "with an empty side", "with a side that is not UTF-8"
 
 
 class CleaningCounts:
-    """The numbers of pairs read, kept, dropped by reason, and mended (a line break became a space)."""
+    """Numbers of pairs read, kept, dropped by reason, and mended (a line break became a space)."""
 
     def __init__(self) -> None:
         self.read, self.kept, self.mended = 0, 0, 0
         self.dropped: Counter[str] = Counter()
 
     def as_dictionary(self) -> dict[str, Any]:
-        """Returns the numbers as JSON values."""
+        """The numbers as JSON values."""
         return {"read": self.read, "kept": self.kept, "dropped": dict(self.dropped), "mended": self.mended}
 
     def __str__(self) -> str:
@@ -40,8 +40,8 @@ class CleaningCounts:
 def clean(rows: Iterable[Row], part: Part, counts: CleaningCounts) -> Iterator[list[str]]:
     """Yields the rows of `part` that are kept, as text, and counts all rows in `counts`.
 
-    Line breaks within a side become spaces. A part with a published number of pairs loses none; raises
-    ValueError where a line of such a part is not UTF-8 or its number of pairs differs.
+    Line breaks within a side become spaces. A part with a published number of pairs must not lose any: raises
+    ValueError if one of its lines is not UTF-8 or if its number of pairs differs.
     """
     for row in rows:
         counts.read += 1
@@ -99,7 +99,7 @@ class CorpusFolder:
         shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def lacks(self, name: str, files: Iterable[str]) -> bool:
-        """Whether a file of the part `name` is missing; raises ValueError for a file that `fetch` has not written."""
+        """Whether a file of the part `name` is missing; raises ValueError if a file is not as `fetch` wrote it."""
         checksums = self.parts.get(name, {}).get("files", {})
         for file in files:
             path = self.path / file
@@ -115,7 +115,7 @@ class CorpusFolder:
     ) -> None:
         """Writes the columns of `rows` to `files`, a line a row, and records the part in the manifest.
 
-        The manifest also gets the origin of the rows, and their `counts` after the last one.
+        The manifest also gets the origin of the rows and, after the last row, their `counts`.
         """
         self.work.mkdir(parents=True, exist_ok=True)
         paths = [self._unfinished / file for file in files]

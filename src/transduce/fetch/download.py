@@ -29,7 +29,7 @@ OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and else
 
 
 class Meter:
-    """Counts the bytes of a download, and shows them in place on a terminal, elsewhere as a line now and then.
+    """Counts the bytes of a download; shows them in place on a terminal, and elsewhere as a line now and then.
 
     `total` is None if the size is unknown; the first `done` bytes were downloaded before.
     """
@@ -64,7 +64,7 @@ class Meter:
 
 
 def format_bytes(size: float) -> str:
-    """Formats a number of bytes in powers of 1,000, such as `80.4 MB`."""
+    """Formats a number of bytes in powers of 1,000, for example `80.4 MB`."""
     for unit in UNITS[:-1]:
         if size < 999.5:
             return f"{size:.0f} {unit}" if unit == UNITS[0] or size >= 99.95 else f"{size:.1f} {unit}"
@@ -86,10 +86,10 @@ class _MirrorError(Exception):
 
 
 def download(name: str, archive: Archive, folder: Path) -> Path:
-    """Returns the path of the archive in `folder`, downloaded from its mirrors in turn if missing or damaged.
+    """Returns the path of the archive in `folder`; downloads it from its mirrors in turn if it is missing or damaged.
 
-    The download grows in a file beside it, `.part`, and is renamed once size and checksum are right. Raises
-    Unavailable where every mirror fails; the `.part` file stays, and the next call resumes it.
+    The download grows in a `.part` file beside it, which is renamed when size and checksum are right. Raises
+    Unavailable if every mirror fails; the `.part` file stays, and the next call resumes it.
     """
     path = folder / name
     part = path.with_name(f"{path.name}.part")
@@ -116,7 +116,7 @@ def download(name: str, archive: Archive, folder: Path) -> Path:
 
 
 def find_fault(path: Path, archive: Archive) -> str | None:
-    """Returns how a file differs from the archive, as the end of a sentence; None if it is intact."""
+    """How a file differs from the archive, as the end of a sentence; None if it is intact."""
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"
@@ -126,7 +126,7 @@ def find_fault(path: Path, archive: Archive) -> str | None:
             checksum = hashlib.file_digest(file, kind).hexdigest()
         return None if checksum == expected else f"has the {kind} {checksum} where {expected} is expected"
     try:
-        with gzip.open(path) as gzipped:  # to its end, which verifies the checksum that it contains
+        with gzip.open(path) as gzipped:  # reading to the end verifies the checksum in the file
             while gzipped.read(CHUNK):
                 pass
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -158,7 +158,7 @@ def _download_from(mirror: str, archive: Archive, part: Path) -> None:
 
 
 def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
-    """Requests the bytes that `file` lacks and appends them; starts over where the server ignores ranges."""
+    """Requests the bytes that `file` lacks and appends them; starts over if the server ignores ranges."""
     start = file.seek(0, 2)
     with _open(mirror, start) as response:
         begin = start if response.status == 206 else 0
@@ -175,7 +175,7 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
         with Meter(total, begin) as meter:
             for chunk in _chunks(response):
                 if total is not None and meter.pace.done + len(chunk) > total:
-                    file.truncate(begin)  # another file than the one that is wanted, most likely
+                    file.truncate(begin)  # most likely another file than the expected one
                     raise _MirrorError(f"the server sends more than the {total:,} bytes that are expected")
                 file.write(chunk)
                 file.flush()  # a killed process must not lose the bytes
@@ -200,7 +200,7 @@ def _open(mirror: str, start: int) -> HTTPResponse:
 
 
 def _chunks(response: HTTPResponse) -> Iterator[bytes]:
-    """Yields the body in chunks; raises _MirrorError for network errors only, not for disk errors of the caller."""
+    """Yields the body in chunks; raises _MirrorError only for network errors, not for disk errors of the caller."""
     while True:
         try:
             chunk = response.read1(CHUNK)

@@ -1,5 +1,6 @@
-"""The sources of texts: archives of mirrors or of a local folder, whose members are read in parallel, or tables of the
-Hugging Face hub.
+"""Sources of texts: archives of mirrors or of a local folder, and tables of the Hugging Face hub.
+
+The texts of all languages in an archive are read in parallel.
 """
 
 import gzip
@@ -22,7 +23,7 @@ from transduce.fetch.download import Unavailable, download, find_fault
 
 CHUNK = 1 << 20  # bytes
 
-# An XML parser would refuse these files: no root, unescaped ampersands.
+# An XML parser would refuse these files: they have no root, and unescaped ampersands.
 _SEGMENT_BEGIN = re.compile(r"<seg\b[^<>]*>", re.IGNORECASE)
 _SEGMENT = re.compile(rf"{_SEGMENT_BEGIN.pattern}((?:(?!</?seg\b).)*)</seg\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -60,7 +61,7 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
 
 
 def plain_text(path: Path, converted: Path) -> Path:
-    """Returns a file with a sentence a line: `path` itself, or `converted`, which gets the segments of an .sgm file."""
+    """A file with one sentence per line: `path` itself or, for an .sgm file, `converted`, which gets its segments."""
     if path.suffix != ".sgm":
         return path
     converted.write_text("".join(f"{segment}\n" for segment in read_segments(path)), "utf-8", newline="\n")
@@ -86,22 +87,22 @@ _log = logging.getLogger("transduce")
 
 
 Row = Sequence[bytes]
-"""A line of each language, in the order of the part's files."""
+"""One line of each language, in the order of the part's files."""
 
 Result = TypeVar("Result")
 
 
 class ArchiveSource:
-    """Reads texts from the archives of the catalogue, which are in a folder, or get there from mirrors."""
+    """Reads texts from the archives of the catalogue, which are in a folder or are downloaded to it from mirrors."""
 
     name: str
 
     def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
         self._archives, self._folder = archives, folder
-        self._verified: dict[str, Path] = {}  # each archive is verified once, which reads all of it
+        self._verified: dict[str, Path] = {}  # each archive is verified once, because that reads all of it
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the verified archive of a location; None if the folder has the text unpacked instead."""
+        """The verified archive of a location; None if the folder has the text unpacked instead."""
         raise NotImplementedError
 
     def is_local(self, choice: Choice) -> bool:
@@ -109,19 +110,19 @@ class ArchiveSource:
         return True
 
     def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Returns the recorded sizes of what has to be downloaded."""
+        """Recorded bytes of the named archives that have to be downloaded."""
         return 0
 
     def error(self, message: str) -> Exception:
-        """Returns the error where no choice succeeds."""
+        """The error to raise if no choice succeeds."""
         raise NotImplementedError
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Returns the languages in which the source has `part`: all of them."""
+        """Languages in which the source has `part`: all of them."""
         return tuple(part.files)
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Returns the disk space that `parts` take besides the final texts, as far as sizes are recorded.
+        """Bytes of disk space that `parts` take besides the final texts, as far as sizes are recorded.
 
         These are the archives to download, and as much as the texts for their unpacked copies.
         """
@@ -147,11 +148,11 @@ class ArchiveSource:
                 path.unlink()
 
     def _by_preference(self, section: Section) -> list[Choice]:
-        """Returns the choices of a section, those without a download first."""
+        """Choices of a section; choices without a download come first."""
         return sorted(section.choices, key=lambda choice: not self.is_local(choice))
 
     def _try_choices(self, section: Section, use: Callable[[Choice], Result]) -> Result:
-        """Returns the result of `use` for the first choice that succeeds; raises the origin's error if none does."""
+        """The result of `use` for the first choice that succeeds; raises the origin's error if none does."""
         reasons: list[str] = []
         for choice in self._by_preference(section):
             if reasons:
@@ -163,7 +164,7 @@ class ArchiveSource:
         raise self.error("\n".join([f"{section.name} could not be fetched.", *reasons]))
 
     def _unpack(self, choice: Choice, work: Path) -> dict[str, Path]:
-        """Returns the text of each language, a sentence a line; members of archives are copied to `work`."""
+        """The text of each language, one sentence per line; members of archives are copied to `work`."""
         texts, members = {}, defaultdict[Path, dict[str, Path]](dict)
         for language, location in choice.items():
             archive = self.archive(location)
@@ -185,7 +186,7 @@ class Mirrors(ArchiveSource):
     name = "mirrors"
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the verified archive of a location, downloaded if the folder lacks it or it is damaged."""
+        """The verified archive of a location, which is downloaded if the folder lacks it or if it is damaged."""
         if (name := location.archive) not in self._verified:
             self._verified[name] = download(name, self._archives[name], self._folder)
         return self._verified[name]
@@ -195,7 +196,7 @@ class Mirrors(ArchiveSource):
         return all((self._folder / location.archive).exists() for location in choice.values())
 
     def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Returns the recorded sizes, without the bytes that earlier downloads have brought."""
+        """Recorded bytes of the named archives, minus what earlier downloads have brought."""
         size = 0
         for name in names:
             files = [self._folder / name, self._folder / f"{name}.part"]
@@ -204,7 +205,7 @@ class Mirrors(ArchiveSource):
         return size
 
     def error(self, message: str) -> Exception:
-        """Returns Unavailable: a later attempt or another origin may succeed."""
+        """Builds an Unavailable, because a later attempt or another origin may succeed."""
         return Unavailable(
             f"{message}\nRun the same command again to resume. If you have the archives or the unpacked texts, name "
             "their folder with --from DIR; --from hub downloads from the Hugging Face hub"
@@ -217,7 +218,7 @@ class LocalFolder(ArchiveSource):
     name = "folder"
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the first undamaged archive of that name; None if the folder has the text unpacked instead.
+        """The first undamaged archive of that name; None if the folder has the text unpacked instead.
 
         Raises UnusableError if it has neither.
         """
@@ -235,7 +236,7 @@ class LocalFolder(ArchiveSource):
         raise UnusableError("; ".join(faults) or f"{self._folder} has neither {candidates[1].name} nor {location.file}")
 
     def error(self, message: str) -> Exception:
-        """Returns ValueError: the user can add the files."""
+        """Builds a ValueError, because the user can add the files."""
         return ValueError(
             f"{message}\n--from DIR downloads nothing: add the missing files, or run the command without --from"
         )
@@ -247,11 +248,11 @@ class HubSource:
     name = "hub"
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Returns the languages in which the hub has `part`, as the catalogue lists them; none where it lacks it."""
+        """Languages in which the hub has `part`, as the catalogue lists them; none if the hub lacks the part."""
         return (part.hub.languages or tuple(part.files)) if part.hub else ()
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Returns the size of the copy in the package's cache."""
+        """Bytes of the copies in the package's cache."""
         return sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
@@ -267,7 +268,7 @@ class HubSource:
 
 
 def _load_table(table: Table) -> Any:
-    """Loads a table of the hub; raises Unavailable where the hub does not deliver it."""
+    """Loads a table of the hub; raises Unavailable if the hub does not deliver it."""
     try:
         return hub.load_table(table.dataset, table.config, table.split, needed_by="--from hub")
     except ConnectionError as error:
@@ -275,4 +276,4 @@ def _load_table(table: Table) -> Any:
 
 
 TextSource = ArchiveSource | HubSource
-"""Provides the texts of a corpus: `languages`, `download`, then `rows`; `required_bytes` says what it needs."""
+"""Provides the texts of a corpus: `languages`, `download`, then `rows`; `required_bytes` is the disk space it needs."""

@@ -1,1 +1,1 @@
-"""Checks of parallel text: pairs of lines in, the faults of each pair out; reads no files."""
+"""Checks of parallel text: takes pairs of lines, and returns the faults of each pair; reads no files."""

@@ -1,4 +1,4 @@
-"""The sources of validation and test sets, and which of them a training corpus contains; keys to compare lines by."""
+"""Finds the sources of validation and test sets in a training corpus, by keys that ignore case and punctuation."""
 
 import functools
 import re
@@ -12,14 +12,14 @@ DIGITS = re.compile(r"[\d_]+")
 
 @functools.cache
 def _ignored() -> re.Pattern[str]:
-    """Returns the pattern of what is neither a letter nor a digit; one that has digits too is slower than two."""
+    """Pattern of everything except letters and digits; one pattern that removes digits too is slower than two."""
     return re.compile(rf"[^\w{combining_marks()}]+")
 
 
 def text_key(text: str) -> bytes:
-    """Returns a key that is equal for lines that differ only in case, punctuation, digits and white space.
+    """A key that is equal for lines that differ only in case, punctuation, digits and white space.
 
-    It is the letters of `text` without case; the text itself, without spaces around it, where it has none.
+    It is the letters of `text` without case or, if there are none, the text itself without spaces around it.
     """
     folded = text.casefold()
     if folded.isascii():
@@ -30,13 +30,13 @@ def text_key(text: str) -> bytes:
 
 
 class HeldOutText:
-    """The keys of the sources of a validation or test set; takes some 100 bytes and the letters of each line."""
+    """The keys of the sources of a validation or test set; takes about 100 bytes, and the letters, for each line."""
 
     def __init__(self, name: str, sources: Iterable[str]) -> None:
         self.name = name
         self._keys: dict[bytes, int] = {}
         self.lines = 0
-        """The number of lines of the set that are not blank."""
+        """Number of lines of the set that are not blank."""
         for source in sources:
             if source.strip():
                 self.lines += 1
@@ -45,7 +45,7 @@ class HeldOutText:
         self._contained: set[bytes] = set()
 
     def find(self, key: bytes) -> bool:
-        """Judges whether the set has a source with this key, and remembers that training has it."""
+        """Whether the set has a source with this key; if so, remembers that training contains it."""
         if key not in self._keys:
             return False
         self._contained.add(key)
@@ -53,10 +53,10 @@ class HeldOutText:
 
     @property
     def contained(self) -> int:
-        """The number of lines of the set that training contains, of the keys given to `find`."""
+        """Number of lines of the set that training contains, among the keys given to `find`."""
         return sum(self._keys[key] for key in self._contained)
 
     @property
     def share(self) -> float:
-        """The share of the lines of the set that training contains."""
+        """Share of the set's lines that training contains."""
         return self.contained / self.lines if self.lines else 0.0

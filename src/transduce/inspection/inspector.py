@@ -1,7 +1,7 @@
 """Inspects the pairs of a corpus one after the other; repetitions, ratios and scripts are judged at the end.
 
-Memory: 42 bytes a pair (three hash values, two lengths, two scripts, and the sorting of one column), and 8 bytes for
-each fault. Hash values have 64 bits: a false duplicate among 10 million pairs has a probability of 3e-6.
+Memory: 42 bytes per pair (three hash values, two lengths, two scripts, and the sorting of one column), and 8 bytes per
+fault. Hash values have 64 bits: a false duplicate among 10 million pairs has a probability of 3e-6.
 """
 
 from array import array
@@ -18,10 +18,10 @@ from transduce.inspection.line_checks import LINE_CHECKS, NEEDS_LANGUAGES, Check
 from transduce.text.normalisation import normalised_parts
 
 RATIO = 4.0
-"""A pair's ratio of lengths may differ from the median by this factor."""
+"""Factor by which a pair's ratio of lengths may differ from the median."""
 
 SMOOTHING = 15.0
-"""Characters added to both lengths of a ratio: short lines differ more."""
+"""Characters added to both lengths of a ratio, because short lines differ more."""
 
 Numbers = NDArray[np.int64]
 """Numbers of pairs in their corpus, from 1, ascending."""
@@ -31,35 +31,34 @@ SHOWN_NUMBERS = 8
 
 
 def first_numbers(numbers: Numbers) -> str:
-    """Returns the first numbers as text, and dots where there are more."""
+    """The first numbers as text, and dots if there are more."""
     return ", ".join(f"{number:,}" for number in numbers[:SHOWN_NUMBERS]) + (
         ", …" if len(numbers) > SHOWN_NUMBERS else ""
     )
 
 
 class Inspection(NamedTuple):
-    """The faults of a corpus: the numbers of the pairs with each, the lengths in characters, and the scripts."""
+    """The faults of a corpus, each with the numbers of its pairs; lengths in characters, scripts and languages."""
 
     pairs: int
     faults: dict[Check, Numbers]
     first: dict[Check, Numbers]
-    """Of each repetition in `faults`, the number of the earliest pair that it repeats."""
+    """For each repetition in `faults`, the number of the earliest pair that it repeats."""
     lengths: tuple[NDArray[np.uint32], NDArray[np.uint32]]
     scripts: tuple[dict[str, int], dict[str, int]]
     languages: tuple[dict[str, int], dict[str, int]]
-    """Identified lines of the first pairs by language; empty where languages are not identified."""
+    """Identified lines of the first pairs by language; empty if languages are not identified."""
     held_out: Sequence[HeldOutText]
     normalised: dict[str, int]
-    """The number of lines, of both sides, in which the normaliser changes white space, invisible characters and others.
-    """
+    """Lines of both sides that the normaliser changes, by kind: white space, invisible characters and others."""
 
     def share(self, check: Check) -> float:
-        """The share of the pairs with this fault."""
+        """Share of the pairs with this fault."""
         return len(self.faults.get(check, ())) / self.pairs if self.pairs else 0.0
 
 
 class PairInspector:
-    """Collects the faults of pairs, of the `checks` alone; `finish` returns them.
+    """Collects the faults of pairs, only for `checks`; `finish` returns them.
 
     `languages` is needed for the checks of `NEEDS_LANGUAGES`, `held_out` for OVERLAP.
     """
@@ -80,7 +79,7 @@ class PairInspector:
         self._scripts = bytearray(), bytearray()
 
     def add(self, source: str, target: str, *, is_utf8: bool = True) -> None:
-        """Inspects the next pair; `is_utf8` is False where bytes of a side were replaced."""
+        """Inspects the next pair; `is_utf8` is False if bytes of a side were replaced."""
         for side, line in enumerate((source, target)):
             self._lengths[side].append(len(line))
             if Check.WRONG_SCRIPT in self._checks:
@@ -94,7 +93,7 @@ class PairInspector:
         if Check.UNNORMALISED in faults:
             self._normalised.update(normalised_parts(source, "source"))
             self._normalised.update(normalised_parts(target, "target"))
-        # A pair that has an empty side, or is not UTF-8, repeats nothing: no run keeps it.
+        # A pair that has an empty side or is not UTF-8 is not a repetition, because no run keeps it.
         is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
         if self._compares_pairs:
             self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))
@@ -104,7 +103,7 @@ class PairInspector:
             self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
         if self._held_out and is_whole:
             letters = text_key(source)
-            contained = [text.find(letters) for text in self._held_out]  # all of them: each remembers what training has
+            contained = [text.find(letters) for text in self._held_out]  # a list: every set must remember it
             if any(contained):
                 self._numbers[Check.OVERLAP].append(number)
 
@@ -114,7 +113,7 @@ class PairInspector:
                 self._judge_languages()
 
     def _judge_languages(self) -> None:
-        """Judges the languages of the pairs that wait; the first ones show the usual languages."""
+        """Judges the languages of the pairs that wait; the first pairs show the usual languages."""
         if self._languages is None or not self._waiting:
             return
         if self._languages.sides is None:
@@ -126,7 +125,7 @@ class PairInspector:
         self._waiting.clear()
 
     def finish(self) -> Inspection:
-        """Returns the faults of all pairs added."""
+        """Returns the faults of all pairs that were added."""
         self._judge_languages()
         faults = {check: np.array(numbers, np.int64) for check, numbers in self._numbers.items()}
         first: dict[Check, Numbers] = {}
@@ -168,7 +167,7 @@ class PairInspector:
 
 
 def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns for each value the index of the first equal value."""
+    """For each value, the index of the first equal value."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     is_new = np.append(True, ordered[1:] != ordered[:-1])

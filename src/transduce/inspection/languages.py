@@ -1,8 +1,8 @@
-"""The script and the language of a line, and the lines in another one than the rest of their side.
+"""The script and the language of a line, and the lines that differ in them from the rest of their side.
 
-The identifier of languages, py3langid, reads a few thousand lines a second, which is too slow for a large corpus.
-It identifies the first `LEARNED` pairs, and from the lines in the usual language the frequent words of each side are
-learned. Of later lines only those with few frequent words are identified.
+The language identifier, py3langid, reads a few thousand lines a second, which is too slow for a large corpus. It
+identifies the first `LEARNED` pairs, and the frequent words of each side are learned from the lines in the usual
+language. Later lines are identified only if they have few frequent words.
 """
 
 import re
@@ -31,21 +31,21 @@ RANGES = {
     "Hangul": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
     "Han and Kana": "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f",
 }
-"""Letters of each script; scripts that one text mixes, such as Han and Kana, are one."""
+"""Letters of each script; scripts that one text mixes, for example Han and Kana, are one."""
 
 SCRIPTS = ("none", *RANGES, "another")
 LETTERS = [re.compile(f"[{letters}]") for letters in RANGES.values()]
 BEYOND_LATIN = re.compile(r"[^\W\d_A-Za-zªºÀ-ÖØ-öø-ɏḀ-ỿʰ-ˀ]")
 
 USUAL_SHARE = 0.05
-"""Share of the lines of a side from which on a script is usual."""
+"""Smallest share of a side's lines with which a script is usual."""
 
 LEAST_SCRIPT_LETTERS = 8
-"""Letters of a line that shows its script: a shorter one may be a name."""
+"""Fewest letters of a line that shows its script: a shorter line may be a name."""
 
 
 def script_of(line: str) -> int:
-    """Returns the index in `SCRIPTS` of the script of most letters of a line; 0 for a line with few letters."""
+    """Index in `SCRIPTS` of the script of most letters of a line; 0 for a line with few letters."""
     if line.isascii() or not BEYOND_LATIN.search(line):
         has_letters = len(line) >= LEAST_SCRIPT_LETTERS and sum(map(str.isalpha, line)) >= LEAST_SCRIPT_LETTERS
         return SCRIPTS.index("Latin") if has_letters else 0
@@ -57,7 +57,7 @@ def script_of(line: str) -> int:
 
 
 def lines_in_other_scripts(scripts: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Judges each line of a side by its script: whether fewer than `USUAL_SHARE` of the lines have this script."""
+    """Whether each line of a side has a script that fewer than `USUAL_SHARE` of the lines have."""
     counts = np.bincount(scripts, minlength=len(SCRIPTS))
     is_rare = counts < USUAL_SHARE * counts[1:].sum()
     is_rare[0] = False
@@ -75,23 +75,23 @@ LEARNED = 2000
 
 FREQUENT_WORDS = 400
 LEAST_COVERAGE = 0.25
-"""Share of a line's words that are frequent, below which the line is identified."""
+"""Share of frequent words in a line below which the line is identified."""
 
 LEAST_LETTERS = 25
-"""Letters of a line that shows its language."""
+"""Fewest letters of a line that shows its language."""
 
 MARGIN = 30.0
 """Nats by which a line must fit another language better than its own."""
 
 THROUGHOUT = 0.5
-"""Share of the first pairs whose languages must be exchanged, so that the sides are exchanged throughout."""
+"""Share of first pairs with exchanged languages from which on the sides count as exchanged throughout."""
 
 
 @cache
 def load_language_identifier() -> Identifier | None:
     """Returns a function that scores a text in each language; None if the extra `languages` is not installed.
 
-    What nobody sees in a text does not change its language: it is normalised as a source is.
+    The text is normalised like a source, because characters that nobody sees do not change its language.
     """
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -109,9 +109,10 @@ class UsualLanguage(NamedTuple):
 
 
 class PairLanguages:
-    """Judges the languages of pairs, after it has learned the usual ones from the first pairs.
+    """Judges the languages of pairs, after it has learned the usual languages from the first pairs.
 
-    `codes` are those of source and target; where one is None or unknown, the most frequent language is the usual one.
+    `codes` are the languages of source and target. If a code is None or unknown, the most frequent language of the side
+    is the usual one.
     """
 
     def __init__(self, identify: Identifier, codes: tuple[str | None, str | None] = (None, None)) -> None:
@@ -119,7 +120,7 @@ class PairLanguages:
         self._codes = codes
         self.sides: tuple[UsualLanguage, UsualLanguage] | None = None
         self.identified: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        """The number of identified lines of each side by language, of the first pairs."""
+        """Number of identified lines of each side by language, in the first pairs."""
 
     def learn(self, pairs: list[tuple[str, str]]) -> None:
         """Learns the usual languages and their frequent words from the first pairs."""
@@ -129,7 +130,7 @@ class PairLanguages:
             scores = map(self._identify, lines)
             named = [(line, max(each, key=each.__getitem__)) for line, each in zip(lines, scores, strict=True)]
             self.identified[side].update(name for _, name in named)
-            usual = (code or "").lower().replace("_", "-").partition("-")[0]  # of `de-AT`: de
+            usual = (code or "").lower().replace("_", "-").partition("-")[0]  # `de-AT` becomes `de`
             if usual not in self._identify("language"):  # the identifier does not know it
                 usual = next(iter(self.identified[side].most_common(1)), ("", 0))[0]
             words = Counter(word for line, name in named if name == usual for word in set(line.casefold().split()))
@@ -137,7 +138,7 @@ class PairLanguages:
         self.sides = sides[0], sides[1]
 
     def faults(self, source: str, target: str) -> list[Check]:
-        """Returns whether the sides of a pair are exchanged, or one of them is in another language."""
+        """Faults of a pair: its sides are exchanged, or one of them is in another language."""
         assert self.sides is not None
         left, right = self.sides
         if not left.code or not right.code or left.code == right.code:
@@ -157,7 +158,7 @@ class PairLanguages:
         return [Check.WRONG_LANGUAGE] if wrong else []
 
     def _scores(self, line: str, usual: UsualLanguage) -> LanguageScores | None:
-        """Returns the scores of a line; None for a short line and for one with enough words of its language."""
+        """Scores of a line; None if the line is short or has enough words of its language."""
         if not _has_letters(line):
             return None
         words = line.casefold().split()
@@ -167,7 +168,7 @@ class PairLanguages:
 
 
 def _has_letters(line: str) -> bool:
-    """Judges whether a line shows its language. A letter of Chinese, Japanese or Korean counts as three."""
+    """Whether a line shows its language. A Chinese, Japanese or Korean letter counts as three."""
     return (
         len(line) >= LEAST_LETTERS // 3
         and sum(1 + 2 * (letter > "\u2e7f") for letter in line if letter.isalpha()) >= LEAST_LETTERS

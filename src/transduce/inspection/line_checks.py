@@ -1,4 +1,4 @@
-"""The checks of parallel text by name, and those that judge one pair by itself."""
+"""The checks of parallel text by name, and the checks that judge a pair by itself."""
 
 import re
 from collections import Counter
@@ -12,10 +12,10 @@ class Check(StrEnum):
     """A check of pairs of lines; the values are its names in tables and in JSON."""
 
     phrase: str
-    """What a pair with this fault has, as it follows the number of pairs."""
+    """What a pair with this fault has, worded to follow the number of pairs."""
 
     EMPTY = "empty", "with an empty side"
-    ENCODING = "encoding", "with bytes that are no UTF-8"
+    ENCODING = "encoding", "with bytes that are not UTF-8"
     LONG = "long", "with a very long side"
     RATIO = "ratio", "with lengths far from the usual ratio"
     COPY = "copied", "with a target equal to its source"
@@ -33,7 +33,7 @@ class Check(StrEnum):
     OVERLAP = "overlap", "with a source of the validation or test set"
 
     def __new__(cls, value: str, phrase: str) -> "Check":
-        """Builds a check of its name and its phrase."""
+        """Builds a check from its name and its phrase."""
         check = str.__new__(cls, value)
         check._value_, check.phrase = value, phrase
         return check
@@ -45,14 +45,14 @@ LINE_CHECKS = frozenset(
         Check.NUMBERS,
     }
 )  # fmt: skip
-"""The checks that judge a pair by itself, without other pairs and without a model of languages."""
+"""The checks that judge a pair by itself, without other pairs and without identifying languages."""
 
 NEEDS_LANGUAGES = frozenset({Check.SWAPPED, Check.WRONG_LANGUAGE})
 """The checks that identify languages, with the extra `languages`."""
 
 
 MAX_CHARACTERS = 1500
-"""Characters of a side, at most. Europarl's longest sentences have 1,200."""
+"""Most characters of a side. Europarl's longest sentences have 1,200."""
 
 TAG = re.compile(
     r"</?(?:[abipqsu]|b[rx]|x|em|h[1-6]|hr|li|ol|ul|td|tr|th|dd|dl|dt|bpt|ept|ph|it|hi|ut|g|mrk|tu|tuv|seg|doc|div|span|"
@@ -63,7 +63,7 @@ TAG = re.compile(
 ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
-"""C0 and C1 controls but the tab, and the separators of lines and of paragraphs."""
+"""C0 and C1 controls except the tab, and the separators of lines and of paragraphs."""
 
 MOJIBAKE = re.compile(
     "\ufffd|"  # the replacement character
@@ -79,11 +79,11 @@ TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
 """A time of day, which languages write in 12 or 24 hours."""
 
 LEAST_DIGITS = 2
-"""Digits of a number that counts: small numbers are also written as words."""
+"""Fewest digits of a number that is compared: small numbers are also written as words."""
 
 
 def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Check]:
-    """Returns the faults of a pair among the `checks` that judge a pair by itself, in the order of `Check`."""
+    """Faults of a pair among the `checks` that judge a pair by itself, in the order of `Check`."""
     if not source.strip() or not target.strip():
         return [Check.EMPTY] if Check.EMPTY in checks else []
     faults = []
@@ -111,10 +111,10 @@ def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Che
 
 
 def numbers_differ(source: str, target: str) -> bool:
-    """Judges whether the sides have as many numbers of several digits, and not the same.
+    """Whether the sides have equally many numbers of several digits, but not the same numbers.
 
-    A number that only one side has may be written in words on the other; it is no fault. Separators between digits do
-    not count, nor do times of day.
+    A number that only one side has is not a fault, because the other side may have it in words. Separators between
+    digits and times of day are ignored.
     """
     left, right = _numbers(source), _numbers(target)
     if left == right or left.total() != right.total():
@@ -129,10 +129,10 @@ def numbers_differ(source: str, target: str) -> bool:
 
 
 def _is_same_number(number: str, other: str) -> bool:
-    """Judges whether two numbers may be one that is written in two ways.
+    """Whether two numbers may be one number that is written in two ways.
 
     These are thousands in digits and in words (12,000 and 12 thousand), years with and without their century (1980s and
-    80s, 2010–2011 and 2010/11), and hours of 12 and of 24.
+    80s, 2010–2011 and 2010/11), and hours in 12-hour and 24-hour time.
     """
     short, long = sorted((number, other), key=len)
     is_thousands = _without_thousands(short) == _without_thousands(long)
@@ -143,13 +143,13 @@ def _is_same_number(number: str, other: str) -> bool:
 
 
 def _without_thousands(number: str) -> str:
-    """Returns a number without the groups of three zeros at its end."""
+    """A number without the groups of three zeros at its end."""
     zeros = len(number) - len(number.rstrip("0"))
     return number[: len(number) - zeros // 3 * 3]
 
 
 def _numbers(text: str) -> Counter[str]:
-    """Returns the digits of each number of `LEAST_DIGITS` digits or more."""
+    """Digits of each number of at least `LEAST_DIGITS` digits, counted."""
     if not DIGITS.search(text):
         return Counter()
     numbers = ("".join(filter(str.isdecimal, number)) for number in NUMBER.findall(TIME.sub(" ", text)))

@@ -7,7 +7,7 @@ __all__ = ["scores"]
 
 
 def __getattr__(name: str) -> object:
-    """Imports the public function at its first use, because the settings of recipes read names of metrics here."""
+    """Imports the public function at its first use, because recipe settings read names of metrics here."""
     if name in __all__:
         return getattr(importlib.import_module("transduce.measure.scoring"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What the bootstrap tests of all measures share; sacreBLEU's, so that p-values agree with its own."""
+"""What the bootstrap tests of all measures share, as in sacreBLEU, so that p-values agree with sacreBLEU's."""
 
 from collections.abc import Iterator
 
@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 SEED = 12345
-INTERVAL = (0.025, 0.975)  # the quantiles that bound a confidence interval of 95 %
-CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
+INTERVAL = (0.025, 0.975)  # the quantiles that bound a 95 % confidence interval
+CHUNK = 1 << 20  # sentences that are drawn at a time, which limits the memory
 
 
 def check_resamples(resamples: int | None) -> None:
-    """Raises ValueError if there are resamples, but too few for an interval."""
+    """Raises ValueError if there are too few resamples for an interval; None is allowed."""
     if resamples is not None and resamples < 2:
         raise ValueError(f"bootstrap is {resamples}: an interval needs at least 2 resamples, usually 1,000")
 
 
 def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Yields resamples, some at a time: their places, and the numbers of their sentences, a row each.
+    """Yields resamples in chunks: their places as a slice, and the numbers of their sentences [resamples sentences].
 
-    They are the same for every output of as many sentences.
+    The resamples are the same for every output with the same number of sentences.
     """
     generator = np.random.default_rng(SEED)
     rows = max(1, CHUNK // sentences)
@@ -29,9 +29,9 @@ def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np
 
 
 def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> float | None:
-    """Returns the p-value of a difference from the differences of the resamples; 1 where there is no difference.
+    """The p-value of a difference, from the differences of the resamples; 1 if there is no difference.
 
-    None for one sentence, whose resamples are all equal.
+    None for one sentence, because its resamples are all equal.
     """
     if sentences == 1:
         return None
@@ -42,5 +42,5 @@ def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> flo
 
 
 def describe_p(p: float | None) -> str:
-    """Returns a p-value as text."""
+    """A p-value as text."""
     return "no p-value of one sentence" if p is None else f"p = {p:.4f}"

@@ -1,4 +1,4 @@
-"""Calibration: from a model's score of its own output to the quality that such outputs had."""
+"""Calibration: maps a model's score of its own output to the quality that outputs with similar scores had."""
 
 from collections.abc import Sequence
 
@@ -29,14 +29,14 @@ class ReliabilityCurve(Spec):
 
 
 def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Returns knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
+    """Knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
 
-    Neighbours that fall are pooled to their mean until none fall, and so are equal scores. Between knots a quality is
+    Falling neighbours, and equal scores, are pooled to their mean until the line only rises. Between knots a quality is
     interpolated.
     """
     order = np.lexsort(
         (-np.asarray(qualities), np.asarray(scores))
-    )  # of equal scores the best first, so that they are pooled
+    )  # for equal scores the best quality comes first, so that they are pooled
     blocks: list[list[float]] = []  # sum of scores, sum of qualities, number
     for score, quality in zip(np.asarray(scores)[order], np.asarray(qualities)[order], strict=True):
         blocks.append([float(score), float(quality), 1.0])
@@ -47,16 +47,16 @@ def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[l
 
 
 def calibration_error(predictions: Sequence[float], qualities: Sequence[float]) -> float:
-    """Returns the expected calibration error: |mean prediction − mean quality| in bins of equal size, its mean.
+    """The expected calibration error: the mean over bins of equal size of |mean prediction − mean quality|.
 
-    The bins are tenths of the predictions in their order (Naeini et al. 2015 take bins of equal width).
+    The bins are tenths of the sorted predictions (Naeini et al. 2015 take bins of equal width).
     """
     gaps = [abs(float(left.mean() - right.mean())) * len(left) for left, right in _bins(predictions, qualities)]
     return sum(gaps) / len(predictions)
 
 
 def reliability_curve(predictions: Sequence[float], qualities: Sequence[float]) -> ReliabilityCurve:
-    """Returns the curve of predictions from 0 to 1 against the qualities that came out."""
+    """The curve of predictions, from 0 to 1, against the actual qualities."""
     histogram, _ = np.histogram(np.clip(predictions, 0, 1), HISTOGRAM_BARS, (0.0, 1.0))
     return ReliabilityCurve(
         error=calibration_error(predictions, qualities),
@@ -71,7 +71,7 @@ def reliability_curve(predictions: Sequence[float], qualities: Sequence[float]) 
 def _bins(
     predictions: Sequence[float], qualities: Sequence[float]
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Returns the predictions and their qualities in bins of equal size, tenths in the order of the predictions."""
+    """Predictions and their qualities in bins of equal size, tenths of the sorted predictions."""
     order = np.argsort(predictions, kind="stable")
     sides: tuple[NDArray[np.float64], ...] = np.asarray(predictions)[order], np.asarray(qualities)[order]
     return list(zip(*(np.array_split(side, min(BINS, len(order))) for side in sides), strict=True))

@@ -1,6 +1,6 @@
 """COMET: the quality that a neural model estimates, with a reference (Rei et al. 2020) or without (Rei et al. 2022).
 
-The library is unbabel-comet, which is installed apart (the extra `comet`), since it needs NumPy 1.
+The library is unbabel-comet. It is installed separately (the extra `comet`), because it needs NumPy 1.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ SENTENCES_AT_ONCE = 16
 
 
 class Comet(NamedTuple):
-    """A loaded model of COMET."""
+    """A loaded COMET model."""
 
     model: Any
     signature: str
@@ -32,7 +32,7 @@ class Comet(NamedTuple):
     def sentence_scores(
         self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str] | None
     ) -> NDArray[np.float64]:
-        """Returns 100 times the model's score of each sentence; `references` are None for a model without."""
+        """The model's score of each sentence times 100; `references` is None for a model that needs none."""
         samples = [{"src": source, "mt": output} for source, output in zip(sources, outputs, strict=True)]
         if references is not None:
             samples = [{**sample, "ref": line} for sample, line in zip(samples, references, strict=True)]
@@ -43,15 +43,15 @@ class Comet(NamedTuple):
 def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
     """Loads the model of a metric, `comet` or `comet-qe`: a name on the Hugging Face hub, or a checkpoint file.
 
-    `gpus` is 0 for a CPU and 1 for a GPU. Raises ValueError without the library or the model, for a checkpoint that
-    holds more than weights and settings, and for a model that needs references where the metric has none, or the other
-    way round.
+    `gpus` is 0 for a CPU and 1 for a GPU. Raises ValueError if the library or the model is missing, if the checkpoint
+    has more than weights and settings, or if the model needs references and the metric has none, or the other way
+    round.
     """
     library = _import_library(metric)
     name = model or COMET_MODELS[metric]
     try:
         path = name if Path(name).is_file() else str(library.download_model(name))
-    except KeyError as error:  # the library's, for all reasons
+    except KeyError as error:  # the library raises it for every reason
         raise ValueError(
             f"--model {name}: there is no such file, and no such model can be downloaded ({error.args[0]}). Some "
             "models need their licence accepted on the hub, and `hf auth login`"
@@ -79,10 +79,10 @@ def compare_by_comet(
     references: Sequence[str] | None,
     bootstrap: int | None,
 ) -> Comparison:
-    """Returns the mean score of the first system, the baseline, and the difference of every other one.
+    """The mean score of the first system, which is the baseline, and every other system's difference from it.
 
     `bootstrap` is the number of resamples of the confidence intervals and the paired test (Koehn 2004); None for one
-    system without an interval. Raises ValueError for unequal numbers of lines.
+    system without an interval. Raises ValueError if the numbers of lines differ.
     """
     texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
     if references is not None:
@@ -112,7 +112,7 @@ def compare_by_comet(
 
 
 def _import_library(metric: str) -> Any:
-    """Returns unbabel-comet; raises ValueError if the library is not installed."""
+    """Imports unbabel-comet; raises ValueError if the library is not installed."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -130,7 +130,7 @@ def _import_library(metric: str) -> Any:
 
 @contextlib.contextmanager
 def _weights_only() -> Iterator[None]:
-    """Has torch refuse pickles of anything but tensors and plain values, whatever the library asks for."""
+    """Makes torch refuse to unpickle anything but tensors and plain values, whatever the library requests."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -1,4 +1,4 @@
-"""Which metric: one of those in `metrics` by its name, or a program such as COMET, MetricX or one of your own."""
+"""The choice of a metric: one of `metrics` by its name, or a program, for example COMET, MetricX or your own."""
 
 import math
 import shlex
@@ -15,11 +15,11 @@ from transduce.settings import Spec
 MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
 
-# How text names metrics, the F1 of trees and the loss.
+# Display names of the metrics, of the F1 of trees and of the loss.
 LABELS = {name: name for name in METRICS} | {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "spbleu": "spBLEU"}
 LABELS |= {"f1": "F1", "loss": "loss"}
 
-# (sources, translations, references), a line a sentence -> score of all
+# (sources, translations, references), one line per sentence -> score of all lines
 MetricFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
 
 
@@ -35,7 +35,7 @@ class ProgramMetric(Spec):
     @field_validator("command")
     @classmethod
     def _names_translations(cls, command: str) -> str:
-        """Returns the command; raises ValueError if it has an open quote or does not read the translations."""
+        """Checks the command; raises ValueError if it has an open quote or does not read the translations."""
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -46,11 +46,11 @@ class ProgramMetric(Spec):
 
     @property
     def name(self) -> str:
-        """The name of the program."""
+        """Name of the program, without its folder."""
         return Path(shlex.split(self.command)[0]).name
 
     def __call__(self, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]) -> float:
-        """Returns the number that the program prints last; raises ValueError if it fails or prints none."""
+        """Runs the program; returns the last number that it prints. Raises ValueError if it fails or prints none."""
         texts = {"sources": sources, "translations": translations, "references": references}
         with tempfile.TemporaryDirectory(prefix="transduce-metric-") as folder:
             words = shlex.split(self.command)
@@ -69,7 +69,7 @@ class ProgramMetric(Spec):
 
 
 def _last_number(text: str, program: str) -> float:
-    """Returns the last word of a program's output as a number; raises ValueError if it is none."""
+    """The last word of a program's output as a number; raises ValueError if it is not a finite number."""
     word = (text.split() or ["nothing"])[-1]
     try:
         number = float(word)

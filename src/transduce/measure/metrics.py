@@ -1,6 +1,6 @@
 """The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own.
 
-Where a tokeniser of sacreBLEU lacks its package or its file, the error names the remedy.
+If a tokeniser of sacreBLEU lacks its package or its file, the error names the remedy.
 """
 
 import math
@@ -19,6 +19,7 @@ from sacrebleu.tokenizers import tokenizer_spm
 
 from transduce.measure.metric_choice import METRICS
 from transduce.runtime.extras import install_command
+from transduce.settings import did_you_mean
 from transduce.text.language_codes import check_language
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
@@ -26,13 +27,13 @@ TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # no spaces betwe
 SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 
-# ISO 639-3 and 639-2 of the languages that have a tokeniser of their own in sacreBLEU.
+# ISO 639-3 and 639-2 codes of the languages that have their own tokeniser in sacreBLEU.
 _SHORT_CODES = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 _SHORT_CODES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 
 
 class Metric(NamedTuple):
-    """A metric of sacreBLEU, and the preparation of each line of an output and of a reference."""
+    """A metric of sacreBLEU, and the functions that prepare each line of an output and of a reference."""
 
     scorer: SacrebleuMetric
     prepare_output: Callable[[str], str] = str
@@ -44,19 +45,19 @@ class Metric(NamedTuple):
         return math.inf if isinstance(self.scorer, TER) else 100.0
 
     def outputs(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns the prepared lines of an output."""
+        """Prepares the lines of an output."""
         return [self.prepare_output(line) for line in lines]
 
     def references(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns the prepared lines of a reference."""
+        """Prepares the lines of a reference."""
         return [self.prepare_reference(line) for line in lines]
 
 
 def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
-    """Returns the metric `name` for text in `language`; `tokenize` is the tokeniser of `bleu`.
+    """The metric `name` for text in `language`; `tokenize` is the tokeniser of `bleu`.
 
-    A region is ignored: `pt-BR` is `pt`. Raises ValueError for an unknown name or tokeniser, and where the metric needs
-    a language and has none.
+    A region is ignored: `pt-BR` is `pt`. Raises ValueError if the name or the tokeniser is unknown, or if the metric
+    needs a language and none is given.
     """
     language = re.split("[-_]", check_language(language))[0].lower() if language else None
     short_code = _SHORT_CODES.get(language or "", language or "")
@@ -70,42 +71,45 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
         case "chrf":
             return Metric(CHRF())
         case "ter":
-            has_words = short_code not in ("zh", "ja")  # else every character is a word, and not the whole sentence
+            has_words = short_code not in ("zh", "ja")  # in Chinese and Japanese each character must count as a word
             return Metric(TER() if has_words else TER(normalized=True, asian_support=True))
         case "bleu-lowercased-tokenised" | "bleu-paper":
             return _bleu_of_moses(name, language)
-    raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")
+    meant = did_you_mean(name, METRICS)
+    raise ValueError(
+        f"metric {name!r} is unknown{meant or ';'} the metrics are {', '.join(METRICS)}; for trees brackets"
+    )
 
 
 def remark_on_short_lines(references: Sequence[str], *, language: str | None) -> str | None:
-    """Returns a sentence where BLEU is 0 whatever the output is: where no reference has the words of a 4-gram."""
+    """Says, in a sentence, that BLEU is 0 for every output, if no reference has the words of a 4-gram; else None."""
     scorer = metric_named("bleu", language=language).scorer
     assert isinstance(scorer, BLEU)
-    # Most texts have four words in their first line: the others are not tokenised for this.
+    # Most texts have four words in their first line, so that the other lines are not tokenised.
     if any(len(scorer.tokenizer(line.rstrip()).split()) >= 4 for line in references):
         return None
     return "no line of the reference has four words, so that BLEU is 0 for every output"
 
 
 def words_of_bleu(lines: Sequence[str], *, language: str | None) -> list[list[str]]:
-    """Returns the words of each line, as the metric `bleu` counts them in text of `language`."""
+    """Words of each line, as the metric `bleu` counts them in text of `language`."""
     scorer = metric_named("bleu", language=language).scorer
     assert isinstance(scorer, BLEU)
     return [scorer.tokenizer(line.rstrip()).split() for line in lines]
 
 
 def _sacrebleu_bleu(tokeniser: str) -> BLEU:
-    """Returns BLEU of mixed case with one of sacreBLEU's tokenisers.
+    """Case-sensitive BLEU with one of sacreBLEU's tokenisers.
 
-    Raises ValueError, which names the remedy, where the tokeniser lacks its package, or its file cannot be downloaded.
+    Raises ValueError, which names the remedy, if the tokeniser lacks its package or if its file cannot be downloaded.
     """
     try:
-        # `force` silences sacreBLEU's warning of tokenised text, which names a parameter that our users do not have;
-        # scores.py has a warning of its own.
+        # `force` silences sacreBLEU's warning about tokenised text, which names a parameter that our users do not have;
+        # scoring.py has a warning of its own.
         return BLEU(tokenize=tokeniser, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         lacks_package, reason = isinstance(error, ImportError), " ".join(str(error).split())
-    except SystemExit:  # sacreBLEU's download exits where the certificate of the server fails
+    except SystemExit:  # sacreBLEU's download exits if the certificate of the server is refused
         lacks_package, reason = False, "the certificate was refused"
     if tokeniser in EXTRAS:
         extra = EXTRAS[tokeniser]
@@ -125,10 +129,11 @@ def _sacrebleu_bleu(tokeniser: str) -> BLEU:
 
 
 def _bleu_of_moses(name: str, language: str | None) -> Metric:
-    """Returns unsmoothed BLEU of tokenised text, as `multi-bleu.perl`; its signature names the tokeniser.
+    """Unsmoothed BLEU of tokenised text, like `multi-bleu.perl`; its signature names the tokeniser.
 
     `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it.
-    `bleu-paper` is BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's BLEU.
+    `bleu-paper` is the BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's
+    BLEU.
     """
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")

@@ -1,8 +1,8 @@
 """Text as the Moses scripts prepare it, for the BLEUs that papers computed on tokenised text.
 
-The scripts are the ports of sacremoses, with two departures of the ports corrected. `perl_parity`: the Perl script
-turns a lone ’ into a double quote and keeps a space beside « and ». And the Perl script reads each line with its line
-end, so that a full stop moves out of a quotation that ends the line too.
+The scripts are the ports of sacremoses, with two differences from the Perl scripts corrected. `perl_parity`: the Perl
+script turns a lone ’ into a double quote and keeps a space beside « and ». Line ends: the Perl script reads each line
+with its end, so that a full stop also moves out of a quotation that ends the line.
 """
 
 import re
@@ -17,21 +17,21 @@ _DOUBLE_QUOTES = re.compile("[„“”‟«»]")
 
 
 def lowercased_tokenised(line: str, language: str) -> str:
-    """Returns a line lower-cased, then normalised, then tokenised, as the owners of Multi30k prepared it."""
+    """Lower-cases, then normalises, then tokenises a line, as the owners of Multi30k prepared it."""
     normalised = _normaliser(language).normalize(line.lower() + "\n")
     return _tokenise(normalised, language)
 
 
 def paper_output(line: str, language: str) -> str:
-    """Returns a translation as the paper's authors scored it: punctuation in ASCII, tokenised, compounds split."""
+    """A translation as the paper's authors scored it: punctuation in ASCII, tokenised, compounds split."""
     return _split_compounds(_tokenise(_normaliser(language).replace_unicode_punct(line), language))
 
 
 def paper_reference(line: str, language: str) -> str:
-    """Returns a reference as the paper's authors scored it: like a translation, with every double quote as `"`.
+    """A reference as the paper's authors scored it: like a translation, with every double quote as `"`.
 
     The authors' script leaves „ unchanged. Only their copy of newstest2014 has it replaced, so that a translation with
-    „ loses points, here as there.
+    „ loses points, in the authors' scores as in ours.
     """
     return paper_output(_DOUBLE_QUOTES.sub('"', line), language)
 

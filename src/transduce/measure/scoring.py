@@ -16,7 +16,7 @@ class Score(NamedTuple):
     """A score from 0 to 100, its signature, and its 95 % confidence interval by bootstrap; None without bootstrap.
 
     For TER 0 is best, and there is no upper bound. The interval is sacreBLEU's, mean ± half of the width between the
-    quantiles, cut where the metric ends, and widened to the score where that lies outside.
+    quantiles, cut at the bounds of the metric, and widened if the score lies outside.
     """
 
     score: float
@@ -26,11 +26,11 @@ class Score(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The score of a system, its difference from the baseline, and sacreBLEU's p-value of that difference.
+    """A system's score, its difference from the baseline, and sacreBLEU's p-value of this difference.
 
     The p-value is the share of resamples whose absolute difference exceeds the mean absolute difference by more than
-    the observed difference; for clear differences that is half of a two-sided p-value. None for one sentence, whose
-    resamples are all equal.
+    the observed difference; for clear differences that is half of a two-sided p-value. It is None for one sentence,
+    because its resamples are all equal.
     """
 
     score: Score
@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The score of the baseline, and the difference of every other system, in their order."""
+    """The baseline's score, and the difference of every other system, in their order."""
 
     baseline: Score
     differences: tuple[Difference, ...]
@@ -54,11 +54,11 @@ def scores(
     tokenize: str | None = None,
     bootstrap: int | None = None,
 ) -> dict[str, Score]:
-    """Returns the score of `outputs`, a line a sentence, by each of `metrics` against one or several references.
+    """Scores `outputs`, one line per sentence, by each of `metrics` against one or several references.
 
-    `language` is that of the outputs, `tokenize` the tokeniser of `bleu` (13a). `bootstrap` is the number of resamples
-    for the confidence interval, with sacreBLEU's fixed seed; None leaves the interval out. Raises ValueError for
-    unequal numbers of lines, and for an unknown metric or tokeniser.
+    `language` is the language of the outputs, `tokenize` the tokeniser of `bleu` (13a). `bootstrap` is the number of
+    resamples for the confidence interval, with sacreBLEU's fixed seed; None leaves the interval out. Raises ValueError
+    if the numbers of lines differ, or if a metric or the tokeniser is unknown.
     """
     compared = compare([outputs], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
     return {name: comparison.baseline for name, comparison in compared.items()}
@@ -75,7 +75,7 @@ def compare(
 ) -> dict[str, Comparison]:
     """Compares the outputs of `systems` by each of `metrics`, with a paired bootstrap test (Koehn 2004).
 
-    The first system is the baseline. The other arguments are those of `scores`; without bootstrap, one system can be
+    The first system is the baseline. See `scores` for the other arguments; without bootstrap only one system can be
     scored.
     """
     chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
@@ -92,7 +92,7 @@ def compare(
             raise ValueError("the output and its references have no lines; there is nothing to measure")
     check_resamples(bootstrap)
     for output in systems if "bleu" in metrics and tokenize != "none" else ():
-        # Would `bleu` tokenise tokenised text? By sacreBLEU's rule of 100 lines.
+        # Warns of text that is tokenised already, by sacreBLEU's rule of 100 lines.
         count = sum(line.endswith(" .") for line in output)
         if count >= 100:
             _log.warning(
@@ -107,7 +107,7 @@ def compare(
 def _compare(
     metric: Metric, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int | None
 ) -> Comparison:
-    """Returns the scores and confidence intervals of all systems, and their differences from the first."""
+    """Scores and confidence intervals of all systems, and their differences from the first system."""
     if bootstrap is None:
         (output,) = systems
         score = metric.scorer.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])

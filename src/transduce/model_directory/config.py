@@ -16,14 +16,14 @@ CONFIG_VERSION: Literal[2] = 2
 
 
 class Weights(Spec):
-    """The kind of weights that `model.safetensors` holds, and the steps that they are from, none where imported."""
+    """The kind of weights in `model.safetensors`, and the steps that they come from; no steps if imported."""
 
     kind: Literal["averaged", "best", "last", "imported"]
     steps: tuple[int, ...]
 
 
 class TrainedDirection(Spec):
-    """One of several directions of a model, and the number of different pairs that it was trained on."""
+    """One of several directions of a model, and the number of distinct pairs that it was trained on."""
 
     source: str
     target: str
@@ -41,15 +41,15 @@ class Config(Spec):
     vocabulary: Vocabulary
     source_language: str | None = None
     target_language: str | None = None
-    directions: tuple[TrainedDirection, ...] = ()  # where there are several; then the languages above are null
-    tags: tuple[str | None, ...] = ()  # tags of the training corpora where one has a tag; null is a corpus without
-    linearisation: LinearisationSpec | None = None  # of the trees that a parser writes; null for a translator
+    directions: tuple[TrainedDirection, ...] = ()  # if there are several; the languages above are then null
+    tags: tuple[str | None, ...] = ()  # of the training corpora; null: a corpus without a tag; empty: no corpus has one
+    linearisation: LinearisationSpec | None = None  # of a parser's trees; null for a translation model
     decoding: Decoding = Decoding()
     weights: Weights
 
 
 def parse_config(content: bytes, directory: Path) -> Config:
-    """Parses the content of a `config.json`; raises ValueError if it is damaged or of another version."""
+    """Parses the content of a `config.json`; raises ValueError if it is damaged or has another version."""
     place = str(directory / CONFIG)
     values = parse_json(content, place=place)
     check_version(values, CONFIG_VERSION, place=place)

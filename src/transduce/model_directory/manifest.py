@@ -1,4 +1,4 @@
-"""The manifest of a model directory: names, sizes and checksums of its files, which are read only where these hold."""
+"""The manifest of a model directory: names, sizes and checksums of its files; a file is read only if they match."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ from pydantic import Field
 
 from transduce.settings import Spec, check_version, validated
 from transduce.storage.checksums import Checksums, checksum_of, find_damage
+from transduce.storage.nearby_paths import did_you_mean_model
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 VERSION: Literal[1] = 1  # of the manifest
@@ -20,7 +21,7 @@ CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
     "recipe.yaml",
     "README.md",
 )
-NEXT = ".manifest.next.json"  # the manifest of a new model whose files are not all in their places yet
+NEXT = ".manifest.next.json"  # the manifest of a new model whose files are not all in place yet
 
 
 class Entry(Spec):
@@ -31,7 +32,7 @@ class Entry(Spec):
 
 
 class Manifest(Spec):
-    """The content of `manifest.json`: files of the directory by name."""
+    """The content of `manifest.json`: the files of the directory by name."""
 
     version: Literal[1] = VERSION
     files: dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], Entry]
@@ -39,7 +40,7 @@ class Manifest(Spec):
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Reads `files` and `card` of a manifest; raises ValueError if it is damaged or lists no whole model."""
+    """Reads `files` and `card` of a manifest; raises ValueError if it is damaged or does not list a whole model."""
     content = read_regular_file(path, MAX_JSON_BYTES)
     try:
         values = json.loads(content)
@@ -60,7 +61,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def has_model(directory: Path) -> bool:
-    """Returns whether the directory has a model, even where a writer was interrupted."""
+    """Whether the directory has a model, even if a writer was interrupted."""
     return (directory / MANIFEST).exists() or (directory / NEXT).exists()
 
 
@@ -68,24 +69,21 @@ def require_model(directory: Path) -> None:
     """Raises ValueError if the directory holds no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
-        raise ValueError(
-            f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` or `transduce import` has made"
-        )
+        advice = "; name one that `transduce train RECIPE --out DIRECTORY` or `transduce import` has made"
+        raise ValueError(f"{fault}{did_you_mean_model(directory, MANIFEST) or advice}")
     if not has_model(directory):
         reason = ", its training has written no model yet" if (directory / "training").exists() else ""
-        raise ValueError(
-            f"{directory} is not a model directory: it has no {MANIFEST}{reason}; "
-            f"`transduce train RECIPE --out {directory}` makes one"
-        )
+        advice = did_you_mean_model(directory, MANIFEST) or f"; `transduce train RECIPE --out {directory}` makes one"
+        raise ValueError(f"{directory} is not a model directory: it has no {MANIFEST}{reason}{advice}")
 
 
 def path_aside(directory: Path, name: str) -> Path:
-    """Returns the path at which a new file is written, beside its place."""
+    """The path at which a new version of a file is written before it is moved into place."""
     return directory / f".{name}.next"
 
 
 def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[str, Path]]:
-    """Returns the checksums of a manifest, and the path of each file: beside its place, or in its place already."""
+    """Returns the checksums of a manifest and the path of each file, which may not have been moved into place yet."""
     files: Checksums = read_manifest(directory / manifest)["files"]
     waiting = {name: path_aside(directory, name) for name in files if manifest == NEXT}
     return files, {
@@ -93,11 +91,11 @@ def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[s
     }
 
 
-ATTEMPTS, PAUSE = 5, 0.05  # readings, because a writer may be at work, and seconds between two
+ATTEMPTS, PAUSE = 5, 0.05  # attempts to read, because a writer may be at work, and seconds between two attempts
 
 
 def verify(directory: Path) -> list[str]:
-    """Returns the faults of the files of the manifest, a sentence each.
+    """Checks the files of the manifest; returns one sentence for each fault.
 
     Files with faults are read twice, because a writer may have been replacing them.
     """
@@ -109,7 +107,7 @@ def verify(directory: Path) -> list[str]:
 
 
 def _faults(directory: Path) -> list[str]:
-    """Returns the faults of the files as they are now."""
+    """Faults of the files as they are now."""
     require_model(directory)
     faults = []
     for manifest in (NEXT, MANIFEST):
@@ -128,7 +126,7 @@ def _faults(directory: Path) -> list[str]:
 
 
 def fingerprint(directory: Path) -> str:
-    """Returns a checksum of settings, weights and subwords, from the checksums in the manifest."""
+    """Checksum of settings, weights and subwords, computed from the checksums in the manifest."""
     require_model(directory)
     try:
         files = read_manifest(directory / NEXT)["files"]
@@ -140,7 +138,7 @@ def fingerprint(directory: Path) -> str:
 
 
 def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
-    """Returns the content of every file of the manifest, or of one; raises ValueError if one is damaged."""
+    """Reads every file of the manifest, or only the file `only`; raises ValueError if one is damaged."""
     damaged: list[str] = []
     for attempt in range(ATTEMPTS):
         require_model(directory)
@@ -158,7 +156,7 @@ def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
 
 
 def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, bytes], list[str]]:
-    """Returns the content of the files of a manifest, or of one, and the names of the damaged ones."""
+    """Reads the files of a manifest, or only one; returns their contents and the names of damaged files."""
     try:
         files, paths = files_of_manifest(directory, manifest)
     except FileNotFoundError:  # a writer has just renamed it to the manifest

@@ -1,4 +1,4 @@
-"""The model of a model directory: settings, weights and subwords, read and checked."""
+"""The model of a model directory: reads and checks settings, weights and subwords."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,14 +31,14 @@ class Model(NamedTuple):
 
     @classmethod
     def read(cls, directory: Path, build: ModelBuilder | None = None) -> "Model":
-        """Reads the model in `directory` to the CPU; `build` builds a custom model, and only that.
+        """Reads the model in `directory` to the CPU; `build` builds a custom model, and no other.
 
-        Raises ValueError if the model is missing or damaged, or where it is custom and `build` is missing.
+        Raises ValueError if the model is missing or damaged, or if it is custom and `build` is missing.
         """
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
         if isinstance(config.model, CustomModel) and build is not None:
-            # With storage: a model of one's own may have buffers, which the file does not have.
+            # With storage, because a custom model may have buffers, which the file does not have.
             module = config.model.with_builder(build).build(config.vocabulary)
         else:
             module = build_without_weights(config.model, config.vocabulary)
@@ -57,7 +57,7 @@ class Model(NamedTuple):
 
     @staticmethod
     def read_config(directory: Path) -> Config:
-        """Reads and checks the settings alone."""
+        """Reads and checks only the settings."""
         return parse_config(read_checked(directory, only=CONFIG)[CONFIG], directory)
 
 
@@ -65,13 +65,13 @@ def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
     """Parses the tensors of a file; raises ValueError if it holds none."""
     try:
         tensors: dict[str, Tensor] = load(content)
-    except Exception as error:  # the library raises its own, and whatever a wrong header leads to
+    except Exception as error:  # the library raises its own errors, and others if the header is wrong
         raise ValueError(f"{path} holds no weights ({error}); take it from a backup, or train again") from None
     return tensors
 
 
 def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns the subwords of source and target, which may share one file."""
+    """Parses the subwords of source and target, which may share one file."""
     shared = subwords_files(shared=True)[0] in contents
     names = dict.fromkeys(subwords_files(shared=shared))
     if missing := [name for name in names if name not in contents]:
@@ -94,9 +94,9 @@ def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
-    """Raises ValueError if a weight is infinite or NaN: the model would translate, and translate nonsense."""
+    """Raises ValueError if a weight is infinite or NaN, because the model would translate into nonsense."""
     for name, tensor in weights.items():
-        # A sum is finite only if all its terms are, and takes an eighth of the time of `isfinite`.
+        # A sum is finite only if all its terms are, and it takes an eighth of the time of `isfinite`.
         if not tensor.sum().isfinite() and (count := int((~tensor.isfinite()).sum())):
             raise ValueError(
                 f"{path}: {count:,} of the {tensor.numel():,} weights of {name} are infinite or NaN; take it from a "
@@ -105,9 +105,9 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
 
 
 def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
-    """Sets which tokens begin a word and which are parts of speech in a model with `next_word`; others need no flags.
+    """In a model with `next_word`, flags the tokens that begin a word and the tokens that are parts of speech.
 
-    Raises ValueError if the vocabularies are not those of a parser.
+    Does nothing for other models. Raises ValueError if the vocabularies do not belong to a parser.
     """
     if not isinstance(module, TransformerModel) or module.next_word is None:
         return
@@ -118,5 +118,5 @@ def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: To
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
-    """Copies the weights to the CPU, by name, each shared matrix once."""
+    """Copies the weights to the CPU, by name; a shared matrix is copied once."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.named_parameters()}

@@ -1,4 +1,4 @@
-"""Writing a model directory so that a reader finds the old model or the new one."""
+"""Writes a model directory so that a reader finds either the old model or the new one."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -37,9 +37,9 @@ def write_model(
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     texts: Mapping[str, str],
 ) -> None:
-    """Writes a model directory atomically: a reader finds the old model or the new one.
+    """Writes a model directory atomically: a reader finds either the old model or the new one.
 
-    `subwords` are the source's and the target's, one file where they are the same object. `texts` are the recipe and
+    `subwords` are the source's and the target's, in one file if they are the same object. `texts` are the recipe and
     the card, by file name. A card that its owner has edited is not replaced.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -59,9 +59,9 @@ def write_new_model(
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     texts: Mapping[str, str],
 ) -> None:
-    """Writes a model as `write_model` into a directory that is new or empty.
+    """Writes a model like `write_model`, into a directory that is new or empty.
 
-    Raises ValueError if it is neither, and while another process writes a model there.
+    Raises ValueError if it is neither, or while another process writes a model there.
     """
     with exclusive_lock(directory, "command"):
         check_new_or_empty(directory)
@@ -69,7 +69,7 @@ def write_new_model(
 
 
 def check_new_or_empty(directory: Path) -> None:
-    """Raises ValueError unless `directory` is an empty directory or a new name."""
+    """Raises ValueError unless `directory` is empty or does not exist."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ValueError(f"{directory} is not empty: choose another directory for --out")
 
@@ -80,7 +80,7 @@ def write_config(directory: Path, config: Config) -> None:
 
 
 def write_recipe(directory: Path, text: str) -> None:
-    """Writes the recipe of a run, and its checksum into the manifest where there is a model already."""
+    """Writes the recipe of a run and, if there is a model already, the recipe's checksum in the manifest."""
     if not has_model(directory):
         atomic_write_text(directory / RECIPE, text)
         return
@@ -95,7 +95,10 @@ def _replace_file(directory: Path, name: str, fill: Callable[[Path], object]) ->
 
 
 def write_card_section(directory: Path, heading: str, text: str) -> None:
-    """Writes a section at the end of the card, in place of an earlier one; leaves a card that its owner has edited."""
+    """Writes a section at the end of the card, replacing an earlier one.
+
+    Does nothing if the owner has edited the card.
+    """
     _settle(directory)
     if _card_is_edited(directory) or not (directory / CARD).exists():
         return
@@ -106,7 +109,7 @@ def write_card_section(directory: Path, heading: str, text: str) -> None:
 
 
 def recipe_was_edited(directory: Path) -> bool:
-    """Returns whether the recipe differs from the one that its model was written with; False without a model."""
+    """Whether the recipe differs from the recipe that was written with the model; False without a model."""
     if not has_model(directory):
         return False
     _settle(directory)
@@ -115,21 +118,19 @@ def recipe_was_edited(directory: Path) -> bool:
 
 
 def _config_text(config: Config) -> Callable[[Path], object]:
-    """Returns a function that writes settings into a file."""
     return _text(json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n")
 
 
 def _text(text: str) -> Callable[[Path], object]:
-    """Returns a function that writes `text` into a file."""
     return lambda path: atomic_write_text(path, text)
 
 
 def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], unchanged: Checksums, card: Any) -> None:
     """Replaces files and their manifest as one.
 
-    Each function in `written` writes a file atomically, beside the old one. The new files count from the moment at
-    which `NEXT` exists. Readers read them beside their places; this writer or, where that fails, the next one moves
-    them. The card may be edited, so that it is not checked.
+    Each function in `written` writes a file atomically, next to the old one. The new files become valid when `NEXT`
+    exists. Until they are moved into place, readers read them where they are; this writer moves them or, if that fails,
+    the next writer. The card may be edited by its owner, so it is not checked.
     """
     try:
         for name, fill in written.items():
@@ -140,7 +141,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
         atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
     except BaseException:
         if not (directory / NEXT).exists():
-            for name in written:  # they would take the space of the next attempt
+            for name in written:  # they would take space from the next attempt
                 path_aside(directory, name).unlink(missing_ok=True)
         raise
     with suppress(OSError):
@@ -148,7 +149,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
 
 
 def _settle(directory: Path) -> None:
-    """Finishes an interrupted replacement that counts, and removes the files of one that does not count yet."""
+    """Finishes an interrupted replacement that is already valid; otherwise removes its files."""
     if (directory / NEXT).exists():
         for name in (*read_manifest(directory / NEXT)["files"], CARD):
             if path_aside(directory, name).exists():
@@ -161,7 +162,7 @@ def _settle(directory: Path) -> None:
 
 
 def _card_is_edited(directory: Path) -> bool:
-    """Returns whether the card differs from the one that the program has written last."""
+    """Whether the card differs from the card that the program wrote last."""
     card, manifest = directory / CARD, directory / MANIFEST
     if not card.exists():
         return False

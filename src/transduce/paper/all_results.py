@@ -1,4 +1,4 @@
-"""All results on one HTML page without network requests, each with its section of the README beside the tables."""
+"""All results on one HTML page without network requests; each table comes with its section of the README."""
 
 import html
 import re
@@ -12,7 +12,7 @@ TABLES = ("table1", "table2", "table3", "table4", "scaling", "distance")
 
 def write_page(out: Path) -> Path:
     """Joins the tables of `out`, their plots and their sections of the README to `all.html`; returns its path."""
-    # A README without a section on a table, one whose heading links to it, belongs to something else.
+    # A README belongs to something else unless the heading of one of its sections links to a table.
     readme = out / "README.md"
     introduction, *readme_sections = readme.read_text("utf-8").split("\n## ") if readme.exists() else [""]
     comments = {}
@@ -39,7 +39,7 @@ def write_page(out: Path) -> Path:
 
 
 def _as_html(text: str, out: Path) -> str:
-    """Returns the Markdown of results as HTML: headings, pictures, tables and paragraphs."""
+    """Converts the Markdown of results to HTML: headings, pictures, tables and paragraphs."""
     blocks = []
     for block in filter(None, text.strip().split("\n\n")):
         picture = re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)
@@ -62,7 +62,7 @@ def _row(cells: list[str], tag: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Returns a line of Markdown as HTML; of a link only the text remains, so that the page is self-contained."""
+    """Converts a line of Markdown to HTML; only the text of a link remains, so that the page is self-contained."""
     text = re.sub(r"\[([^\[\]]+)\]\([^()]+\)", r"\1", html.escape(text))
     text = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)

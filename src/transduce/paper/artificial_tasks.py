@@ -1,6 +1,6 @@
 """Two artificial tasks for translation models that depend on distance: copying, and agreement of first and last word.
 
-In copying a line is its own translation. In agreement the last word of the translation names the class of the first
+In copying, a line is its own translation. In agreement, the last word of the translation names the class of the first
 word, whatever lies between them.
 """
 
@@ -31,7 +31,7 @@ from transduce.translation.batching import sentence_batches
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")
 
-WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # the first half is of the first class
+WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # the first half belongs to the first class
 CLASSES = ("one", "two")
 LONGEST = 24  # words, in training
 BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
@@ -42,7 +42,7 @@ STEPS = 800
 SETTINGS: dict[str, Any] = read_data("artificial_tasks.yaml")
 
 SYSTEMS = [system for system in system_presets.SYSTEMS if system.name not in ("big", "pre-norm")]
-# Transformers have the initial weights of the released code: from smaller ones they learn no copying.
+# Transformers have the initial weights of the released code: with smaller ones they do not learn to copy.
 SYSTEMS = [
     system._replace(small={**system.small, "initialisation": "fused-glorot"})
     if system.small["kind"] == "transformer"
@@ -99,23 +99,23 @@ def run_sequences(names: Sequence[str], minutes: float | None, work: Path, optio
 
 
 def accuracy_of(result: TrialResult, task: Task, bounds: tuple[int, int]) -> float | None:
-    """Returns the accuracy on sentences of a number of words within `bounds`: of all words copied, or of the last."""
+    """Accuracy on sentences of `bounds` words (in agreement only of the last word); None if it was not measured."""
     accuracy: float | None = result.measures.get(_measure_name(task, bounds))
     return accuracy
 
 
 def _measure_name(task: Task, bounds: tuple[int, int]) -> str:
-    """Returns the key of an accuracy in records."""
+    """Key of an accuracy in records."""
     return f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length"
 
 
 def _train_name() -> str:
-    """Returns the stem of the training files, with all that may change of them: a recipe has only their names."""
+    """Stem of the training files; it names all that may change in them, because a recipe only has file names."""
     return f"train-{PAIRS}-to-{LONGEST}-of-{len(WORDS)}"
 
 
 def _recipe(system: System, work: Path) -> Recipe:
-    """Returns the recipe of a system on both tasks."""
+    """Recipe of a system on both tasks."""
     corpus = {side: str((work / f"{_train_name()}.{side}").resolve()) for side in SIDES}
     own: Values = {
         "data": {"train": corpus},
@@ -127,7 +127,7 @@ def _recipe(system: System, work: Path) -> Recipe:
 
 @torch.inference_mode()
 def _accuracy(task: Task, bounds: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
-    """Returns the share of counted tokens that are the most probable ones after the reference tokens before them."""
+    """Share of counted tokens that the model ranks first after the reference tokens before them."""
     lengths = [length for length in range(bounds[0], bounds[1] + 1) for _ in range(TESTED)]
     pairs = list(draw_pairs(task, iter(lengths), 3))
     source = model.source.encode([source for source, _ in pairs])

@@ -16,12 +16,12 @@ from transduce.run.train import TrainOptions
 from transduce.settings import merged, validated
 
 POSITIONS = {"sinusoids": "base", "learned": "E"}  # rows of Table 3
-LONGEST = 14  # subwords a side, in training
+LONGEST = 14  # subwords per side, in training
 BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; training has only lengths of the first bin
 
 
 class LengthScore(NamedTuple):
-    """BLEU of the test sentences whose sources have a number of subwords within bounds."""
+    """BLEU of the test sentences whose number of source subwords is within bounds."""
 
     sentences: int
     bleu: float
@@ -51,22 +51,22 @@ def run_lengths(
 
 
 def score_of(result: TrialResult, bounds: tuple[int, int]) -> LengthScore | None:
-    """Returns the score that was measured of the sentences within `bounds`."""
+    """The score of the sentences within `bounds`; None if it was not measured."""
     values = result.measures.get(_measure_name(bounds))
     return LengthScore(*values) if values else None
 
 
 def _measure_name(bounds: tuple[int, int]) -> str:
-    """Returns the key of a score in records."""
+    """Key of a score in records."""
     return f"{bounds[0]} to {bounds[1]} subwords"
 
 
 def _score_bin(
     sizes: Sequence[int], bounds: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
 ) -> list[Any] | None:
-    """Returns the number of sentences whose sources have a size within `bounds`, and their score.
+    """The values of a `LengthScore` for the sentences whose sources have a size within `bounds`.
 
-    Returns None for fewer than two sentences, which have no bootstrap.
+    None for fewer than two sentences, which have no bootstrap.
     """
     indices = [index for index, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
     if len(indices) < 2:
@@ -77,6 +77,6 @@ def _score_bin(
 
 
 def _recipe(scale: Scale, row: str) -> Recipe:
-    """Returns the recipe of a row of Table 3, trained on short sentences only."""
+    """Recipe of a row of Table 3, trained only on short sentences."""
     recipe = recipe_of(scale, row, seed=1)
     return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"max_length": LONGEST}}), place=row)

@@ -14,14 +14,14 @@ PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "linear", "matmul")
 
 
 def count_operations(run: Callable[[], object]) -> int:
-    """Returns the floating-point operations of the matrix products in `run`, as torch counts them."""
+    """Floating-point operations of the matrix products in `run`, as torch counts them."""
     with FlopCounterMode(display=False) as counter:
         run()
     return int(counter.get_total_flops())
 
 
 def longest_chain(run: Callable[[], object]) -> int:
-    """Returns the length of the longest chain of matrix products in `run`, each of which needs the one before it."""
+    """Length of the longest chain of matrix products in `run` in which each product needs the previous one."""
     with torch.no_grad(), _DepthMode() as mode:
         run()
     return mode.deepest

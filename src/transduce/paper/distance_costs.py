@@ -48,7 +48,7 @@ CAPTIONS: dict[Task, str] = {
 
 
 def as_text(results: DistanceResults) -> str:
-    """Returns the tables of mixers, of systems and of positions."""
+    """The tables of mixers, of systems and of positions."""
     mixers: dict[str, dict[int, RecallResult]] = {}
     for result in results.mixers:
         mixers.setdefault(result.mixer, {})[result.distance] = result
@@ -75,7 +75,7 @@ def as_text(results: DistanceResults) -> str:
 def _scores_by_length(
     positions: Sequence[TrialResult],
 ) -> list[tuple[str, tuple[int, int], bleu_by_length.LengthScore]]:
-    """Returns the positions, the bounds and the score of each bin that was measured."""
+    """Positions, bounds and score of each bin that was measured."""
     return [
         (result.trial, bounds, score)
         for result in positions

@@ -21,8 +21,8 @@ from transduce.text.lines import read_lines
 ScaleName = Literal["small", "paper", "paper-en-fr"]
 LanguagePair = Literal["en-de", "en-fr"]
 
-SELF_TRAINED = 20_000  # raw sentences that a parser parses for another parser, at the small scale
-LONGEST_RAW = 60  # words of such a sentence
+SELF_TRAINED = 20_000  # raw sentences that one parser parses to train another, at the small scale
+LONGEST_RAW = 60  # most words of a raw sentence
 
 
 class ExperimentOptions(NamedTuple):
@@ -31,13 +31,13 @@ class ExperimentOptions(NamedTuple):
     scale: ScaleName
     rows: tuple[str, ...]  # to train; empty for all
     seeds: int
-    minutes: float | None  # of each training
+    minutes: float | None  # of each run
     work: Path  # the folder of the run directories
     repeats: int
     training: TrainOptions
 
     def select_rows(self, names: Sequence[str]) -> list[str]:
-        """Returns the rows to train; raises ValueError for a row that is not in `names`."""
+        """The rows to train; raises ValueError if a row is not in `names`."""
         for row in self.rows:
             if row not in names:
                 raise ValueError(f"--row {row}: choose {', '.join(names)}")
@@ -54,17 +54,17 @@ class Scale(NamedTuple):
     width_divisor: int  # the paper's widths are divided by this in Table 3
     layers_divisor: int
     steps: int  # of Table 3's base
-    operations: float | None  # of each training of Table 2; None: each system has the steps of its preset
-    minutes: float | None  # most minutes of each training of Table 2
-    dropout: Mapping[str, float] = {}  # of systems whose dropout on this corpus is not that of their preset
+    operations: float | None  # of each run of Table 2; None: each system has the steps of its preset
+    minutes: float | None  # most minutes of each run of Table 2
+    dropout: Mapping[str, float] = {}  # of systems whose dropout on this corpus differs from their preset's
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
-        """Returns the recipe of a model at this scale; errors call it `place`."""
+        """Recipe of a model at this scale; errors call it `place`."""
         values = merged(self.values, {"training": training})
         return from_values({**values, "model": model}, place=place)
 
     def corpus_named(self, name: Literal["validation", "test"]) -> CorpusSpec:
-        """Returns the validation set or the test set."""
+        """The validation set or the test set."""
         data = self.recipe({}, {}, self.name).data
         return data.validations[0] if name == "validation" else data.test["test"]
 
@@ -83,11 +83,11 @@ class Treebank(NamedTuple):
     training: Values
     decoding: Values
     steps: int | None
-    minutes: float | None  # None: the models are the paper's, and trained for steps
+    minutes: float | None  # None: the models are the paper's, and are trained for `steps`
 
 
 def scale_named(name: ScaleName) -> Scale:
-    """Returns a scale; the small one has Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus.
+    """Reads a scale; the small one has Multi30k if `TRANSDUCE_DATA` has it, else the embedded corpus.
 
     Raises ValueError if a corpus of the paper's scale is missing.
     """
@@ -105,7 +105,7 @@ def scale_named(name: ScaleName) -> Scale:
 
 
 def treebank_of_scale(scale: ScaleName) -> Treebank:
-    """Returns the treebank of a scale; the small one is CRAFT where `TRANSDUCE_DATA` has it, else the embedded trees.
+    """Reads the treebank of a scale; the small one is CRAFT if `TRANSDUCE_DATA` has it, else the embedded trees.
 
     Raises ValueError if a treebank of the paper's scale is missing.
     """
@@ -137,7 +137,7 @@ def _data_folder() -> Path | None:
 
 
 def _read_scale(task: str, name: str) -> dict[str, Any]:
-    """Returns the values of a scale in `scales.yaml`, with the paths of its corpora."""
+    """Values of a scale in `scales.yaml`, with the paths of its corpora."""
 
     def with_paths(value: Any) -> Any:
         match value:
@@ -154,7 +154,7 @@ def _read_scale(task: str, name: str) -> dict[str, Any]:
 
 
 def _sentences(path: Path, limit: int | None) -> Iterator[list[str]]:
-    """Yields the words of the first sentences of a text, as the Penn Treebank splits them; long ones are left out."""
+    """Yields the words of the first sentences of a text, split as in the Penn Treebank, without long sentences."""
     split_words = split_treebank_words()
     words = (split_words(line) for line in read_lines(str(path)))
     return islice((sentence for sentence in words if 1 <= len(sentence) <= LONGEST_RAW), limit)

@@ -19,9 +19,9 @@ from transduce.storage.locks import wait_for_lock
 
 
 class ExperimentResults(NamedTuple):
-    """The content of a results file: everything of a page that is not in the code."""
+    """The content of a results file: everything on a page that is not in the code."""
 
-    corpus: str  # description; empty where there is none
+    corpus: str  # description; empty if there is none
     provenance: Provenance
     results: Any  # of the type that the experiment names
 
@@ -44,16 +44,16 @@ def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
     try:
         corpus, results = EXPERIMENTS[name].run(options._replace(work=options.work / f"{name}-{options.scale}"))
     finally:
-        collect_records(out, options.work)  # also the finished trainings of an experiment that failed
+        collect_records(out, options.work)  # also the finished runs of an experiment that failed
     provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
     values = _as_json(ExperimentResults(corpus, provenance, results))
     atomic_write_text(_results_path(name, out), json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def print_experiment(name: str, out: Path) -> str:
-    """Returns the page of the results in NAME.json, and writes it beside them as NAME.md with its plot NAME.svg.
+    """Returns the page of the results in NAME.json; also writes it beside them as NAME.md, with its plot NAME.svg.
 
-    Trains and measures nothing. Raises ValueError if the results are missing or cannot be read.
+    Does not train or measure. Raises ValueError if the results are missing or cannot be read.
     """
     experiment = EXPERIMENTS[name]
     path = _results_path(name, out)
@@ -82,7 +82,7 @@ def print_experiment(name: str, out: Path) -> str:
 
 
 def has_results(name: str, out: Path) -> bool:
-    """Returns whether `out` has the results of an experiment."""
+    """Whether `out` has the results of an experiment."""
     return _results_path(name, out).exists()
 
 
@@ -91,7 +91,7 @@ def _results_path(name: str, out: Path) -> Path:
 
 
 def _as_json(value: object) -> object:
-    """Returns records and their values as JSON values; a named tuple is a mapping."""
+    """Converts records and their values to JSON values; a named tuple becomes a mapping."""
     match value:
         case tuple() if hasattr(value, "_asdict"):
             return _as_json(value._asdict())

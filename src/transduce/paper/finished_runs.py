@@ -1,7 +1,8 @@
-"""Records of finished trainings: lines that are added and never changed, beside the trainings and beside the tables.
+"""Records of finished runs: lines that are added and never changed, beside the runs and beside the tables.
 
-A folder of trainings has `found.jsonl`. `trainings.jsonl` beside the tables has the records of all folders, without the
-weights: a table is printed from it, or continued, on another machine. The union of the lines of two files joins them.
+A folder of runs has `found.jsonl`. `trainings.jsonl` beside the tables has the records of all folders, without the
+weights, so that a table can be printed or continued on another machine. To join two files, take the union of their
+lines.
 """
 
 import json
@@ -17,7 +18,7 @@ from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
 
 RECORDS, COLLECTED = "found.jsonl", "trainings.jsonl"
-KEYS = ("trial", "recipe", "found")  # of a line; `found` is the result
+KEYS = ("trial", "recipe", "found")  # keys of a line; `found` is the result
 FOLDER = re.compile(r"[\w-]+(/[\w-]+)?")
 
 Kind = TypeVar("Kind")
@@ -31,7 +32,7 @@ class Record(NamedTuple):
     result: dict[str, Any]
 
     def parse(self, kind: type[Kind]) -> Kind | None:
-        """Returns the result as a `kind`; None if it has other fields."""
+        """The result as a `kind`; None if it has other fields."""
         try:
             return kind(**self.result)
         except TypeError:
@@ -39,7 +40,7 @@ class Record(NamedTuple):
 
 
 def one_of(names: Iterable[str]) -> AfterValidator:
-    """Returns the check of a field of stored results that names a row of the code."""
+    """Returns the check that a field of stored results has one of `names`, the rows of the code."""
     allowed = list(names)
 
     def check(name: str) -> str:
@@ -51,24 +52,24 @@ def one_of(names: Iterable[str]) -> AfterValidator:
 
 
 def read_records(folder: Path, trial: str) -> list[Record]:
-    """Returns the records of a trial in a folder of trainings, whatever their recipes."""
+    """Records of a trial in a folder of runs, whatever their recipes."""
     lines = _read_lines(folder / RECORDS, KEYS)
     return [Record(*(values[key] for key in KEYS)) for values in lines if values["trial"] == trial]
 
 
 def recorded_seeds(folder: Path, row: str) -> list[int]:
-    """Returns the seeds under which a row of a table was trained, ascending: its trials have the names ROW-SEED."""
+    """Seeds with which a row of a table was trained, ascending; its trials are named ROW-SEED."""
     trials = {values["trial"].rpartition("-") for values in _read_lines(folder / RECORDS, KEYS)}
     return sorted(int(seed) for name, _, seed in trials if name == row and seed.isdecimal())
 
 
 def add_record(folder: Path, record: Record) -> None:
-    """Adds a record to a folder of trainings; several processes may do so at once."""
+    """Adds a record to a folder of runs; several processes may do so at once."""
     _add_lines(folder / RECORDS, [dict(zip(KEYS, record, strict=True))], KEYS)
 
 
 def distribute_records(out: Path, work: Path) -> None:
-    """Adds the records beside the tables in `out` to the folders of trainings in `work`."""
+    """Adds the records beside the tables in `out` to the folders of runs in `work`."""
     folders: dict[str, list[dict[str, Any]]] = {}
     for values in _read_lines(out / COLLECTED, ("folder", *KEYS)):
         folders.setdefault(values.pop("folder"), []).append(values)
@@ -79,13 +80,13 @@ def distribute_records(out: Path, work: Path) -> None:
 
 
 def collect_records(out: Path, work: Path) -> None:
-    """Adds the records of the folders of trainings in `work` to those beside the tables in `out`."""
+    """Adds the records of the folders of runs in `work` to the records beside the tables in `out`."""
     paths = sorted(path for pattern in ("*", "*/*") for path in work.glob(f"{pattern}/{RECORDS}"))
     folders = ((path.parent.relative_to(work).as_posix(), path) for path in paths)
     lines = [
         {"folder": folder, **values}
         for folder, path in folders
-        if FOLDER.fullmatch(folder)  # not a backup such as `table3-small.bak`
+        if FOLDER.fullmatch(folder)  # not a backup, for example `table3-small.bak`
         for values in _read_lines(path, KEYS)
     ]
     _add_lines(out / COLLECTED, lines, ("folder", *KEYS))

@@ -26,18 +26,18 @@ class Shape(NamedTuple):
 
 
 class LayerKind(NamedTuple):
-    """A kind of layer: the paper's statements of its costs, and its operation."""
+    """A kind of layer: the costs that the paper states, and its operation."""
 
     name: str
-    complexity: str  # such as O(k·n·d²)
+    complexity: str  # for example O(k·n·d²)
     sequential: str
     path: str
     build: Callable[[Shape], nn.Module]
-    both_ways: bool = True  # False where a position sees earlier positions only
+    both_ways: bool = True  # False if a position sees only earlier positions
 
     @property
     def powers(self) -> dict[str, float]:
-        """The exponents of the complexity, by variable."""
+        """Exponents of the complexity, by variable."""
         factors = self.complexity.removeprefix("O(").removesuffix(")").split("·")
         return {factor[0]: 2 if factor.endswith("²") else 1 for factor in factors}
 
@@ -70,15 +70,15 @@ class NeighbourMixing(NeighbourAttention):
 
 
 class KeysAndValues(nn.Module):
-    """Takes the place of the projection to keys and values."""
+    """Replaces the projection to keys and values."""
 
     def forward(self, states: States) -> Tensor:
-        """Returns the states as keys and as values, concatenated."""
+        """Concatenates the states as keys and the states as values."""
         return torch.cat([states, states], dim=-1)
 
 
 class Recurrence(nn.Module):
-    """Computes h_t = tanh(W_h h_{t−1} + x_t): the projection of the input is not part of mixing."""
+    """Computes h_t = tanh(W_h h_{t−1} + x_t). The projection of the input is not part of mixing."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class UnmaskedConvolution(nn.Module):
 
 
 class DilatedConvolution(nn.Module):
-    """A causal convolution of a stack whose dilations are 1, k, k² …, as in a ByteNet's decoder."""
+    """A causal convolution of a stack with dilations 1, k, k² …, as in ByteNet's decoder."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -170,10 +170,10 @@ KINDS = [
 
 
 def longest_path(kind: LayerKind, shape: Shape) -> int | None:
-    """Returns the most operations that a signal needs between two positions; None if some pair has no path.
+    """The most operations that a signal needs between two positions; None if some pair has no path.
 
-    The positions that an operation connects are found by gradient. All positions are connected after as many operations
-    as the product of these relations needs to be full, or its lower triangle where positions see earlier ones only.
+    Gradients show which positions an operation connects. All positions are connected after as many operations as it
+    takes to fill the product of these relations, or its lower triangle if positions see only earlier ones.
     """
     operation = kind.build(shape).double()
     wanted = torch.ones(shape.n, shape.n, dtype=torch.bool)
@@ -182,7 +182,7 @@ def longest_path(kind: LayerKind, shape: Shape) -> int | None:
     connected = torch.eye(shape.n, dtype=torch.bool)
     layers = 0
     while True:
-        # The positions that the operation of this layer connects each position to have a gradient.
+        # A gradient shows which positions the operation of this layer connects to each position.
         states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
         mixed: Tensor
         if isinstance(operation, Recurrence | DilatedConvolution):

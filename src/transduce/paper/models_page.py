@@ -27,7 +27,7 @@ to `base`, the other systems as a whole.
 
 
 def models_page() -> str:
-    """Returns the page in Markdown: models, mixers and presets of the paper that are not on the page of recipes."""
+    """Builds the page in Markdown: models, mixers and presets of the paper that are not on the page of recipes."""
     parts = [INTRODUCTION]
     for section, table in (("model", MODELS), ("model.mixer", MIXERS)):
         parts.append(f"## `{section}`\n")
@@ -38,7 +38,7 @@ def models_page() -> str:
 
 
 def specs_of_satellite(table: ByKind) -> list[type[Spec]]:
-    """Returns the settings classes below a table of kinds that are not on the page of recipes."""
+    """Settings classes below a table of kinds that are not on the page of recipes."""
     below = dict.fromkeys(spec for kind in table.all_classes() for spec in specs_below(kind))
     return [spec for spec in below if spec not in reference_specs()]
 

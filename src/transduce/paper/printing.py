@@ -1,4 +1,4 @@
-"""Text and pictures of the results: Markdown tables, formats of cells, the paragraph on trainings, panels of a plot."""
+"""Text and plots of the results: Markdown tables, formats of cells, the paragraph on runs, panels of a plot."""
 
 import math
 import re
@@ -19,12 +19,12 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228
 
 
 def student_quantile(degrees: int) -> float:
-    """Returns the 97.5 % quantile of Student's t; more than ten degrees of freedom count as ten."""
+    """97.5 % quantile of Student's t; more than ten degrees of freedom count as ten."""
     return STUDENT[min(degrees, len(STUDENT)) - 1]
 
 
 def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
-    """Returns the mean, and half of its 95 % confidence interval; None for a single value."""
+    """The mean, and half of its 95 % confidence interval; None for a single value."""
     if len(values) == 1:
         return values[0], None
     half = student_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
@@ -32,50 +32,50 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def render_page(template: str, **values: object) -> str:
-    """Returns the text of a page from its template of `templates`; paragraphs have one blank line between them."""
+    """Fills in the template of a page; paragraphs have one blank line between them."""
     return re.sub(r"\n{3,}", "\n\n", render(template, **values)).strip()
 
 
 def render(template: str, **values: object) -> str:
-    """Returns a template of `templates` with its values filled in, none of them escaped."""
+    """Fills in a template of `templates`, without escaping the values."""
     return _environment.get_template(template).render(values)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table in Markdown."""
+    """Formats a table in Markdown."""
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
 
 
 def format_score(result: TrialResult) -> str:
-    """Returns the score with its confidence interval."""
+    """The score with its confidence interval, as text."""
     return f"{result.score:.2f} [{result.low:.2f}, {result.high:.2f}]"
 
 
 def format_optional(value: float | None, template: str) -> str:
-    """Returns the formatted value, or an empty cell for None."""
+    """Formats a value; None becomes an empty cell."""
     return "" if value is None else template.format(value)
 
 
 def format_mean(values: Sequence[float]) -> str:
-    """Returns the mean, and half of its confidence interval where there are several values."""
+    """The mean as text and, if there are several values, half of its confidence interval."""
     return format_interval(*confidence_interval(values))
 
 
 def format_interval(mean: float, half_width: float | None, *, signed: bool = False) -> str:
-    """Returns `mean ± half_width`; with `signed`, a positive mean has a plus sign."""
+    """Formats `mean ± half_width`; with `signed`, a positive mean has a plus sign."""
     text = f"{mean:{'+' if signed else ''}.2f}"
     return text if half_width is None else f"{text} ± {half_width:.2f}"
 
 
 def format_unfinished(results: Sequence[TrialResult]) -> str:
-    """Returns in parentheses the steps of the trainings that did not do all steps of their budget."""
+    """Steps, in parentheses, of the runs that did not do all steps of their budget; empty if all runs did."""
     unfinished = [result for result in results if not result.is_complete]
     steps = ", ".join(f"{result.step:,} of {result.steps:,} steps" for result in unfinished)
     return f" ({steps})" if unfinished else ""
 
 
 def describe_trainings(results: Iterable[TrialResult]) -> str:
-    """Returns a paragraph with number, time, programs and machines of the trainings; nothing without results."""
+    """A paragraph with number, time, programs and machines of the runs; empty without results."""
     longest: dict[tuple[str, str], TrialResult] = {}  # a run measured at several budgets counts once
     for result in results:
         key = (result.trial, describe_device(result.environment))
@@ -91,7 +91,7 @@ def describe_trainings(results: Iterable[TrialResult]) -> str:
 
 
 def describe_device(environment: Mapping[str, Any]) -> str:
-    """Returns the device of an environment and its precision, if that was recorded."""
+    """Device of an environment, and its precision if it was recorded."""
     precision = f" in {environment['precision']}" if "precision" in environment else ""
     return f"{describe_machine(environment)}{precision}"
 

@@ -26,7 +26,7 @@ class Provenance(NamedTuple):
     minutes: float
 
     def __str__(self) -> str:
-        """Returns the paragraph that ends every page."""
+        """The paragraph that ends every page."""
         return (
             f"`{self.command}`, transduce {self.program}, torch {self.torch}, {self.machine}, {self.day}; "
             f"this call took {self.minutes:.1f} minutes."
@@ -34,7 +34,7 @@ class Provenance(NamedTuple):
 
 
 def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
-    """Returns command, program, machine and day of this process, whose experiment took `seconds`."""
+    """Command, program, machine and day of this process, whose experiment took `seconds`."""
     environment = describe_environment(device)
     return Provenance(
         command=shlex.join(["transduce", *sys.argv[1:]]),
@@ -47,7 +47,7 @@ def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
 
 
 def describe_machine(environment: Mapping[str, Any]) -> str:
-    """Returns the device of an environment; for a processor also the number of threads."""
+    """Device of an environment; for a CPU also the number of threads."""
     if environment["device"] != "cpu":
         return str(environment["device"])
     threads = f"{environment['threads']} thread{'' if environment['threads'] == 1 else 's'}"
@@ -57,7 +57,7 @@ def describe_machine(environment: Mapping[str, Any]) -> str:
 
 @cache
 def program_version() -> str:
-    """Returns the version of this package and its commit, as they were at the first call of this process."""
+    """Version of this package and its commit, as they were at the first call of this process."""
     try:
         commit, changes = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):  # outside of git
@@ -66,6 +66,6 @@ def program_version() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Returns the output of a git command in the folder of the package."""
+    """Output of a git command that runs in the folder of the package."""
     command = ["git", "-C", str(Path(transduce.__file__).parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

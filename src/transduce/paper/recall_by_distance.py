@@ -57,12 +57,12 @@ class RecallResult(NamedTuple):
     mixer: str
     distance: int
     accuracy: float
-    fresh_gradient: float  # of the last state by the first symbol, divided by that by the last symbol
+    fresh_gradient: float  # of the last state by the first symbol, relative to the gradient by the last symbol
     made_by: str  # program and machine
 
 
 class Recaller(nn.Module):
-    """Symbols in, layers of one mixer, scores of the first symbol from the last state."""
+    """Scores the first symbol of a sequence, from the last state of layers of one mixer."""
 
     def __init__(self, mixer: MixerSpec | Cell) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Recaller(nn.Module):
         self.readout = nn.Linear(D_MODEL, SYMBOLS)
 
     def embed(self, symbols: Tensor) -> Tensor:
-        """Returns the embeddings of symbols and positions, `[rows, D + 1, d_model]`."""
+        """Embeddings of symbols and positions [rows, D + 1, d_model]."""
         vectors: Tensor = self.tokens(symbols) + self.positions(0, symbols.shape[1])
         return vectors
 
@@ -86,7 +86,7 @@ class Recaller(nn.Module):
         return vectors
 
     def forward(self, symbols: Tensor) -> Tensor:
-        """Returns a score for each symbol, `[rows, symbols]`."""
+        """A score for each symbol [rows, symbols]."""
         scores: Tensor = self.readout(self.states(self.embed(symbols))[:, -1])
         return scores
 
@@ -125,7 +125,7 @@ class _RecurrentLayer(nn.Module):
 
 
 def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResult]:
-    """Returns the recorded results of every mixer and distance; with `train`, trains those that are missing first."""
+    """Returns the recorded results of every mixer and distance; with `train`, trains missing ones first."""
     if train:
         try:
             with exclusive_lock(work / "mixers", "experiment"):
@@ -149,7 +149,7 @@ def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResu
 
 
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
-    """Returns the latest recorded result with the present settings, or None."""
+    """The latest recorded result with the present settings; None if there is none."""
     settings = _settings(name, distance)
     same = (record for record in read_records(work, name) if record.recipe == settings)
     results = [result for record in same if (result := record.parse(RecallRecord))]
@@ -160,7 +160,7 @@ def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:
-    """Returns all settings that a result depends on, as they are recorded."""
+    """All settings that a result depends on, as they are recorded."""
     sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "mixer": MIXERS[name].as_dictionary()}
     return {**sizes, "distance": distance, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
 
@@ -186,9 +186,9 @@ def _train_and_test(model: Recaller, distance: int) -> float:
 
 
 def _fresh_gradient(model: Recaller, distance: int) -> float:
-    """Returns ‖∂ last state / ∂ first vector‖, divided by the same of the last vector.
+    """Computes ‖∂ last state / ∂ first vector‖, divided by ‖∂ last state / ∂ last vector‖.
 
-    It is computed in float64: float32 rounds the square of a small gradient to 0.
+    Computes in float64, because float32 rounds the square of a small gradient to 0.
     """
     model = copy.deepcopy(model).double()
     symbols = torch.randint(SYMBOLS, (8, distance + 1), generator=torch.Generator().manual_seed(distance))

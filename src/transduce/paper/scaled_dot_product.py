@@ -28,16 +28,16 @@ WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
 
 HEADS, D_MODEL, D_V = 2, 128, 64
-STEPS = 600  # at the small scale; at the paper's, those of Table 3
-SENTENCES, TOKENS = 32, 24  # sentences and tokens a sentence of the batch on which gradients and costs are measured
+STEPS = 600  # at the small scale; the paper's scale has the steps of Table 3
+SENTENCES, TOKENS = 32, 24  # of the batch on which gradients and costs are measured
 GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # key of records
 
 
 class CompatibilityResult(NamedTuple):
     """The results of a compatibility at a d_k; a gradient's size is the mean Frobenius norm of the softmax's Jacobian.
 
-    `unit_gradient` is of queries and keys with components of variance 1, as section 3.2.1 supposes; `fresh_gradient`
-    and `trained_gradient` are those of the model before and after training.
+    `unit_gradient` is for queries and keys with components of variance 1, as section 3.2.1 supposes; `fresh_gradient`
+    and `trained_gradient` are for the model before and after training.
     """
 
     kind: Annotated[str, one_of(KINDS)]
@@ -52,7 +52,7 @@ class CompatibilityResult(NamedTuple):
 
 
 def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResult]]:
-    """Trains models such as `additive-64`; returns a description of the corpus, and the results of all models."""
+    """Trains models, for example `additive-64`; returns a description of the corpus, and the results of all models."""
     scale, work = scale_named(options.scale), options.work
     names = options.select_rows(NAMES)
     prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
@@ -72,7 +72,7 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
         if trial.name in names:
             run_trial(trial, work, [budget], options.training)
     rows = []
-    for (kind, d_k), trial in trials.items():  # read after all trainings: other processes may have trained rows
+    for (kind, d_k), trial in trials.items():  # read after all runs: other processes may have trained rows
         result = read_trial(trial, work, budget)
         torch.manual_seed(1)
         fresh_gradient = gradient_size(trial.recipe.model.build(vocabulary).eval(), batch)
@@ -92,7 +92,7 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
 
 
 def recipe_of(scale: Scale, kind: str, d_k: int) -> Recipe:
-    """Returns the recipe of a Transformer all of whose attentions have this compatibility."""
+    """Recipe of a Transformer whose attentions all have this compatibility."""
     attention, is_small = _attention(kind, d_k), scale.name == "small"
     layers = 2 if is_small else 6
     model: Values = {
@@ -115,12 +115,12 @@ def _d_model(scale: Scale) -> int:
 
 
 def _attention(kind: str, d_k: int) -> Values:
-    """Returns the settings of an attention with this compatibility."""
+    """Settings of an attention with this compatibility."""
     return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
 
 
 def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
-    """Returns source and target of training pairs with at least `TOKENS` tokens a side, cut to that length."""
+    """Source and target of training pairs with at least `TOKENS` tokens per side, cut to that length."""
     store = prepared.train
     pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]
     source, target = (torch.from_numpy(store.padded(side, pairs, TOKENS)[0]) for side in SIDES)
@@ -128,7 +128,7 @@ def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
 
 
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
-    """Returns the mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
+    """Mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
     source, target = (side.to(next(model.parameters()).device) for side in batch)
     assert isinstance(model, TransformerModel)
     with torch.no_grad():
@@ -138,9 +138,9 @@ def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> floa
 
 
 def unit_gradient(kind: str, d_k: int) -> float:
-    """Returns the mean of ‖diag(p) − p pᵀ‖ where all components of queries and keys are drawn from N(0, 1).
+    """Mean of ‖diag(p) − p pᵀ‖ if all components of queries and keys are drawn from N(0, 1).
 
-    In a model they are smaller the wider it is: Glorot's bound decreases with the width.
+    In a model the components are smaller the wider it is, because Glorot's bound decreases with the width.
     """
     torch.manual_seed(1)
     compatibility = validated(Attention, _attention(kind, d_k), place="attention").compatibility.build(HEADS, d_k)
@@ -150,13 +150,13 @@ def unit_gradient(kind: str, d_k: int) -> float:
 
 
 def _jacobian_norm(weights: Tensor) -> Tensor:
-    """Returns ‖diag(p) − p pᵀ‖ of each row p, the square root of Σp² − 2 Σp³ + (Σp²)²."""
+    """Computes ‖diag(p) − p pᵀ‖ of each row p, the square root of Σp² − 2 Σp³ + (Σp²)²."""
     squares = weights.square().sum(-1)
     return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
 
 
 def measure_cost(attention: Values, device: torch.device, d_model: int) -> tuple[float, int]:
-    """Returns milliseconds, and bytes saved for backward, of one self-attention over a batch."""
+    """Milliseconds, and bytes saved for backward, of one self-attention over a batch."""
     module = validated(Attention, attention, place="attention").build(d_model).to(device)
     states = torch.randn(SENTENCES, TOKENS, d_model, device=device)
     storages: dict[int, int] = {}
@@ -175,9 +175,9 @@ def measure_cost(attention: Values, device: torch.device, d_model: int) -> tuple
 
 
 def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], dict[str, float]]:
-    """Returns the d_k at which all kinds are trained for all steps, and each kind's mean perplexity over them.
+    """Returns the d_k at which all kinds were trained for all steps, and each kind's mean perplexity over them.
 
-    Kinds without any complete training are left out.
+    Kinds without a complete run are left out.
     """
     perplexities: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -190,7 +190,7 @@ def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], d
 
 
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
-    """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
+    """The table, a line for each compatibility and width, and the sentences that explain it."""
     widths, perplexities = mean_perplexities(rows)
     return render_page(
         "scaling.md.jinja",

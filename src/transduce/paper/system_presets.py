@@ -1,4 +1,4 @@
-"""The paper's systems: presets of the rows of Table 3, and the systems of Table 2, which `systems.yaml` has."""
+"""The paper's systems: presets of the rows of Table 3, and the systems of Table 2, from `systems.yaml`."""
 
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -42,16 +42,16 @@ class System(NamedTuple):
     small: Values  # settings of its model at the small scale
     peak: float = 0.003  # of the learning rate, at the small scale
     changes: Values | None = None  # to its model at either scale
-    remark: str = "named in the text"  # printed in the place of a row of the paper
+    remark: str = "named in the text"  # printed instead of a row of the paper
 
     def model(self, small: bool) -> Values:
-        """Returns the `model` section of its recipe."""
+        """The `model` section of its recipe."""
         model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes or {})
         return model
 
 
 def read_data(name: str) -> Any:
-    """Returns the values of a YAML file of this package."""
+    """Reads a YAML file of this package."""
     return parse_yaml(files(__package__).joinpath(name).read_bytes(), place=name)
 
 
@@ -60,7 +60,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = read_data("systems.yaml")
 BASELINES = {name: varied(BASE, values["model"]) for name, values in _SYSTEMS.items() if "model" in values}
 
 PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **BASELINES}
-"""All presets."""
+"""All presets: of recipes, of Table 3 and of the baselines."""
 
 SYSTEMS: list[System] = []
 for _name, _values in _SYSTEMS.items():

@@ -1,4 +1,4 @@
-"""Table 1: operations counted, times measured, exponents fitted, sequential operations and paths traced."""
+"""Table 1: counts operations, measures times, fits exponents, and traces sequential operations and paths."""
 
 import logging
 import math
@@ -33,8 +33,8 @@ from transduce.runtime.device import choose_device
 
 _log = logging.getLogger("transduce")
 
-# The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
-# recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
+# The values of each variable, and the sizes of the others, which are so large that products take longer than their
+# calls. A recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
 GRID = {
     "n": [64, 128, 256, 512, 1024, 2048, 4096, 8192],
     "d": [64, 128, 256, 512, 1024, 2048, 4096],
@@ -50,7 +50,7 @@ MIDDLE = {
 SENTENCES = {"n": 1, "d": 64, "k": 1, "r": 1}
 WIDTHS = [64, 128, 256, 512, 1024]  # at which the crossover of self-attention and recurrence is measured
 LEAST_SECONDS = 0.2  # of all calls of a measurement together
-OCTAVES = 3  # the largest, over which the exponent of time is fitted
+OCTAVES = 3  # the largest ones, over which the exponent of time is fitted
 PATHS = {"n": [17, 33, 65, 129], "k": [3, 5, 9], "r": [1, 2, 4]}
 
 
@@ -102,13 +102,13 @@ class Crossover(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """The claims of section 4 beside the table."""
+    """The claims of section 4 besides the table."""
 
     crossover: dict[int, Crossover]  # by width
-    # n, d, and operations of a separable convolution of k = n, divided by those of self-attention and a feed-forward
-    # network with d_ff = d
+    # n, d, and operations of a separable convolution of k = n, divided by the operations of self-attention and a
+    # feed-forward network with d_ff = d
     separable: list[tuple[int, int, float]]
-    recurrences: dict[int, float]  # k → operations of a convolution, divided by those of a recurrence
+    recurrences: dict[int, float]  # k → operations of a convolution, divided by the operations of a recurrence
 
 
 class LayerMeasurements(NamedTuple):
@@ -128,7 +128,7 @@ def run_table1(options: ExperimentOptions) -> tuple[str, LayerMeasurements]:
 
 
 def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
-    """Returns the costs of every kind of layer; times are medians of at least `repeats` calls."""
+    """Costs of every kind of layer; times are medians of at least `repeats` calls."""
     rows = []
     for kind in KINDS:
         _log.info(kind.name)
@@ -145,7 +145,7 @@ def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
 
 
 def measure_claims(device: torch.device, repeats: int) -> Claims:
-    """Returns the crossover of self-attention and recurrence, and the ratios that section 4 states."""
+    """The crossover of self-attention and recurrence, and the ratios that section 4 states."""
     separable = []
     for n, d in product((64, 256, 1024), (64, 256, 1024)):
         shape = Shape(n=n, d=d, k=n)
@@ -166,13 +166,13 @@ def measure_claims(device: torch.device, repeats: int) -> Claims:
 
 
 def operations(module: nn.Module, shape: Shape) -> int:
-    """Returns the floating-point operations of one sentence; allocates no memory."""
+    """Floating-point operations of one sentence; allocates no memory."""
     with torch.device("meta"):
         return count_operations(lambda: module.to("meta")(torch.empty(1, shape.n, shape.d)))
 
 
 def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats: int, sentences: int = 1) -> float:
-    """Returns the median time of a forward pass, over `repeats` passes or more after one to warm up."""
+    """Median milliseconds of a forward pass, over at least `repeats` passes after one to warm up."""
     states = torch.randn(sentences, shape.n, shape.d, device=device)
     times: list[float] = []
     module = module.to(device).eval()
@@ -187,12 +187,12 @@ def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats:
 
 
 def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
-    """Returns the slope of log cost over log value."""
+    """Slope of log cost over log value."""
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
 def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats: int) -> ExponentFit:
-    """Counts and times the values of one variable, the others being fixed."""
+    """Counts and times the values of one variable, with the other variables fixed."""
     points = []
     for value in GRID[variable]:
         shape = MIDDLE[variable]._replace(**{variable: value})
@@ -208,13 +208,13 @@ def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats:
 
 
 def _sequential_products(kind: LayerKind, n: int) -> int:
-    """Returns the length of the longest chain of matrix products at length n."""
+    """Length of the longest chain of matrix products at length n."""
     module = kind.build(Shape(n, 8, 3, 2))
     return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
 
 def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None:
-    """Returns the length from which self-attention takes longer than recurrence, interpolated between lengths."""
+    """Length from which self-attention takes longer than recurrence, interpolated; None beyond all lengths."""
     before: tuple[int, float] | None = None
     for n in GRID["n"]:
         shape = Shape(n=n, d=d)
@@ -230,7 +230,7 @@ def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None
 
 
 def as_text(measurements: LayerMeasurements) -> str:
-    """Returns the tables of exponents and paths, and those of the claims of section 4."""
+    """The tables of exponents and paths, and the tables of the claims of section 4."""
     ranges = {}
     usual_exponents = []
     for row in measurements.layers:
@@ -276,5 +276,5 @@ def draw(measurements: LayerMeasurements, path: Path) -> None:
 
 
 def _join_distinct(values: Iterable[int]) -> str:
-    """Returns the distinct values, separated by commas."""
+    """Joins the distinct values with commas."""
     return ", ".join(map(str, dict.fromkeys(values)))

@@ -36,7 +36,7 @@ from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
-CHAIN_LENGTHS = (10, 20)  # words a side; 1.2 times as many, the columns of a Neural GPU, are whole numbers too
+CHAIN_LENGTHS = (10, 20)  # words per side; 1.2 times these, the columns of a Neural GPU, are whole numbers too
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
 SAVES = 72  # checkpoints of a run: the paper saves its base model every ten minutes of twelve hours
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
@@ -56,21 +56,21 @@ PUBLISHED = [Published(**row) for row in read_data("published.yaml")["table2"]]
 
 
 class SystemResult(NamedTuple):
-    """The results of a system; None for a budget to which it was not trained yet."""
+    """The results of a system; None for a budget that it has not been trained to yet."""
 
     name: Annotated[str, one_of(system.name for system in SYSTEMS)]
     arithmetic: TrialResult | None
     time: TrialResult | None
-    chains: tuple[int, int]  # matrix products of the longest chain, with `CHAIN_LENGTHS` words a side
+    chains: tuple[int, int]  # matrix products of the longest chain, with `CHAIN_LENGTHS` words per side
 
     @property
     def system(self) -> System:
-        """The system."""
+        """The system of this name."""
         return next(system for system in SYSTEMS if system.name == self.name)
 
 
 class EnsembleResult(NamedTuple):
-    """The names of the best systems, and their score together; None if not all of their weights are here."""
+    """The names of the best systems, and their joint score; None if not all of their weights are here."""
 
     members: list[str]
     score: Score | None
@@ -81,14 +81,14 @@ class SystemComparison(NamedTuple):
 
     scale: ScaleName
     pair: LanguagePair
-    operations: float | None  # of each training at equal arithmetic; None: each system has the steps of its preset
+    operations: float | None  # of each run at equal arithmetic; None: each system has the steps of its preset
     rows: list[SystemResult]
     copying: Score
     ensemble: EnsembleResult | None
 
 
 def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
-    """Trains systems, at most some minutes each; returns a description of the corpus, and the results of all systems.
+    """Trains systems within their minutes; returns a description of the corpus, and the results of all systems.
 
     A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
     each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
@@ -101,7 +101,7 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
     for system in SYSTEMS:
         if scale.operations is None:
             steps = int(PRESETS[system.preset]["training"]["steps"])
-        else:  # by the arithmetic of a CPU's steps, so that every device finds the results of the others
+        else:  # counted for a CPU's steps, so that every device finds the results of the others
             per_step = operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))
             steps = max(1, round(scale.operations / per_step))
         trial = Trial(system.name, _recipe(scale, system, steps), scale.corpus_named("test"))
@@ -112,7 +112,7 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
             run_trial(trial, work, budgets, options.training)
         trials[system.name] = trial, budgets
     rows = []
-    for name, (trial, budgets) in trials.items():  # read after all trainings: other processes may have trained rows
+    for name, (trial, budgets) in trials.items():  # read after all runs: other processes may have trained rows
         results = [read_trial(trial, work, budget) for budget in budgets]
         time = results[1] if len(results) > 1 else None
         rows.append(SystemResult(name, results[0], time, _chains(trial.recipe.model)))
@@ -123,10 +123,10 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
-    """Returns the recipe of a system at a scale, for a run of `steps`.
+    """Recipe of a system at a scale, for a run of `steps`.
 
     Checkpoints are saved by steps, so that no clock decides which weights are averaged. The rate rises for at most one
-    in `WARMUP_SHARE` steps: a costly system has few steps.
+    in `WARMUP_SHARE` steps, because a costly system has few steps.
     """
     is_small = scale.name == "small"
     training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}
@@ -142,7 +142,7 @@ def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
 
 
 def _chains(spec: ModelSpec) -> tuple[int, int]:
-    """Returns the matrix products of the longest chain of a forward pass, at both `CHAIN_LENGTHS`."""
+    """Matrix products of the longest chain of a forward pass, at both `CHAIN_LENGTHS`."""
     torch.manual_seed(1)
     model = spec.build(Vocabulary(source=8, target=8)).eval()
 
@@ -155,7 +155,7 @@ def _chains(spec: ModelSpec) -> tuple[int, int]:
 
 
 def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: TrainOptions) -> EnsembleResult | None:
-    """Returns the ensemble of the best systems, from its record or translated now; None for fewer than `MEMBERS`.
+    """The ensemble of the best systems, from its record or translated now; None for fewer than `MEMBERS`.
 
     The record stays when the weights are deleted.
     """
@@ -179,8 +179,8 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
 
 
 def as_text(comparison: SystemComparison) -> str:
-    """Returns the table of our systems, its explanations, and the paper's rows."""
-    has_time = comparison.operations is not None  # at the paper's scale there are the steps of the presets alone
+    """The table of our systems, its explanations, and the paper's rows."""
+    has_time = comparison.operations is not None  # at the paper's scale there are only the steps of the presets
     first_budget = "equal arithmetic" if has_time else "the steps of its preset"
     results = [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
     at_arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
@@ -202,7 +202,7 @@ def as_text(comparison: SystemComparison) -> str:
     for result in results:
         if result.rate:
             rates_of_machine.setdefault(describe_device(result.environment), []).append(result.rate)
-    # The median over the trainings of a machine: a single one may have shared the machine.
+    # The median over the runs of a machine, because a single run may have shared the machine.
     rates = {machine: statistics.median(values) for machine, values in rates_of_machine.items()}
     head = [
         "system",
@@ -231,7 +231,7 @@ def as_text(comparison: SystemComparison) -> str:
 
 
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
-    """Returns the cells of a system, with those of equal time where there is such a budget."""
+    """The cells of a system, with the cells of equal time if there is that budget."""
     last, name = row.time or row.arithmetic, row.system.name
     # The longest chain as a linear function of n, from its values at `CHAIN_LENGTHS`.
     (shorter, longer), (at_shorter, at_longer) = CHAIN_LENGTHS, row.chains

@@ -19,11 +19,11 @@ from transduce.settings import merged
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")
 
-PRINTED_EQUAL = 0.005  # a published difference below this is none
-EQUIVALENT = 0.5  # points of either metric: a difference whose whole interval is within them counts as none
-BIG_FACTOR = 3  # steps of big by those of base
+PRINTED_EQUAL = 0.005  # a published difference below this counts as none
+EQUIVALENT = 0.5  # points of either metric: a difference with its whole interval within them counts as none
+BIG_FACTOR = 3  # steps of big, relative to base
 
-# The paper's perplexity, BLEU and millions of parameters; None if the paper's cell is empty, as base.
+# The paper's perplexity, BLEU and millions of parameters; None if the paper's cell is empty, which means as base.
 PUBLISHED: dict[str, tuple[float, float, float | None]] = {
     row: tuple(figures) for row, figures in read_data("published.yaml")["table3"].items()
 }
@@ -44,11 +44,11 @@ class VariationResult(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The mean of all seeds."""
+        """Mean over all seeds."""
         return statistics.fmean(result.accuracy for result in self.seeds)
 
     def values(self, metric: Metric) -> list[float]:
-        """Returns the values of a metric, seed by seed."""
+        """Values of a metric, one per seed."""
         return [float(result.score if metric == "bleu" else result.perplexity) for result in self.seeds]
 
 
@@ -63,7 +63,7 @@ class Ordering(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether our difference has the sign of the paper's."""
+        """Whether our difference has the sign of the paper's difference."""
         if self.half_width is None:
             return "one seed"
         if abs(self.published) < PRINTED_EQUAL and abs(self.measured) + self.half_width < EQUIVALENT:
@@ -93,7 +93,7 @@ def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
 
 
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
-    """Returns the ordering of every row of the paper and base by perplexity and by BLEU.
+    """Compares every row of the paper with base, by perplexity and by BLEU.
 
     Rows with a run that did not do all its steps are left out.
     """
@@ -113,10 +113,10 @@ def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
 
 
 def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, float | None]:
-    """Returns the difference of the means, and half of its 95 % confidence interval by Student's t.
+    """The difference of the means, and half of its 95 % confidence interval by Student's t.
 
-    Both are taken to have the same variance, so that a single value has the variance of the other side. The interval is
-    None if both sides have a single value.
+    Both sides are assumed to have the same variance, so that a single value has the variance of the other side. The
+    interval is None if both sides have a single value.
     """
     delta = statistics.fmean(values) - statistics.fmean(base)
     degrees = len(values) + len(base) - 2
@@ -127,7 +127,7 @@ def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, f
 
 
 def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
-    """Returns the recipe of a row at a scale."""
+    """Recipe of a row at a scale."""
     preset = PRESETS[name]
     training: dict[str, Any] = {
         "steps": None,
@@ -143,7 +143,7 @@ def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
 
 
 def divide_sizes(model: Values, scale: Scale) -> Values:
-    """Returns the settings of a model with widths and numbers of layers divided; the number of heads stays."""
+    """Settings of a model with widths and numbers of layers divided; the number of heads stays."""
 
     def divide(values: Mapping[str, int]) -> Values:
         return {key: value // scale.width_divisor for key, value in values.items()}
@@ -165,12 +165,12 @@ def _budget(scale: Scale, name: str, minutes: float | None) -> Budget:
 
 
 def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
-    """Returns the recorded results of a row, in the order of their seeds."""
+    """Recorded results of a row, in the order of their seeds."""
     seeds = recorded_seeds(work, name)
     results = (read_trial(_trial(scale, name, seed), work, _budget(scale, name, minutes)) for seed in seeds)
     return [result for result in results if result is not None]
 
 
 def as_text(rows: Sequence[VariationResult]) -> str:
-    """Returns Table 3 with the paper's columns beside ours, and which of its orderings hold."""
+    """Table 3 with the paper's columns beside ours, and which of its orderings hold."""
     return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=FLOPS_LENGTH)

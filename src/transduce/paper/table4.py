@@ -31,7 +31,7 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # words of a sentence
-SAMPLE = 500  # test sentences, at equal distances, that are parsed without the constraint and timed
+SAMPLE = 500  # evenly spaced test sentences that are parsed without the constraint and timed
 LENGTHS, SEARCHES = "by length", "searches"  # names of measures
 TEACHER = "in-order"
 
@@ -40,10 +40,10 @@ PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
 
 class ParserRow(NamedTuple):
-    """A parser that we train: its model, its linearisation, and the row of the paper that it stands beside."""
+    """A parser that we train: its model, its linearisation, and the F1 of the paper's row that it is compared with."""
 
     name: str
-    what: str  # it is, printed
+    what: str  # description, printed
     model: Values  # the whole model, or changes to the scale's
     published: float | None = None
     linearisation: str = "top_down"
@@ -55,19 +55,19 @@ NAMES = [row.name for row in ROWS]
 
 
 class ParserResult(NamedTuple):
-    """A parser and the results of its trainings, seed by seed."""
+    """A parser and the results of its runs, one per seed."""
 
     name: Annotated[str, one_of(NAMES)]
     seeds: list[TrialResult]
 
     @property
     def row(self) -> ParserRow:
-        """The row."""
+        """The row of this name."""
         return next(row for row in ROWS if row.name == self.name)
 
 
 class ParserComparison(NamedTuple):
-    """The results of all parsers, and what the self-trained one reads beside the treebank."""
+    """The results of all parsers, and what the self-trained parser reads besides the treebank."""
 
     raw_text: str  # description
     parsers: list[ParserResult]
@@ -93,9 +93,9 @@ def run_table4(options: ExperimentOptions) -> tuple[str, ParserComparison]:
 
 
 def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:
-    """Returns the recipe of a row; a self-trained one also reads the trees that `_parse_raw_text` writes to `work`."""
+    """Recipe of a row; a self-trained parser also reads the trees that `_parse_raw_text` writes to `work`."""
     parsed = [{"trees": str(_self_trained(work, seed)), "weight": treebank.raw_weight}]
-    # A model of another kind than the scale's has none of its settings.
+    # A model of another kind than the scale's has none of the scale's settings.
     model = {"preset": treebank.model["preset"], **row.model} if "kind" in row.model else treebank.model | row.model
     values = {
         "data": {
@@ -124,14 +124,15 @@ def _trial(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Trial:
 
 
 def _self_trained(work: Path, seed: int) -> Path:
-    """Returns the file of the trees that the parser `TEACHER` wrote."""
+    """File of the trees that the parser `TEACHER` wrote."""
     return work / f"self-trained-{seed}.trees"
 
 
 def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions) -> bool:
-    """Writes the trees of the raw sentences, unless they are there; returns whether they are.
+    """Writes the trees of the raw sentences unless they exist; returns whether they exist now.
 
-    Where the teacher has been trained on since, they are parsed again, unless a student has begun with them.
+    If the teacher has been trained further since, the sentences are parsed again, unless a student has begun with the
+    trees.
     """
     path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
     parsed_by = path.with_suffix(".teacher")  # the fingerprint of the parser that wrote the trees
@@ -172,12 +173,12 @@ class LengthF1(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The words of the sentences."""
+        """The numbers of words, as text."""
         return f"{self.shortest}–{self.longest}" if self.longest < 1000 else f"{self.shortest} and more"
 
 
 def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> list[list[float | None]]:
-    """Returns the values of a `LengthF1` for each of `BINS` with at least two sentences."""
+    """The values of a `LengthF1` for each of `BINS` with at least two sentences."""
     corpus, linearisation = read_parallel_text(test), model.config.linearisation
     assert linearisation is not None
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
@@ -194,8 +195,8 @@ def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> 
 class SearchScore(NamedTuple):
     """A sample of the test sentences, parsed with the constraint and without it.
 
-    `malformed` is the share of the outputs of the search without it that are no trees over the words; they are repaired
-    before F1 is measured.
+    `malformed` is the share of unconstrained outputs that are not trees over the words; they are repaired before F1 is
+    measured.
     """
 
     sentences: int
@@ -206,7 +207,7 @@ class SearchScore(NamedTuple):
 
 
 def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -> list[float]:
-    """Returns the values of a `SearchScore`."""
+    """Parses a sample with and without the constraint; returns the values of a `SearchScore`."""
     config, corpus = model.config, read_parallel_text(test)
     assert config.linearisation is not None
     chosen = range(0, len(corpus.source), -(-len(corpus.source) // SAMPLE))
@@ -228,18 +229,18 @@ def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -
 
 
 def lengths_of(result: TrialResult) -> list[LengthF1]:
-    """Returns F1 by sentence length."""
+    """F1 by sentence length."""
     return [LengthF1(*values) for values in result.measures.get(LENGTHS, [])]
 
 
 def searches_of(result: TrialResult) -> SearchScore | None:
-    """Returns the comparison of the searches; None if it was not measured."""
+    """The comparison of the searches; None if it was not measured."""
     values = result.measures.get(SEARCHES)
     return SearchScore(*values) if values else None
 
 
 def as_text(comparison: ParserComparison) -> str:
-    """Returns Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
+    """Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
     first_seeds = {name: seeds[0] for name, seeds in comparison.parsers if seeds}
     searches = {name: searches_of(result) for name, result in first_seeds.items()}
     lengths = {name: lengths_of(result) for name, result in first_seeds.items()}

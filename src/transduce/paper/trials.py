@@ -1,7 +1,7 @@
 """A trial: one recipe, trained to one budget after another in its run directory and measured at each.
 
-Results are recorded beside the run directories, so that a table is filled row by row, by several processes and devices,
-and continues where it was stopped.
+Results are recorded beside the run directories, so that several processes and devices can fill a table row by row, and
+continue where it was stopped.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _log = logging.getLogger("transduce")
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
-LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, and by these seconds of the last save
+LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, and by these seconds for the last save
 
 
 class Trial(NamedTuple):
@@ -55,7 +55,7 @@ class Trial(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The end of a run: the first of steps and minutes."""
+    """The end of a run: steps or minutes, whichever comes first."""
 
     name: str
     steps: int | None = None
@@ -82,8 +82,8 @@ class TrialResult(NamedTuple):
     high: float
     signature: str
     environment: dict[str, Any]
-    rate: float | None = None  # operations a second of a large product of float32 matrices on that device
-    program: str | None = None  # version and commit of the call that ended the training
+    rate: float | None = None  # operations per second of a large product of float32 matrices on that device
+    program: str | None = None  # version and commit of the call that ended the run
     measures: Mapping[str, Any] = {}
     weights: str | None = None  # fingerprint of the measured model
     when: str = ""  # in UTC
@@ -99,8 +99,8 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
     """Returns the result at each budget, from its record, or trained and measured now.
 
     Budgets are in the order in which they are used up. A trial that diverges, or that another process is training, has
-    no result; other trials go on. Raises ValueError if a trial was trained beyond a budget, or where its run
-    directory has checkpoints of another recipe.
+    no result; other trials go on. Raises ValueError if a trial was trained beyond a budget, or if its run directory has
+    checkpoints of another recipe.
     """
     results = {}
     for budget in budgets:
@@ -124,9 +124,9 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
-    """Returns the recorded result of a trial at a budget; None if all records are of another recipe or budget.
+    """The recorded result of a trial at a budget; None if all records are of another recipe or budget.
 
-    Of several results, returns the one with the most measures of the trial, and of these the latest.
+    Of several results, returns the one with the most measures of the trial; of several with equally many, the latest.
     """
     same = [record for record in read_records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
     parsed = [record.parse(TrialResult) for record in same]
@@ -143,7 +143,7 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
 
 
 def has_measured_weights(result: TrialResult, work: Path) -> bool:
-    """Whether the run directory of a trial has the weights that were measured, and no later ones."""
+    """Whether the run directory of a trial has the weights that were measured, and no later weights."""
     try:
         return fingerprint(work / result.trial) == result.weights
     except (ValueError, OSError):
@@ -153,7 +153,7 @@ def has_measured_weights(result: TrialResult, work: Path) -> bool:
 def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
     """Returns the token store that all trials in `work` train on; the first of several processes makes it.
 
-    Raises ValueError if trainings have begun on another corpus.
+    Raises ValueError if runs have begun on another corpus.
     """
     shared = work / "shared"
     store = shared / "training" / "store"
@@ -164,10 +164,7 @@ def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
 
 
 def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.device) -> float:
-    """Returns the floating-point operations of a mean step of training: three times those of a forward pass.
-
-    The steps are those that a run takes on `device`.
-    """
+    """Floating-point operations of a mean training step on `device`: three times the operations of a forward pass."""
     store = prepared.train
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
@@ -190,7 +187,7 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
     if shared.exists() and not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True)
         store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
-        with contextlib.suppress(OSError):  # Windows lets few users link; then the trial writes a store of its own
+        with contextlib.suppress(OSError):  # on Windows few users may link; then the trial writes a store of its own
             store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
     outcome = run_training(recipe, out, options)
     # An earlier call may have trained beyond the budget.
@@ -252,7 +249,7 @@ def _measure(
 
 
 def is_same_recipe(written: Any, recipe: Recipe) -> bool:
-    """Returns whether `written`, the values of a recipe file, has the identity of `recipe`."""
+    """Whether `written`, the values of a recipe file, has the identity of `recipe`."""
     try:
         earlier = validated(Recipe, written, place="recipe")
     except ValueError:
@@ -261,7 +258,7 @@ def is_same_recipe(written: Any, recipe: Recipe) -> bool:
 
 
 def recipe_identity(recipe: Recipe) -> Any:
-    """Returns the values of a recipe without its budget; of the paths of corpora only the names of files."""
+    """The values of a recipe without its budget; paths of corpora are reduced to file names."""
     return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
 
 

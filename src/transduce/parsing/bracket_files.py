@@ -1,4 +1,4 @@
-"""Gold and output trees for the bracket measure from files: one tree a line, or trees over several lines."""
+"""Reads gold and output trees for the bracket measure from files: one tree a line, or trees over several lines."""
 
 import contextlib
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):
-    """The gold trees of a file; `line_indices` are the lines of the sentences, from 0, where a line is a sentence."""
+    """The gold trees of a file; if each line is a sentence, `line_indices` has the sentences' lines, from 0."""
 
     sentences: list[TreeLine]
     lines: int  # of the file
@@ -17,10 +17,10 @@ class GoldTrees(NamedTuple):
 
 
 def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
-    """Returns the gold trees in the lines of the file `name`, without empty lines and comments.
+    """Reads the gold trees in the lines of the file `name`, without empty lines and comments.
 
-    Where the brackets of every line match, a line is a sentence; otherwise a tree is a sentence. Raises ValueError
-    with the line where brackets do not match.
+    If the brackets of every line match, a line is a sentence; otherwise a tree is a sentence. Raises ValueError with
+    the line whose brackets do not match.
     """
     numbered = list(read_trees(lines, name))
     if not _is_line_by_line(lines):
@@ -30,15 +30,15 @@ def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
 
 
 def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[TreeLine]:
-    """Returns the output for each sentence of `gold` in the lines of the file `name`.
+    """Reads the output for each sentence of `gold` from the lines of the file `name`.
 
-    An empty line is a missing tree. Lines that are no trees, as a parser may write them, are sentences too where the
-    file has as many lines as sentences, or as many lines as the file of gold. Raises ValueError if the file has
+    An empty line is a missing tree. Lines that are not trees, which a parser may write, count as sentences if the file
+    has as many lines as there are sentences, or as many lines as the gold file. Raises ValueError if the file has
     another number of sentences.
     """
     count = len(gold.sentences)
     if not _is_line_by_line(lines):
-        with contextlib.suppress(ValueError):  # of a broken file
+        with contextlib.suppress(ValueError):  # raised for a broken file
             trees: list[TreeLine] = [tree for _, tree in read_trees(lines, "")]
             if len(trees) == count:
                 return trees

@@ -20,13 +20,13 @@ from transduce.parsing.brackets import (
 
 _log = logging.getLogger(__name__)
 
-NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names
+NAMED_SENTENCES = 5  # most invalid sentences that the warning names
 
 
 class BracketTotals(NamedTuple):
-    """What EVALB's summary has, in per cent where no unit is named, over the valid sentences.
+    """The values of EVALB's summary over the valid sentences, in per cent unless a unit is named.
 
-    EVALB excludes the sentences that are not valid. `f1_with_errors` counts their gold brackets as not found.
+    EVALB excludes sentences that are not valid. `f1_with_errors` counts their gold brackets as not found.
     """
 
     f1: float
@@ -34,25 +34,25 @@ class BracketTotals(NamedTuple):
     precision: float
     f1_with_errors: float
     complete_match: float  # sentences with neither a missing nor a superfluous bracket
-    average_crossing: float  # crossing brackets a sentence
-    no_crossing: float  # sentences
-    two_or_less_crossing: float  # sentences
+    average_crossing: float  # crossing brackets per sentence
+    no_crossing: float  # share of the sentences
+    two_or_less_crossing: float  # share of the sentences
     tagging_accuracy: float
     sentences: int
     valid: int
     errors: int
     skipped: int
-    put_back: int  # valid sentences that EVALB excludes for the tags of their punctuation
-    f1_without_put_back: float  # F1 as EVALB has it, without those sentences
+    put_back: int  # valid sentences that EVALB excludes because of the tags of their punctuation
+    f1_without_put_back: float  # EVALB's F1, without the sentences of `put_back`
     matched: int
     gold: int
     output: int
 
 
 class BracketScore(NamedTuple):
-    """The totals of all sentences and of the short ones, and the 95 % confidence interval of F1.
+    """The totals of all sentences and of the short sentences, and the 95 % confidence interval of F1.
 
-    The interval is None without bootstrap.
+    `low` and `high` are None without bootstrap resamples.
     """
 
     totals: BracketTotals
@@ -78,7 +78,7 @@ class BracketScore(NamedTuple):
         return self.totals.precision
 
     def as_object(self) -> dict[str, Any]:
-        """Returns the score as JSON has it: F1 is `score`, and the short sentences are an object of their own."""
+        """The score as JSON values: F1 is `score`, and the totals of the short sentences are a nested object."""
         score, short = self.totals._asdict(), self.short._asdict()
         return {
             "score": score.pop("f1"),
@@ -91,7 +91,7 @@ class BracketScore(NamedTuple):
 
 
 class BracketDifference(NamedTuple):
-    """The score of a parser, the difference of its F1 from the baseline, and the p-value as of `Difference`."""
+    """A parser's score, the difference of its F1 from the baseline's, and the p-value as defined in `Difference`."""
 
     score: BracketScore
     delta: float
@@ -99,7 +99,7 @@ class BracketDifference(NamedTuple):
 
 
 class BracketComparison(NamedTuple):
-    """The score of the baseline, and the difference of every other parser, in their order."""
+    """The baseline's score, and the difference of every other parser, in their order."""
 
     baseline: BracketScore
     differences: tuple[BracketDifference, ...]
@@ -111,11 +111,11 @@ def bracket_scores(
     parameters: BracketParameters = COLLINS,
     bootstrap: int | None = None,
 ) -> BracketScore:
-    """Returns the scores of trees against gold trees of the same sentences, in their order.
+    """Scores trees against the gold trees of the same sentences, in the same order.
 
-    `bootstrap` is the number of resamples for the confidence interval; None leaves the interval out. Sentences that
-    are not valid are logged as a warning. Raises ValueError for unequal numbers of sentences, where there is none, and
-    where a gold tree cannot be read.
+    `bootstrap` is the number of resamples for the confidence interval; None leaves the interval out. Invalid sentences
+    are logged as a warning. Raises ValueError if the numbers of sentences differ, if there are no sentences, or if a
+    gold tree cannot be read.
     """
     return _measure(gold, output, parameters, bootstrap, "the output")[0]
 
@@ -128,7 +128,7 @@ def compare_brackets(
 ) -> BracketComparison:
     """Compares the trees of `systems` by F1, with a paired bootstrap test (Koehn 2004).
 
-    The first system is the baseline. The other arguments are those of `bracket_scores`.
+    The first system is the baseline. See `bracket_scores` for the other arguments.
     """
     measured = [
         _measure(gold, output, parameters, bootstrap, f"output {number}")
@@ -149,9 +149,9 @@ def _measure(
     bootstrap: int | None,
     name: str,
 ) -> tuple[BracketScore, NDArray[np.float64]]:
-    """Returns the scores of an output called `name`, and F1 of each resample.
+    """Scores an output called `name`; returns its score, and F1 of each resample.
 
-    Logs the sentences that are not valid.
+    Logs the invalid sentences.
     """
     if not gold:
         raise ValueError("the reference has no trees; there is nothing to measure")
@@ -170,7 +170,7 @@ def _measure(
             "; …" if len(failed) > NAMED_SENTENCES else "",
         )
     resamples, low, high, seed = np.empty(0), None, None, ""
-    if bootstrap is not None:  # the sentences of a resample are the same for every output of as many sentences
+    if bootstrap is not None:  # outputs with equally many sentences get the same resamples
         columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
         sums = np.empty((bootstrap, 3), dtype=np.int64)
         for rows, drawn in resample(len(columns), bootstrap):
@@ -190,7 +190,7 @@ def _measure(
 
 
 def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
-    """Returns the totals of counted sentences."""
+    """Totals over counted sentences."""
     valid = [each for each in counts if each.status == BracketStatus.VALID]
     matched, gold, output = _sums(valid)
     missed = sum(each.missed for each in counts)
@@ -218,7 +218,7 @@ def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
 
 
 def _sums(counts: Sequence[BracketCounts]) -> tuple[int, int, int]:
-    """Returns the sums of matched, gold and output brackets."""
+    """Sums of matched, gold and output brackets."""
     return sum(each.matched for each in counts), sum(each.gold for each in counts), sum(each.output for each in counts)
 
 

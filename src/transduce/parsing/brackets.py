@@ -1,12 +1,12 @@
-"""Brackets of a sentence's tree against those of its gold tree, counted as EVALB counts them.
+"""Counts the brackets of a sentence's tree against its gold tree, as EVALB counts them.
 
-A sentence is the trees of one line, usually one. Words whose part of speech is a deleted label count nowhere. Each
-tree's own tags decide, so that a wrong tag can leave one tree with more words than the other: then the words that only
-one of the trees lacks are put back. EVALB puts back quotation marks alone, and excludes the sentence for others;
-`BracketCounts.put_back` marks those.
+A sentence is the trees of one line, usually one tree. Words whose part of speech is a deleted label are not counted.
+Each tree's own tags decide, so that a wrong tag can leave one tree with more words than the other: then the words that
+only one of the trees lacks are put back. EVALB only puts back quotation marks, and excludes the sentence if other words
+are missing; `BracketCounts.put_back` marks these sentences.
 
-Two more departures from EVALB: an outer bracket without a label is TOP, and words are equal where they are the same
-text, such as `1\\/2` and `1/2`.
+Two more departures from EVALB: an outer bracket without a label is TOP, and words are equal if they are the same text,
+for example `1\\/2` and `1/2`.
 
 What is counted (labels without weight, equal labels and words) is read from EVALB's parameter files.
 """
@@ -26,9 +26,9 @@ from transduce.parsing.trees import Tree, read_trees, unescape_word
 TreeLine = str | Tree | Sequence[Tree] | None
 """The trees of a sentence, or the line that has them; None if there is no tree."""
 
-OUTER_LABEL = "TOP"  # of an outer bracket that has none, as in the files of the Penn Treebank
+OUTER_LABEL = "TOP"  # label of an outer bracket that has none, as in the files of the Penn Treebank
 QUOTES = ("'", '"', "/")  # the words that EVALB puts back
-IGNORED_KEYS = ("DEBUG", "MAX_ERROR")  # of EVALB the program: what it prints and when it gives up
+IGNORED_KEYS = ("DEBUG", "MAX_ERROR")  # settings of the EVALB program: what it prints and when it gives up
 
 Pairs = frozenset[tuple[str, str]]
 
@@ -36,11 +36,11 @@ Pairs = frozenset[tuple[str, str]]
 class BracketParameters(NamedTuple):
     """Which labels, words and lengths are counted, in the terms of EVALB's parameter files.
 
-    Pairs of equal labels and words stand in both orders.
+    Pairs of equal labels and words are stored in both orders.
     """
 
     name: str
-    deleted_labels: frozenset[str]  # a part of speech goes with its word; a phrase leaves its parts
+    deleted_labels: frozenset[str]  # a part of speech is deleted with its word; a phrase without its parts
     deleted_for_length: frozenset[str] = frozenset()
     equal_labels: Pairs = frozenset()
     equal_words: Pairs = frozenset()
@@ -50,7 +50,7 @@ class BracketParameters(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """The name, with a checksum of the values unless they are those of COLLINS."""
+        """The name, with a checksum of the values unless they are equal to the values of COLLINS."""
         if self[1:] == COLLINS[1:]:
             return COLLINS.name
         values = [sorted(value) if isinstance(value, frozenset) else value for value in self[1:]]
@@ -58,7 +58,7 @@ class BracketParameters(NamedTuple):
 
     @property
     def deleted_phrases(self) -> frozenset[str]:
-        """The labels of phrases that are not counted: the deleted labels and those that equal one."""
+        """Labels of phrases that are not counted: the deleted labels and all labels equal to one of them."""
         return self.deleted_labels | {one for one, other in self.equal_labels if other in self.deleted_labels}
 
     def are_equal_labels(self, one: str, other: str) -> bool:
@@ -71,7 +71,7 @@ class BracketParameters(NamedTuple):
 
 
 def both_orders(pairs: Iterable[Sequence[str]]) -> Pairs:
-    """Returns pairs in both orders."""
+    """The pairs and their reverses."""
     return frozenset(ordered for one, other in pairs for ordered in ((one, other), (other, one)))
 
 
@@ -81,13 +81,13 @@ COLLINS = BracketParameters(
     deleted_for_length=frozenset(("-NONE-",)),
     equal_labels=both_orders([("ADVP", "PRT")]),
 )
-"""The values of COLLINS.prm, on which results on the Penn Treebank are reported (Collins 1997)."""
+"""The values of COLLINS.prm, with which results on the Penn Treebank are reported (Collins 1997)."""
 
 
 def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
-    """Returns the parameters in the lines of the file at `path`; the stem of its name is their name.
+    """Parses the lines of the parameter file at `path`, whose stem names the parameters.
 
-    Raises ValueError with file and line for an unknown key, and for a key with other values than it takes.
+    Raises ValueError with file and line if a key is unknown or has values of another form.
     """
     values: dict[str, list[list[str]]] = {key: [] for key in _ARGUMENTS}
     for line_number, line in enumerate(lines, start=1):
@@ -122,7 +122,7 @@ def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
     )
 
 
-# The form of the values of each key, in a pattern and in words.
+# Form of each key's values, as a pattern and in words.
 _ARGUMENTS = {
     "CUTOFF_LEN": (r"\d{1,9}", "a number of words"),
     "LABELED": ("[01]", "1, or 0 for brackets without labels"),
@@ -135,7 +135,7 @@ _ARGUMENTS = {
 
 
 class BracketStatus(IntEnum):
-    """Whether a sentence is counted: valid; its words are not those of the gold tree; or it has no words."""
+    """VALID sentences are counted; ERROR: not a tree over the gold words; SKIPPED: no words."""
 
     VALID = 0
     ERROR = 1
@@ -143,23 +143,23 @@ class BracketStatus(IntEnum):
 
 
 class BracketCounts(NamedTuple):
-    """The counts of one sentence; of a sentence that is not valid only `length`, `words` and `missed`."""
+    """The counts of one sentence; an invalid sentence has only `length`, `words`, `missed` and `reason`."""
 
     status: BracketStatus
-    length: int  # words of the gold tree, with punctuation: what the cutoff is compared with
+    length: int  # words of the gold tree, with punctuation, which are compared with the cutoff
     words: int  # words of the gold tree that are counted
     matched: int = 0
     gold: int = 0
     output: int = 0
-    crossing: int = 0  # brackets of the output that cross one of gold
-    tags: int = 0  # words with the tag of gold
-    put_back: bool = False  # EVALB would exclude the sentence for its tags of punctuation
+    crossing: int = 0  # brackets of the output that cross a gold bracket
+    tags: int = 0  # words with the gold tag
+    put_back: bool = False  # EVALB would exclude the sentence because of its tags of punctuation
     missed: int = 0  # gold brackets of a sentence that is not valid
     reason: str = ""  # why the sentence is not valid
 
 
 class Span(NamedTuple):
-    """A phrase from word `start` to before word `end`."""
+    """A phrase from word `start` up to, but not including, word `end`."""
 
     label: str
     start: int
@@ -177,9 +177,9 @@ class FlatTree(NamedTuple):
 def count_sentences(
     gold: Sequence[TreeLine], output: Sequence[TreeLine], parameters: BracketParameters = COLLINS
 ) -> list[BracketCounts]:
-    """Returns the counts of every sentence.
+    """Counts every sentence.
 
-    Raises ValueError for unequal numbers of sentences, and where a gold tree cannot be read; an output that cannot be
+    Raises ValueError if the numbers of sentences differ, or if a gold tree cannot be read. An output that cannot be
     read is an error of its sentence.
     """
     if len(gold) != len(output):
@@ -198,7 +198,7 @@ def count_sentences(
 
 
 def flatten(line: TreeLine) -> FlatTree:
-    """Returns the words and phrases of a sentence; raises ValueError if the text is not a tree."""
+    """Words and phrases of a sentence; raises ValueError if the text is not a tree."""
     match line:
         case None:
             trees: Iterable[Tree] = ()
@@ -231,7 +231,7 @@ def _add(tree: Tree, flat: FlatTree, unlabelled: str) -> None:
 
 
 def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters) -> BracketCounts:
-    """Returns the counts of a sentence's tree against its gold tree, as `flatten` returns it."""
+    """Counts a sentence's tree, `line`, against its flattened gold tree."""
     is_counted_gold = [tag not in parameters.deleted_labels for tag in gold.tags]
     missed = len(_spans(gold, is_counted_gold, parameters))
     length = sum(tag not in parameters.deleted_for_length for tag in gold.tags)
@@ -250,7 +250,7 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
     if reason := _difference(words_gold, words, parameters):
         return failed._replace(reason=reason)
     spans_gold, spans = _spans(gold, is_counted_gold, parameters), _spans(output, is_counted, parameters)
-    # Each bracket matches one bracket of the other tree at most; the first that fits, as in EVALB.
+    # Each bracket matches at most one bracket of the other tree: the first that fits, as in EVALB.
     unmatched: dict[tuple[int, int], list[str]] = defaultdict(list)
     for label, start, end in spans:
         unmatched[start, end].append(label)
@@ -262,8 +262,8 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
                 del labels[index]
                 matched += 1
                 break
-    # A bracket of the output crosses one of gold where they overlap and neither is inside of the other. A span of gold
-    # crosses no other span of gold.
+    # A bracket of the output crosses a gold bracket if they overlap and neither is inside the other. A gold span does
+    # not cross other gold spans.
     edges_gold, crossing = {(start, end) for _, start, end in spans_gold}, 0
     for _, start, end in spans:
         if (start, end) not in edges_gold:
@@ -283,7 +283,7 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
 
 
 def _difference(gold: list[str], output: list[str], parameters: BracketParameters) -> str:
-    """Returns how the words of the output differ from those of gold, in a phrase; "" where they are the same."""
+    """Describes how the words of the output differ from the gold words; "" if they are the same."""
     if len(gold) != len(output):
         return f"{len(output)} words, not {len(gold)}"
     for expected, word in zip(gold, output, strict=True):
@@ -299,7 +299,7 @@ def _put_back(
     is_counted: list[bool],
     parameters: BracketParameters,
 ) -> bool:
-    """Counts the words that only one of the trees lacks; returns whether there are more of them than EVALB puts back.
+    """Counts the words that only one of the trees lacks; returns whether they are more than EVALB puts back.
 
     Changes `is_counted_gold` and `is_counted`, unless the trees have different words.
     """
@@ -308,7 +308,7 @@ def _put_back(
         tagged = enumerate(zip(flat.tags, flat.words, strict=True))
         return [index for index, (tag, word) in tagged if word in QUOTES and tag in parameters.quote_labels]
 
-    # As EVALB: the quotation marks that only one of the trees lacks, where as many counted words precede in both.
+    # As in EVALB: quotation marks that only one tree lacks, if equally many counted words precede them in both trees.
     with_quotes_gold, with_quotes = is_counted_gold.copy(), is_counted.copy()
     for index in quotes(output):
         before = sum(with_quotes[:index])
@@ -319,7 +319,7 @@ def _put_back(
     if not _difference(words_gold, words, parameters):
         is_counted_gold[:], is_counted[:] = with_quotes_gold, with_quotes
         return False
-    # All words, punctuation included; traces are no words.
+    # All words, including punctuation, but without traces.
     traces = parameters.deleted_labels & parameters.deleted_for_length
     indices_gold, indices = ([n for n, tag in enumerate(flat.tags) if tag not in traces] for flat in (gold, output))
     if _difference([gold.words[n] for n in indices_gold], [output.words[n] for n in indices], parameters):
@@ -330,7 +330,7 @@ def _put_back(
 
 
 def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters) -> list[Span]:
-    """Returns the phrases that are counted, over the words that are counted."""
+    """The counted phrases, as spans over the counted words."""
     before = list(accumulate(is_counted, initial=0))
     spans = (Span(phrase_label(label), before[start], before[end]) for label, start, end in flat.phrases)
     deleted = parameters.deleted_phrases
@@ -339,5 +339,5 @@ def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters
 
 @cache
 def phrase_label(label: str) -> str:
-    """Returns a label up to its first `-` or `=`, as EVALB cuts it, also where nothing precedes."""
+    """A label up to its first `-` or `=`, as EVALB cuts it, even if nothing precedes."""
     return label.partition("-")[0].partition("=")[0]

@@ -1,4 +1,4 @@
-"""Sentences to trees: a model directory, or several as an ensemble, that parses (section 6.3)."""
+"""Parses sentences to trees, with one model directory or an ensemble of several (section 6.3)."""
 
 import logging
 import math
@@ -11,7 +11,7 @@ from transduce.parsing.tree_symbols import tree_of
 from transduce.parsing.trees import Tree, format_tree, unescape_word
 from transduce.runtime.extras import install_command
 from transduce.runtime.progress import track
-from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
+from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH, InOrder, TopDown
 from transduce.translation.engine import TranslationPrecision
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
@@ -23,7 +23,7 @@ _log = logging.getLogger("transduce")
 class Parse(NamedTuple):
     """One parse of a sentence. `str()` and `print` give the tree in brackets.
 
-    `fault` says why the model's symbols were no tree, so that they were repaired; None if they were one.
+    `fault` says why the model's symbols were not a tree and were repaired; None if they were a tree.
     `score` is what the search ranks by: log-probability / length penalty of a beam search.
     """
 
@@ -31,20 +31,25 @@ class Parse(NamedTuple):
     log_probability: float  # natural logarithm, end symbol included
     score: float
     fault: str | None
-    tokens: int  # symbols that the model wrote, the end symbol counted
+    tokens: int  # symbols that the model wrote, including the end symbol
 
     def __str__(self) -> str:
         return format_tree(self.tree)
+
+
+def check_parses(linearisation: TopDown | InOrder | None) -> TopDown | InOrder:
+    """Returns the linearisation of a parser's model; raises ValueError for None, which a model for translating has."""
+    if linearisation is None:
+        raise ValueError("this model translates and does not parse: use `transduce translate`, or train on trees")
+    return linearisation
 
 
 class Parser:
     """Parses sentences with one model, or with an ensemble of models that share words and symbols."""
 
     def __init__(self, translator: Translator) -> None:
-        """Takes the translator of a parser's model; raises ValueError for that of a translation model."""
-        if translator.linearisation is None:
-            raise ValueError("this model translates and does not parse: use `transduce translate`, or train on trees")
-        self.translator, self.linearisation = translator, translator.linearisation
+        """Takes the translator of a parser's model; raises ValueError if its model translates."""
+        self.translator, self.linearisation = translator, check_parses(translator.linearisation)
 
     @classmethod
     def load(
@@ -54,7 +59,7 @@ class Parser:
         precision: TranslationPrecision = "float32",
         tag: str | None = None,
     ) -> "Parser":
-        """Reads the model of one directory, or an ensemble from several; arguments and errors as `Translator.load`."""
+        """Loads the model of one directory, or an ensemble of several; arguments and errors as in `Translator.load`."""
         return cls(Translator.load(*directories, device=device, precision=precision, tag=tag))
 
     def parse(
@@ -65,11 +70,11 @@ class Parser:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Parse]]:
-        """Returns the parses of each sentence, a list of words, best first; of an empty sentence none.
+        """Returns the parses of each sentence (a list of words), best first; an empty sentence has none.
 
-        A sentence that cannot be parsed has a flat tree with log-probability −∞, and is logged as a warning by its
-        number, `lines_before` and its place in `sentences` added. Raises TypeError for what is not a list of words, and
-        ValueError for a word with a space and for a search with a setting of translations.
+        A sentence that cannot be parsed gets a flat tree with log-probability −∞. A warning logs its number: its place
+        in `sentences`, plus `lines_before`. Raises TypeError if a sentence is not a list of words, and ValueError if a
+        word is empty or has white space, or if the search has a setting for translations.
         """
         method = method or SearchMethod(self.translator.decoding)
         if method.decoding.no_repeat_ngram is not None:
@@ -85,7 +90,7 @@ class Parser:
                     )
             lines.append(" ".join(map(unescape_word, words)))
         faults = self.translator.line_faults(lines)
-        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH  # words of the smallest tree
+        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH  # most words for which the smallest tree fits
         for index, words in enumerate(sentences):
             if len(words) > limit:
                 faults[index] = f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
@@ -105,7 +110,7 @@ class Parser:
         return results
 
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
-        """Returns the tree of a model's output, repaired where it is none."""
+        """The tree of a model's output, repaired if the output is not a tree."""
         symbols = translation.text.split()
         try:
             tree, fault = tree_of(symbols, words, self.linearisation), None
@@ -117,7 +122,7 @@ class Parser:
 def split_treebank_words() -> Callable[[str], list[str]]:
     """Returns NLTK's tokenizer for sentences; raises ValueError if NLTK is not installed.
 
-    A typographic apostrophe becomes a straight one, because the tokenizer splits only that.
+    A typographic apostrophe becomes a straight one, because the tokenizer splits only at straight ones.
     """
     try:
         from nltk.tokenize import NLTKWordTokenizer

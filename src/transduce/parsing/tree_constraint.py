@@ -15,19 +15,18 @@ from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
 
 MAX_OPEN_RUN = 12
-"""Phrases that may begin at one word without a word in between, which bounds chains of phrases with one part each.
-The treebanks have 8 at most."""
+"""Most phrases that may open in a row at one word, which limits unary chains; the treebanks have at most 8."""
 
 MAX_OPEN_PHRASES = 100
-"""Phrases that may be open at once; the treebanks have 29 at most."""
+"""Most phrases that may be open at once; the treebanks have at most 29."""
 
 
 def constraint_of(
     linearisation: TopDown | InOrder, source: TokenVocabulary, target: TokenVocabulary, device: torch.device
 ) -> Callable[[Stepper, Sequence[Sequence[int]], Int[Tensor, " batch"], int], Stepper]:
-    """Returns what puts a stepper under the constraint, given the source tokens, the bounds and the end symbol.
+    """Returns a function that constrains a stepper, given the source tokens, the bounds and the end symbol.
 
-    Raises ValueError if the target side has no symbols of trees.
+    Raises ValueError if the target vocabulary does not have tree symbols.
     """
     if not isinstance(target, SymbolVocabulary):
         raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")
@@ -50,13 +49,13 @@ class TreeRules(NamedTuple):
     is_open: Bool[Tensor, " vocabulary"]
     is_close: Bool[Tensor, " vocabulary"]
     label: Int[Tensor, " vocabulary"]  # the number of the label of an opening or closing symbol, 0 for others
-    in_order: bool  # whether the first part of a phrase stands before its opening symbol
+    in_order: bool  # whether the first part of a phrase comes before its opening symbol
 
     @classmethod
     def of(
         cls, symbols: Sequence[str], first_symbol_id: int, *, in_order: bool, device: torch.device | None = None
     ) -> "TreeRules":
-        """Returns the rules for the symbols of all ids; ids below `first_symbol_id` are neither labels nor tags."""
+        """The rules for the symbols of all ids; ids below `first_symbol_id` are neither labels nor tags."""
         names = [symbol if token >= first_symbol_id else "" for token, symbol in enumerate(symbols)]
         opens, closes = list(map(opens_phrase, names)), list(map(closes_phrase, names))
         tags = [bool(symbol) and not (opens[n] or closes[n]) for n, symbol in enumerate(names)]
@@ -73,22 +72,22 @@ class TreeState(NamedTuple):
     inner: StepperState
     labels: Int[Tensor, "rows depth"]  # of the open phrases, the outermost first
     depth: Int[Tensor, " rows"]  # number of open phrases
-    remaining_words: Int[Tensor, " rows"]  # words without a part of speech so far
-    budget: Int[Tensor, " rows"]  # tokens that may still be written, the end symbol counted
-    phrases_opened_here: Int[Tensor, " rows"]  # since the last word; where openings stand before, also since a closing
+    remaining_words: Int[Tensor, " rows"]  # words that have no part of speech yet
+    budget: Int[Tensor, " rows"]  # tokens that may still be written, including the end symbol
+    phrases_opened_here: Int[Tensor, " rows"]  # since the last word; top down, also since the last closing symbol
     is_begun: Bool[Tensor, " rows"]  # whether a symbol has been written
     last_ended_part: Bool[Tensor, " rows"]  # whether the last symbol ended a part: a tag or a closing symbol
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "TreeState":
-        """Returns the state of the chosen rows."""
+        """Selects rows of the state."""
         return TreeState(self.inner.pick(rows), *(part[rows] for part in self[1:]))
 
 
 class TreeConstraint:
-    """A stepper around a stepper: tokens that no tree over the words of the sentence continues with have −∞.
+    """A stepper around a stepper: tokens with which no tree over the sentence's words can continue get −∞.
 
-    `word_counts` has the words of each sentence, and `bounds` its tokens, the end symbol counted: a phrase is opened
-    only while enough tokens are left to end the tree. The tokens that remain keep the log-probability of the model.
+    `word_counts` has the number of words of each sentence, and `bounds` its number of tokens, including the end symbol:
+    a phrase opens only while enough tokens are left to end the tree. Allowed tokens keep the model's log-probability.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class TreeConstraint:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> TreeState:
-        """Returns the state before the first token."""
+        """The state before the first token."""
         zeros, no = torch.zeros_like(self.word_counts), torch.zeros_like(self.word_counts, dtype=torch.bool)
         labels = zeros.new_zeros(len(zeros), min(max_length, MAX_OPEN_PHRASES))
         inner = self.inner.start(source, visible, max_length)
@@ -113,7 +112,7 @@ class TreeConstraint:
     def step(
         self, tokens: Int[Tensor, "rows new"], state: TreeState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], TreeState]:
-        """Returns the inner log-probabilities, −∞ where no tree continues so, and the state after `tokens`."""
+        """Returns the inner log-probabilities, −∞ for tokens that are not allowed, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         state = state._replace(inner=inner)
         for index in range(tokens.shape[1]):
@@ -122,7 +121,7 @@ class TreeConstraint:
         return log_probabilities, state
 
     def _write(self, tokens: Int[Tensor, " rows"], state: TreeState) -> TreeState:
-        """Returns the state after one token of each row; the begin symbol only uses up a token."""
+        """The state after one token of each row; the begin symbol only uses up a token of the budget."""
         tag, opens, closes = (flags[tokens] for flags in self.rules[:3])
         level = state.depth.clamp(max=state.labels.shape[1] - 1).unsqueeze(1)
         label = torch.where(opens.unsqueeze(1), self.rules.label[tokens].unsqueeze(1), state.labels.gather(1, level))
@@ -139,7 +138,7 @@ class TreeConstraint:
         )
 
     def _allowed(self, state: TreeState) -> Bool[Tensor, "rows vocabulary"]:
-        """Returns which tokens may follow."""
+        """Which tokens may follow in each row."""
         may_tag, may_open, may_close = (self._in_order if self.rules.in_order else self._top_down)(state)
         may_open &= (state.depth < state.labels.shape[1]) & self._fits(state, opened=1)
         may_close &= self._fits(state, opened=-1)
@@ -151,25 +150,25 @@ class TreeConstraint:
         return allowed
 
     def _top_down(self, state: TreeState) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns whether a tag, an opening and a closing symbol may follow where phrases open before their parts."""
+        """Whether a tag, an opening and a closing symbol may follow, if phrases open before their parts."""
         is_inside, has_words = state.depth > 0, state.remaining_words > 0
-        # Without a phrase, the tree is a single word.
+        # A tree without a phrase is a single word.
         may_tag = has_words & (is_inside | (~state.is_begun & (state.remaining_words == 1)))
         may_open = has_words & (is_inside | ~state.is_begun) & (state.phrases_opened_here < MAX_OPEN_RUN)
         return may_tag, may_open, state.last_ended_part & ((state.depth > 1) | (is_inside & ~has_words))
 
     def _in_order(self, state: TreeState) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns whether a tag, an opening and a closing symbol may follow where phrases open after a part."""
+        """Whether a tag, an opening and a closing symbol may follow, if phrases open after their first part."""
         is_inside, has_words = state.depth > 0, state.remaining_words > 0
         may_open = state.last_ended_part & (state.phrases_opened_here < MAX_OPEN_RUN)
-        # Outside of all phrases, only a new phrase can take further words, so that one more must be possible.
+        # Outside all phrases, only a new phrase can take further words, so one more phrase must be possible.
         may_close = is_inside & ((state.depth > 1) | ~has_words | (state.phrases_opened_here < MAX_OPEN_RUN))
         return has_words & (is_inside | ~state.is_begun), may_open, may_close
 
     def _fits(self, state: TreeState, *, opened: int) -> Bool[Tensor, " rows"]:
-        """Returns whether the tree can be ended in time after a symbol that changes the depth by `opened`."""
+        """Whether the tree can be ended within the budget after a symbol that changes the depth by `opened`."""
         depth = state.depth + opened
-        needed = state.remaining_words + depth + 1  # a tag a word, a closing symbol a phrase, and the end symbol
+        needed = state.remaining_words + depth + 1  # a tag per word, a closing symbol per phrase, and the end symbol
         if self.rules.in_order:
             needed = needed + 2 * ((depth == 0) & (state.remaining_words > 0)).long()  # a phrase for the other words
         return state.budget - 1 >= needed

@@ -1,4 +1,4 @@
-"""Repairs symbols that make no tree: brackets with the fewest changes, then words and roots."""
+"""Repairs symbols that do not make a tree: brackets with the fewest changes, then words and roots."""
 
 from collections.abc import Sequence
 
@@ -10,25 +10,25 @@ from transduce.parsing.trees import Tree
 from transduce.text.tree_linearisation import InOrder, TopDown
 
 ROOT = "S"
-"""The label of a root that joins several."""
+"""The label of a root that joins several roots."""
 
 MAX_BRACKETS = 1000
-"""An output with more brackets loses all of them, because balancing takes time by the cube of their number."""
+"""An output with more brackets loses all of them, because balancing takes cubic time."""
 
 MAX_DEPTH = 100
-"""The deepest nesting of phrases that a repair keeps; the treebanks have 29 levels at most."""
+"""The deepest nesting of phrases that a repair keeps; the treebanks have at most 29 levels."""
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
-    """Returns one phrase over all words, for a sentence without a parse; its label X is the treebank's for unknown."""
+    """One phrase over all words, for a sentence without a parse; the treebank's label for unknown phrases is X."""
     return Tree("X", tuple(map(preterminal_without_tag, words)))
 
 
 def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
     """Returns a tree over `words` that differs little from `symbols`.
 
-    Brackets are balanced with the fewest deletions and replacements. Then surplus parts of speech and empty
-    phrases are left out, words without a part of speech are added to the root, and several roots get one around them.
+    Brackets are balanced with the fewest deletions and replacements. Then surplus parts of speech and empty phrases are
+    left out, words without a part of speech are added to the root, and several roots get a root around them.
     """
     remaining, parts, depth = iter(words), [list[Tree]()], 0
     for symbol in balance_brackets(symbols):
@@ -52,10 +52,10 @@ def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: Top
 
 
 def balance_brackets(symbols: Sequence[str]) -> list[str]:
-    """Returns `symbols` with balanced brackets, by the fewest changes.
+    """Balances the brackets of `symbols` with the fewest changes.
 
-    A change deletes a bracket or replaces it by another. Inserting the missing one of a pair instead costs as much as
-    deleting the other, and is not needed. Other symbols stay.
+    A change deletes a bracket or replaces it by another bracket. Inserting the missing bracket of a pair costs as much
+    as deleting the bracket that is there, so it is not needed. Other symbols stay.
     """
     indices = [index for index, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
     if len(indices) > MAX_BRACKETS:
@@ -67,7 +67,7 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
     for index in indices:
         balanced[index] = None
     spans = [(0, len(brackets))]
-    while spans:  # pairs of brackets that the fewest changes make stay; other brackets are deleted
+    while spans:  # keeps the pairs that the fewest changes make, and deletes all other brackets
         first, end = spans.pop()
         if first >= end:
             continue
@@ -85,17 +85,17 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
 
 
 def _pair_costs(brackets: Sequence[str]) -> NDArray[np.int64]:
-    """Returns how many changes make a pair of each two brackets, the earlier one first."""
+    """Number of changes that make a pair of two brackets, for all brackets [first second]."""
     opens = np.array(list(map(opens_phrase, brackets)), dtype=bool)
     names = {label: number for number, label in enumerate(sorted({bracket[1:] for bracket in brackets}))}
     labels = np.array([names[bracket[1:]] for bracket in brackets], dtype=np.int64)
     changed_kinds = (~opens).astype(np.int64)[:, None] + opens.astype(np.int64)[None, :]
-    # A bracket whose kind is replaced takes the label of the other.
+    # A bracket whose kind is replaced takes the label of its partner.
     return np.where(changed_kinds == 0, labels[:, None] != labels[None, :], changed_kinds).astype(np.int64)
 
 
 def _fewest_changes(costs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the fewest changes that balance each span `[first, end]` of brackets with these costs of pairs."""
+    """Fewest changes that balance the brackets from `first` to before `end`, for all spans [first end]."""
     size = len(costs)
     fewest = np.zeros((size + 2, size + 2), dtype=np.int64)
     for length in range(1, size + 1):  # all spans of a length at once

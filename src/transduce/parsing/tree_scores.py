@@ -1,4 +1,4 @@
-"""F1 of a parser: at each validation of its training, and on a test set."""
+"""F1 of a parser: at each validation of its run, and on a test set."""
 
 import time
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 
 GoldPairs = Sequence[tuple[Tree, Tree | None]]
-"""Trees as they are written, each with the cleaned tree; None if no word is left."""
+"""Trees as they are written, each with its cleaned tree; None if no word is left."""
 
 
 class ParsedTest(NamedTuple):
-    """The trees of a test set, their symbols, the seconds of parsing, the score, and how many outputs were no trees."""
+    """Trees of a test set, their symbols, seconds of parsing, the score, and how many outputs were not trees."""
 
     lines: list[str]
     tokens: int
@@ -32,7 +32,7 @@ class ParsedTest(NamedTuple):
 
 
 def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, method: SearchMethod) -> ParsedTest:
-    """Parses the words of gold trees and measures the trees; a gold tree without words is not measured."""
+    """Parses the words of gold trees and scores the parses; a gold tree without words is not scored."""
     parser = Parser(translator)
     sentences = [[] if cleaned is None else words_of(cleaned) for _, cleaned in gold]
     began = time.perf_counter()
@@ -46,7 +46,7 @@ def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, m
 
 
 def read_gold_trees_of(spec: CorpusSpec, name: str) -> list[tuple[Tree, Tree | None]]:
-    """Reads and cleans the gold trees of a corpus, `name` in messages; raises ValueError if it has none."""
+    """Reads and cleans the gold trees of a corpus, called `name` in messages; raises ValueError if it has none."""
     if not isinstance(spec, Trees | EmbeddedTrees):
         raise ValueError(f"{name} names a corpus without trees: name one of trees, or give --reference TREES")
     gold = read_gold_treebank(spec)
@@ -56,7 +56,7 @@ def read_gold_trees_of(spec: CorpusSpec, name: str) -> list[tuple[Tree, Tree | N
 
 
 def f1_of_test(spec: CorpusSpec, name: str, translator: Translator, bootstrap: int) -> ValidationScore:
-    """Returns the F1 of a parser's trees on a test set, with its confidence interval."""
+    """F1 of a parser's trees on a test set, with its confidence interval."""
     gold = read_gold_trees_of(spec, name)
     f1 = parse_test(gold, bootstrap, translator, search_method(translator.decoding)).score
     return ValidationScore("f1", f1.f1, f1.signature, f1.low, f1.high)
@@ -65,7 +65,7 @@ def f1_of_test(spec: CorpusSpec, name: str, translator: Translator, bootstrap: i
 def f1_of_symbols(
     linearisation: TopDown | InOrder, corpus: ParallelText, outputs: Sequence[str], bootstrap: int | None
 ) -> ValidationScore:
-    """Returns the F1 of linearised trees against those of a corpus of words and symbols."""
+    """F1 of linearised trees against the trees of a corpus of words and symbols."""
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
     f1 = bracket_scores(gold, output, bootstrap=bootstrap)
     # The corpus has cleaned trees, which lack brackets that `transduce evaluate` counts.
@@ -73,5 +73,5 @@ def f1_of_symbols(
 
 
 def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
-    """Returns the trees of lines of symbols over lines of words; raises ValueError if they make no tree."""
+    """Builds trees from lines of symbols over lines of words; raises ValueError if they do not make a tree."""
     return [tree_of(line.split(), over.split(" "), linearisation) for line, over in zip(symbols, words, strict=True)]

@@ -20,7 +20,7 @@ from transduce.text.tree_linearisation import InOrder, TopDown
 
 NORMALISED_TAG = "XX"
 
-# Measures tell punctuation by its part of speech, which the word alone decides.
+# Measures recognise punctuation by its part of speech, which depends only on the word.
 PUNCTUATION_TAGS = {
     **dict.fromkeys(".?!", "."),
     ",": ",",
@@ -51,7 +51,7 @@ def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
 
 
 def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
-    """Returns the tree of `symbols` over `words`; raises ValueError if they make no tree over these words."""
+    """Builds the tree of `symbols` over `words`; raises ValueError if they do not make a tree."""
     in_order = isinstance(linearisation, InOrder)
     if in_order and any(opens_phrase(left) and opens_phrase(right) for left, right in pairwise(symbols)):
         raise ValueError("two phrases open without a part between them")
@@ -89,27 +89,27 @@ def opens_phrase(symbol: str) -> bool:
 
 
 def closes_phrase(symbol: str) -> bool:
-    """Whether a symbol closes a phrase; one that neither opens nor closes a phrase is a part of speech."""
+    """Whether a symbol closes a phrase. A symbol that neither opens nor closes a phrase is a part of speech."""
     return symbol.startswith(")")
 
 
 def preterminal(linearisation: TopDown | InOrder, tag: str, word: str) -> Tree:
-    """Returns a word under the part of speech that a symbol stands for."""
+    """A word under the part of speech that a symbol stands for."""
     return preterminal_without_tag(word) if linearisation.tags == "normalised" else Tree(tag, (escape_word(word),))
 
 
 def preterminal_without_tag(word: str) -> Tree:
-    """Returns a word under XX, or under its part of speech where it is punctuation."""
+    """A word under XX, or under its part of speech if it is punctuation."""
     return Tree(PUNCTUATION_TAGS.get(word, NORMALISED_TAG), (escape_word(word),))
 
 
 def is_tag(vocabulary: SymbolVocabulary) -> NDArray[np.bool_]:
-    """Returns whether each id is a part of speech, which stands for a word."""
+    """Whether each id is a part of speech, which stands for a word [vocabulary]."""
     flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in vocabulary.symbols]
     return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
 
 
 def same_kind(vocabulary: SymbolVocabulary, token: int, size: int) -> list[int]:
-    """Returns the symbols below `size` that, as `token` does, open a phrase, close one, or stand for a word."""
+    """Ids below `size` of the same kind as `token`: they open a phrase, close one, or stand for a word."""
     kinds = [(opens_phrase(symbol), closes_phrase(symbol)) for symbol in vocabulary.symbols]
     return [old for old in range(UNKNOWN + 1, size) if kinds[old] == kinds[token]]

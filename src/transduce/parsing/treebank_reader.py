@@ -1,4 +1,4 @@
-"""Reads treebanks: the trees of a corpus, cleaned, and the pairs of words and symbols that a parser learns from."""
+"""Reads treebanks: the cleaned trees of a corpus, and the pairs of words and symbols that a parser learns from."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -11,23 +11,23 @@ from transduce.parsing.trees import Tree, clean_tree, is_comment, parse_tree, re
 from transduce.text.compressed import UnreadCompressionError, decompressed
 
 LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
-"""Of a file in a folder of trees, how much is read to see whether it has trees."""
+"""Bytes of a line, and lines, that are read to find out whether a file has trees."""
 
 
 def tree_files(folder: Path) -> list[Path]:
-    """Returns the files in a folder that have trees, without hidden files."""
+    """Files in a folder that have trees, without hidden files."""
     return [path for path in files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path within `folder` has a hidden part, or is a backup of an editor."""
+    """Whether a path within `folder` has a hidden part, or is an editor's backup."""
     return path.name.endswith("~") or any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _begins_with_tree(path: Path) -> bool:
-    """Whether the first line of a file that is neither empty nor a comment begins with a bracket.
+    """Whether the first line that is neither empty nor a comment begins with a bracket.
 
-    Also True for a file that cannot be read, so that its reader says why.
+    Also True for a file that cannot be read, so that its reader reports the reason.
     """
     try:
         with path.open("rb") as file, decompressed(file, path) as lines:
@@ -41,9 +41,9 @@ def _begins_with_tree(path: Path) -> bool:
 
 
 def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
-    """Yields the cleaned trees of `corpus`; those without words are left out.
+    """Yields the cleaned trees of `corpus`, without trees that have no words.
 
-    Raises ValueError with file and line for text that is not a tree.
+    Raises ValueError with file and line if the text is not a tree.
     """
     if isinstance(corpus, EmbeddedTrees):
         from transduce.embedded import split  # imported here because importing reads its tables
@@ -56,9 +56,9 @@ def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
 
 
 def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:
-    """Returns the trees of `corpus` as they are written, each with its cleaned tree, None if no word is left.
+    """The trees of `corpus` as they are written, each with its cleaned tree; None if no word is left.
 
-    Raises ValueError as `read_treebank`.
+    Raises the errors of `read_treebank`.
     """
     if isinstance(corpus, EmbeddedTrees):
         return [(tree, tree) for tree in read_treebank(corpus)]
@@ -67,7 +67,7 @@ def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree |
 
 
 def _accepts(corpus: Trees, tree: Tree) -> bool:
-    """Whether a cleaned tree belongs to the corpus."""
+    """Whether a cleaned tree belongs to the corpus, by its label and its number of words."""
     return tree.label not in corpus.without and len(words_of(tree)) >= corpus.shortest
 
 
@@ -82,7 +82,7 @@ def _read_cleaned(path: Path) -> Iterator[tuple[Tree, Tree | None]]:
 
 
 def read_tree_pairs(corpus: Trees | EmbeddedTrees) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the words and the symbols of every tree."""
+    """Yields the words and the symbols of every tree, each joined by spaces."""
     assert corpus.linearisation is not None  # `DataSpec` sets it
     for tree in read_treebank(corpus):
         yield " ".join(words_of(tree)).encode(), " ".join(symbols_of(tree, corpus.linearisation)).encode()

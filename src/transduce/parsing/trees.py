@@ -1,8 +1,7 @@
-"""Trees of phrases in brackets: read, write and clean them.
+"""Trees of phrases in brackets: reads, writes and cleans them.
 
-A tree file has brackets of any make: one tree a line or several lines a tree, with or without an empty outer label.
-Reading loses nothing but white space. Cleaning, which parsers are trained and measured on, is a step of its own:
-`clean_tree`.
+A file may have one tree a line or several lines a tree, with or without an empty outer label. Reading loses only white
+space. Cleaning is a separate step: parsers are trained on trees that `clean_tree` has cleaned.
 """
 
 import re
@@ -10,26 +9,26 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MAX_BRACKET_DEPTH = 400
-"""The deepest tree that is read; the deepest of the Penn Treebank has some forty levels."""
+"""The deepest tree that is read; the deepest tree of the Penn Treebank has about forty levels."""
 
 OUTER_LABELS = ("", "TOP", "ROOT", "S1", "VROOT")
-"""Labels around a whole tree, which are no phrases."""
+"""Labels around a whole tree, which are not phrases."""
 
 EMPTY_ELEMENT = "-NONE-"
-"""The part of speech of traces and other elements that are no words of the sentence."""
+"""The part of speech of traces and other elements that are not words of the sentence."""
 
 # How the Penn Treebank writes brackets that are words.
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 BRACKETS = {bracket: escape for escape, bracket in ESCAPES.items()}
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-_COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # of Treebank files and of other tools
+_COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # in Treebank files and in files of other tools
 
 
 class Tree(NamedTuple):
     """A node: a phrase with its parts, or a part of speech with one word."""
 
-    label: str  # "" of an outer bracket without a label
+    label: str  # "" for an outer bracket without a label
     children: "tuple[Tree | str, ...]"
 
     @property
@@ -41,11 +40,11 @@ class Tree(NamedTuple):
 def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
     """Yields every tree of a file called `name`, with the number of the line on which it begins, from 1.
 
-    Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line where
-    brackets do not match, or where text stands outside of brackets.
+    Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line if brackets
+    do not match, or if text stands outside brackets.
     """
-    labels: list[str] = []  # of the open brackets
-    children: list[list[Tree | str]] = []  # of the open brackets
+    labels: list[str] = []  # labels of the open brackets
+    children: list[list[Tree | str]] = []  # parts of the open brackets
     previous, first_line = "", 0
     for number, line in enumerate(lines, start=1):
         if not labels and is_comment(line):
@@ -84,7 +83,7 @@ def is_comment(line: str) -> bool:
 
 
 def parse_tree(text: str) -> Tree:
-    """Returns the one tree of `text`; raises ValueError if it has none or several."""
+    """Parses the one tree of `text`; raises ValueError if it has none or several."""
     trees = [tree for _, tree in read_trees([text], "the text")]
     if len(trees) != 1:
         raise ValueError(f"{text[:60]!r} has {len(trees)} trees; give one")
@@ -92,13 +91,13 @@ def parse_tree(text: str) -> Tree:
 
 
 def format_tree(tree: Tree) -> str:
-    """Returns a tree on one line, from which `parse_tree` reads the same tree."""
+    """Writes a tree on one line, from which `parse_tree` reads the same tree."""
     parts = (child if isinstance(child, str) else format_tree(child) for child in tree.children)
     return f"({' '.join((tree.label, *parts))})"
 
 
 def preterminals(tree: Tree) -> list[Tree]:
-    """Returns the parts of speech with their words, from left to right; one with several words as one for each.
+    """The parts of speech with their words, from left to right; with several words, one for each word.
 
     Raises ValueError if a word has no part of speech of its own, or a bracket is empty.
     """
@@ -115,18 +114,18 @@ def preterminals(tree: Tree) -> list[Tree]:
 
 
 def bare_label(label: str) -> str:
-    """Returns a label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE-, -LRB- and = are whole."""
+    """A label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE-, -LRB- and = stay whole."""
     if label.startswith("-"):
         return label
     return re.split(r"[-=|]", label, maxsplit=1)[0] or label
 
 
 def clean_tree(tree: Tree) -> Tree | None:
-    """Returns a tree as parsers learn it; None if nothing is left of it.
+    """Cleans a tree as parsers learn it; returns None if nothing is left.
 
-    Removes traces and the phrases that have nothing else, function tags, indices and an outer label, and collapses a
-    phrase that is the only part of a phrase with the same label. A part of speech with several words becomes one for
-    each. Raises ValueError if a word has no part of speech.
+    Removes traces and phrases that have nothing else, function tags, indices and an outer label, and collapses a phrase
+    that is the only part of a phrase with the same label. A part of speech with several words becomes one for each
+    word. Raises ValueError if a word has no part of speech.
     """
     preterminals(tree)
     nodes = _clean(tree)
@@ -138,7 +137,7 @@ def clean_tree(tree: Tree) -> Tree | None:
 
 
 def _clean(tree: Tree) -> list[Tree]:
-    """Returns what a node becomes without traces, function tags and chains of one label: one node, several or none."""
+    """What a node becomes without traces, function tags and chains of one label: one node, several or none."""
     label = bare_label(tree.label)
     if _has_only_words(tree):
         return [] if label == EMPTY_ELEMENT else [Tree(label, (word,)) for word in tree.children]
@@ -149,17 +148,17 @@ def _clean(tree: Tree) -> list[Tree]:
 
 
 def _has_only_words(tree: Tree) -> bool:
-    """Whether a node is a part of speech; a few of CRAFT have several words."""
+    """Whether a node is a part of speech; a few in CRAFT have several words."""
     return bool(tree.children) and all(isinstance(child, str) for child in tree.children)
 
 
 def escape_word(word: str) -> str:
-    """Returns a word as trees write it: brackets as -LRB- and the like, inside of longer words too."""
+    """A word as trees write it: brackets as -LRB- and so on, also inside longer words."""
     return "".join(BRACKETS.get(letter, letter) for letter in word)
 
 
 def unescape_word(word: str) -> str:
-    r"""Returns a word of a tree as text has it: brackets, plain quotation marks, no backslash before `/` and `*`."""
+    r"""A word of a tree as text has it: brackets, plain quotation marks, no backslash before `/` and `*`."""
     if word in ("``", "''"):
         return '"'
     for escape, bracket in ESCAPES.items():
@@ -168,5 +167,5 @@ def unescape_word(word: str) -> str:
 
 
 def words_of(tree: Tree) -> list[str]:
-    """Returns the words of a cleaned tree as text has them."""
+    """Words of a cleaned tree, as text has them."""
     return [unescape_word(word) for node in preterminals(tree) for word in node.children if isinstance(word, str)]

@@ -1,4 +1,4 @@
-"""The corpora that the recipe of a run names: its test and validation sets, and its training text."""
+"""The corpora that the recipe of a run names: test and validation sets, and training text."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from transduce.model_directory.manifest import RECIPE
 from transduce.recipe.recipe_values import read_yaml
 from transduce.settings import validated
 
-MAX_PAIRS = 100_000  # of all training corpora together
+MAX_PAIRS = 100_000  # from all training corpora together
 
 
 def _data_of(run: Path) -> DataSpec:
@@ -20,9 +20,10 @@ def _data_of(run: Path) -> DataSpec:
 
 
 def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
-    """Returns the test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
+    """Test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
 
-    `validation` is its validation corpus; of several, `validation-` and a name as in the metrics log.
+    A single validation corpus is called `validation`; several are called `validation-` and a name as in the metrics
+    log.
     """
     data = _data_of(run)
     validations = {f"validation-{key}": corpus for key, corpus in data.named_validations.items()}
@@ -32,7 +33,7 @@ def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
 
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Returns a test set of `test_sets_of`; raises ValueError if there is none of the name."""
+    """Finds one of `test_sets_of`; raises ValueError if none has the name."""
     if not (run / RECIPE).exists():
         raise ValueError(
             f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "
@@ -45,14 +46,14 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
 
 
 def training_pairs(run: Path, corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
-    """Yields the first pairs of the training corpora that have the direction of `corpus`, as many of each corpus.
+    """Yields the first pairs of the training corpora with the direction of `corpus`, equally many from each corpus.
 
-    Raises ValueError and OSError where the recipe of `run` or a corpus cannot be read.
+    Raises ValueError or OSError if the recipe of `run` or a corpus cannot be read.
     """
     data = _data_of(run)
     direction = data.direction_of(corpus)
     corpora = [one for one in data.train if data.direction_of(one).is_same(direction)]
     for one in corpora:
         for source, target in islice(read_byte_pairs(one), MAX_PAIRS // len(corpora)):
-            with contextlib.suppress(UnicodeDecodeError):  # the training drops such a pair
+            with contextlib.suppress(UnicodeDecodeError):  # training drops a pair that is not UTF-8
                 yield source.decode(), target.decode()

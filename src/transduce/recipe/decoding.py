@@ -1,4 +1,4 @@
-"""The decoding settings of a recipe and of a finished model: what they may be, and changing those of a model."""
+"""The decoding settings of a recipe and of a finished model: checks them, and changes those of a model."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
-    """Raises ValueError if the settings are not for a parser."""
+    """Raises ValueError if a parser has settings that are only for translations."""
     if is_parser and decoding.no_repeat_ngram is not None:
         raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
     if is_parser and decoding.extra_length < MIN_EXTRA_LENGTH:
@@ -23,10 +23,10 @@ def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
 
 
 def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
-    """Changes the decoding settings of the model in `run` by texts such as `decoding.beam=5`; returns all of them.
+    """Changes the decoding settings of the model in `run` by strings like `decoding.beam=5`; returns all of them.
 
-    Raises ValueError if a change is of another section or out of range, where the model is missing or damaged, and
-    while a run is at work in `run`.
+    Raises ValueError if a change belongs to another section or is out of range, if the model is missing or damaged, and
+    while a run is active in `run`.
     """
     changes = list(changes)
     if not changes:
@@ -41,7 +41,7 @@ def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
 
 
 def _changed(config: Config, changes: Iterable[str]) -> Config:
-    """Returns the settings of a model with changes of its decoding."""
+    """Applies changes of decoding to the settings of a model."""
     values = config.as_dictionary()
     for change in changes:
         parsed = parse_change(change)

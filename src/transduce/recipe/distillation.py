@@ -1,4 +1,4 @@
-"""The recipe of a student, which learns the translations of a teacher (Kim and Rush 2016, sequence level)."""
+"""The recipe of a student, which learns from the translations of a teacher (Kim and Rush 2016, sequence level)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ from transduce.text.directions import Direction
 
 
 def read_teacher_recipe(run: Path) -> Recipe:
-    """Returns the recipe of a teacher; raises ValueError if its directory has none, as that of an imported model."""
+    """Reads the recipe of a teacher; raises ValueError if its directory has none, for example an imported model's."""
     path = run / RECIPE
     if not path.exists():
         raise ValueError(
@@ -22,15 +22,15 @@ def read_teacher_recipe(run: Path) -> Recipe:
 
 
 def choose_direction(teacher: Recipe, to: str | None, source_language: str | None) -> Direction:
-    """Returns the direction of a teacher that fits `to` and `source_language`, where they are given.
+    """Chooses the direction of a teacher that fits `to` and `source_language`, as far as they are given.
 
-    Raises ValueError for a parser, and where none or several of the trained directions fit.
+    Raises ValueError for a parser, and if none or several of the trained directions fit.
     """
     if teacher.data.tree_linearisation is not None:
         raise ValueError("the teacher is a parser, and students of parsers are not supported: name a translation model")
     requested, trained = Direction(source_language, to), teacher.data.directions
     fitting = [direction for direction in trained if direction.is_same(requested)]
-    if len(fitting) > 1:  # variants of a language, such as zh-Hans and zh-Hant
+    if len(fitting) > 1:  # variants of a language, for example zh-Hans and zh-Hant
         exact = [
             direction
             for direction in fitting
@@ -46,10 +46,10 @@ def choose_direction(teacher: Recipe, to: str | None, source_language: str | Non
 def student_recipe(
     teacher: Recipe, direction: Direction, pairs: Path, preset: str, changes: Iterable[str] = ()
 ) -> Recipe:
-    """Returns the recipe of a student of `preset` that trains on `pairs`: text and a teacher's translations.
+    """Builds the recipe of a student of `preset` that trains on `pairs`: text and a teacher's translations.
 
-    Validation and test sets of the direction, subwords and decoding are those of the teacher. Each `KEY=VALUE` of
-    `changes` is laid over the recipe.
+    Validation and test sets of the direction, subwords and decoding are taken from the teacher. Each `KEY=VALUE` of
+    `changes` overrides the recipe.
     """
     data = teacher.data
 

@@ -5,14 +5,16 @@ from typing import Any
 
 from transduce.model.model_spec import ModelSpec
 from transduce.model.translation_model import Vocabulary, build_without_weights, flops
+from transduce.model_directory.manifest import MANIFEST
 from transduce.model_directory.model import Model
 from transduce.recipe.presets import all_presets, find_preset
 from transduce.recipe.recipe import load, merge_preset
 from transduce.search.beam import Decoding
-from transduce.settings import Spec, validated
+from transduce.settings import Spec, did_you_mean, validated
+from transduce.storage.nearby_paths import did_you_mean_model
 
-VOCABULARY = 37_000  # the paper's, for English–German
-TREE_SYMBOLS = 100  # about as many as linearised trees of a treebank have
+VOCABULARY = 37_000  # the paper's vocabulary for English–German
+TREE_SYMBOLS = 100  # about the number in linearised trees of a treebank
 
 
 class _PresetModel(Spec):
@@ -23,10 +25,10 @@ class _PresetModel(Spec):
 
 
 def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
-    """Returns parameters, arithmetic, vocabulary, spec and settings of decoding of a preset, a recipe or a run.
+    """Parameters, arithmetic, vocabulary, spec and decoding settings of a preset, a recipe or a run.
 
-    `vocabulary` is the number of subwords a side; by default that of the recipe, run or preset, and 37,000 for a preset
-    that names none. Before a parser is trained, its target side is taken to have `TREE_SYMBOLS`.
+    `vocabulary` is the number of subwords per side; by default the number in the recipe, run or preset, and 37,000 for
+    a preset that has none. Before a parser is trained, its target side is assumed to have `TREE_SYMBOLS`.
     """
     spec, sizes, decoding = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
@@ -45,7 +47,7 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
 
 
 def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary, Decoding]:
-    """Returns the spec, the vocabulary and the decoding of a preset, or of the recipe or run at a path."""
+    """The spec, the vocabulary and the decoding settings of a preset, or of the recipe or run at a path."""
     path, is_parser = Path(name), False
     if preset := find_preset(name):
         merged = merge_preset({"model": {"preset": name}}, place=name)
@@ -64,5 +66,6 @@ def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary
         spec, size, decoding = recipe.model, vocabulary or recipe.subwords.size, recipe.decoding
         is_parser = recipe.data.tree_linearisation is not None
     else:
-        raise ValueError(f"{name} is not a preset ({', '.join(all_presets())}), no recipe and no model directory")
+        fault = f"{name} is not a preset ({', '.join(all_presets())}), a recipe or a model directory"
+        raise ValueError(f"{fault}{did_you_mean(name, all_presets()) or did_you_mean_model(Path(name), MANIFEST)}")
     return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size), decoding

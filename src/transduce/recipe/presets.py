@@ -1,9 +1,9 @@
-"""Presets: models by name, each with the settings of its training. A recipe is merged over its preset.
+"""Presets: models by name, each with settings for training it. A recipe is merged over its preset.
 
-`base` and `big` are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June 2017; `tiny` is
-for small corpora (Wu et al. 2021), `small` for middle ones. `fast` is a student that translates fast: its decoder is
-shallow (Kasai et al. 2021). `parser` is that of section 6.3, and `parser-small` is for hours on a CPU. The rows of
-Table 3 and the systems of Table 2 are in `transduce.paper.system_presets`, which is read when a recipe names one.
+`base` and `big` are the paper's models (sections 3 and 5); `released-2017` is the authors' code of June 2017; `tiny` is
+for small corpora (Wu et al. 2021), `small` for medium ones. `fast` is a student that translates fast: its decoder is
+shallow (Kasai et al. 2021). `parser` is the parser of section 6.3, and `parser-small` is for hours on a CPU. The rows
+of Table 3 and the systems of Table 2 are in `transduce.paper.system_presets`, which is read when a recipe names one.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ Values = dict[str, Any]
 
 
 def attention(heads: int, d_k: int, d_v: int, **settings: object) -> Values:
-    """Returns the same multi-head attention for all its three uses (section 3.2.3)."""
+    """The same multi-head attention for all three uses (section 3.2.3)."""
     attention = {"kind": "attention", "heads": heads, "d_k": d_k, "d_v": d_v, **settings}
     return {"mixer": attention, "cross": attention}
 
 
 def layers(number: int) -> Values:
-    """Returns the settings of encoder and decoder with `number` layers each."""
+    """Settings of encoder and decoder with `number` layers each."""
     return {"encoder_layers": number, "decoder_layers": number}
 
 
 def varied(preset: Values, model: Values | None = None, training: Values | None = None) -> Values:
-    """Returns a preset with changes to its model and its training."""
+    """Copies a preset with changes to its model and its training."""
     varied: Values = merged(preset, {"model": model or {}, "training": training or {}})
     return varied
 
@@ -67,14 +67,14 @@ TINY = varied(
         **attention(heads=4, d_k=32, d_v=32),
         "feed_forward": {"d_ff": 256},
         "dropout": 0.3,
-        "initialisation": "normal",  # learns from the first steps on, where `glorot` does not (docs/decisions/0015)
+        "initialisation": "normal",  # learns from the first steps on; `glorot` does not (docs/decisions/0015)
     },
     {
         "batch_tokens": 2048,
         "steps": 16_000,
         "optimiser": {"kind": "muon"},
         "schedule": {"kind": "linear", "warmup": 1000, "peak": 5e-3},
-        "average": 3,  # where the rate ends at zero, earlier checkpoints are far from the last
+        "average": 3,  # if the rate ends at zero, earlier checkpoints are far from the last
     },
 )
 
@@ -86,7 +86,7 @@ SMALL = varied(
     {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
 )
 
-# A decoder layer computes once for each target token of each hypothesis, an encoder layer once for the sentence.
+# A decoder layer computes once for each target token of each hypothesis, an encoder layer only once per sentence.
 FAST = varied(
     TINY,
     {
@@ -102,7 +102,7 @@ FAST = varied(
 
 
 def _parser(model: Values, training: Values, decoding: Values, size: int) -> Values:
-    """Returns the preset of a parser, with `size` subwords on the side of the words."""
+    """Builds the preset of a parser; `size` is the number of subwords on the side of the words."""
     return {
         **varied(
             BASE,
@@ -156,12 +156,12 @@ PRESETS: dict[str, Values] = {
 
 
 def find_preset(name: str) -> Values | None:
-    """Returns a preset of this module or of the paper's systems; None if neither has the name."""
+    """A preset of this module or of the paper's systems; None if neither has the name."""
     return PRESETS[name] if name in PRESETS else all_presets().get(name)
 
 
 def all_presets() -> dict[str, Values]:
-    """Returns the presets of this module, and those of the paper's systems where they are installed."""
+    """The presets of this module and, if they are installed, of the paper's systems."""
     try:
         presets: dict[str, Values] = from_satellite("transduce.paper.system_presets:PRESETS")
     except ValueError:

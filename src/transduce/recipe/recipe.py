@@ -1,6 +1,5 @@
 """The recipe: the settings of a run as one record, from a file, a preset and `--set`."""
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from transduce.recipe.recipe_values import (
     without_corpora,
 )
 from transduce.search.beam import Decoding
-from transduce.settings import Spec, merged, type_in_words, validated
+from transduce.settings import Spec, did_you_mean, merged, type_in_words, validated
 from transduce.text.byte_level import BEGIN, END, PAD
 from transduce.text.subword_training import Bpe, SubwordsSpec
 from transduce.training.training_settings import Training
@@ -45,9 +44,9 @@ class Recipe(Spec):
 
     @classmethod
     def load(cls, path: str | Path, changes: Iterable[str] = (), *, start_from: str | Path | None = None) -> "Recipe":
-        """Returns the recipe in the YAML file `path`, with each `KEY=VALUE` of `changes` laid over it.
+        """Loads the recipe in the YAML file `path`; each `KEY=VALUE` of `changes` overrides it.
 
-        With `start_from`, a model directory, it may consist of `data`; the other settings are those of that model.
+        With `start_from`, a model directory, the file may consist of `data`; the other settings are that model's.
         """
         from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
@@ -57,7 +56,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_symbols(self) -> "Recipe":
-        """Raises ValueError for symbol ids other than those of the subwords, which imported models may have."""
+        """Raises ValueError if symbol ids differ from the subwords' ids; imported models may have other ids."""
         if self.model.symbols != Symbols(pad=PAD, begin=BEGIN, end=END):
             raise ValueError(f"model.symbols must be pad {PAD}, begin {BEGIN}, end {END}, as the subwords have them")
         return self
@@ -71,7 +70,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_parsing(self) -> "Recipe":
-        """Raises ValueError if trees are trained with the settings of translations, or the other way round."""
+        """Raises ValueError if trees are trained with settings for translation, or vice versa."""
         is_parser, measure = self.data.tree_linearisation is not None, self.training.validate_by
         if is_parser and self.subwords.shared:
             raise ValueError(
@@ -98,7 +97,7 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_regulariser(self) -> "Recipe":
-        """Raises ValueError for R-Drop without dropout, whose two passes would be equal."""
+        """Raises ValueError for R-Drop without dropout, because its two passes would be equal."""
         if self.training.regulariser is not None and not _has_dropout(self.model.as_dictionary()):
             raise ValueError(
                 "`training.regulariser: {kind: r_drop}` compares two passes that differ by dropout alone, and the "
@@ -108,7 +107,6 @@ class Recipe(Spec):
 
 
 def _has_dropout(settings: Mapping[str, Any]) -> bool:
-    """Returns whether any part of a model has dropout."""
     return any(
         _has_dropout(value) if isinstance(value, Mapping) else key == "dropout" and value > 0
         for key, value in settings.items()
@@ -116,7 +114,9 @@ def _has_dropout(settings: Mapping[str, Any]) -> bool:
 
 
 def load(path: Path, changes: Iterable[str] = (), start: "StartingPoint | None" = None) -> Recipe:
-    """Returns the recipe in `path` with each `KEY=VALUE` of `changes` laid over it, and all over those of `start`.
+    """Loads the recipe in `path`.
+
+    Each `KEY=VALUE` of `changes` overrides it, and both override the settings of `start`.
 
     Paths in the file are relative to its folder, paths in changes to the working directory. Raises ValueError with the
     file, the key and the remedy.
@@ -125,7 +125,7 @@ def load(path: Path, changes: Iterable[str] = (), start: "StartingPoint | None" 
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Returns the values that a recipe in YAML sets, with the paths of corpora made absolute."""
+    """Reads the values that a recipe in YAML sets, and makes the paths of corpora absolute."""
     values: dict[str, Any] = fill_variables(read_yaml(path), path)
     values["data"] = make_absolute(values.get("data", {}), path.parent)
     return values
@@ -134,9 +134,9 @@ def read_values(path: Path) -> dict[str, Any]:
 def from_values(
     values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: "StartingPoint | None" = None
 ) -> Recipe:
-    """Returns the recipe of `values` with each `KEY=VALUE` of `changes` laid over them; errors call it `place`.
+    """Builds the recipe of `values`; each `KEY=VALUE` of `changes` overrides them. Errors call it `place`.
 
-    Under the recipe lie the settings of `start`, or those of a preset.
+    The values override the settings of `start`, or of a preset.
     """
     for change in changes:
         values = merged(without_corpora(values, change), parse_change(change))
@@ -150,12 +150,12 @@ def from_values(
 
 
 def read_resolved_recipe(path: Path) -> Recipe:
-    """Returns the recipe that a run wrote; raises ValueError if it is none."""
+    """Reads the recipe that a run wrote; raises ValueError if the file is not one."""
     return validated(Recipe, read_yaml(path), place=str(path))
 
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-    """Returns `values` laid over the preset that `model` names (`base` without a name), laid over the defaults."""
+    """Merges `values` over the preset that `model` names (`base` without a name), and the preset over the defaults."""
     preset, model = split_preset(values, place=place)
     sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
     defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
@@ -164,7 +164,7 @@ def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
 
 
 def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | None, Values]:
-    """Returns the preset that `model` names, None without a name, and the other keys of `model`."""
+    """Splits `model` into the preset that it names (None without a name) and its other keys."""
     section = {} if values.get("model") is None else values["model"]
     if not isinstance(section, Mapping):
         raise ValueError(
@@ -176,20 +176,19 @@ def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | Non
     name = str(model.pop("preset"))
     preset = find_preset(name)
     if preset is None:
-        nearest = difflib.get_close_matches(name, all_presets(), n=1)
-        hint = f"did you mean `{nearest[0]}`? " if nearest else ""
-        raise ValueError(f"{place}: there is no preset `{name}`; {hint}presets: {', '.join(all_presets())}")
+        meant = did_you_mean(name, all_presets())
+        raise ValueError(f"{place}: there is no preset `{name}`{meant or ';'} presets: {', '.join(all_presets())}")
     return preset, model
 
 
 def dump(recipe: Recipe) -> str:
-    """Returns the recipe with everything resolved, as YAML."""
-    # JSON is YAML, and keeps numbers such as 1e-09.
+    """Writes the recipe as YAML, with everything resolved."""
+    # JSON is YAML, and keeps numbers like 1e-09.
     return json.dumps(recipe.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
 
 
 def without_training_paths(recipe: Any) -> Any:
-    """Returns a recipe without the paths of its training data; checksums identify its content."""
+    """Removes the paths of the training data from a recipe, because checksums identify its content."""
     match recipe:
         case {"data": {"train": [*corpora], **data}, **rest}:
             without_paths = [

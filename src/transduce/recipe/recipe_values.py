@@ -1,6 +1,6 @@
 """The values of a recipe before they are validated: YAML 1.2, environment variables, paths, and `--set KEY=VALUE`.
 
-Sizes and depths are bounded, and every error names the place.
+Size and depth are limited, and every error says where it is.
 """
 
 import json
@@ -16,17 +16,21 @@ from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
 from transduce.corpus.corpus_kinds import PATHS
 from transduce.settings import MAX_DEPTH, MAX_SHOWN_LENGTH, check_plain
+from transduce.storage.nearby_paths import did_you_mean_path
 
 LARGEST = 100_000
-"""Bytes of a recipe: the parser takes seconds for more."""
+"""Most bytes of a recipe; the parser takes seconds for more."""
 
 JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
 
 
-class _Constructor(SafeConstructor):
-    """Constructs JSON values alone: no dates, which YAML 1.2 does not have, no sets and no bytes."""
+RECIPE_NAME = "recipe.yaml"  # in a run directory
 
-    # None stands for unknown tags, which raise an error with the line.
+
+class _Constructor(SafeConstructor):
+    """Constructs only JSON values: no dates, which YAML 1.2 does not have, no sets and no bytes."""
+
+    # None stands for unknown tags, which raise an error with the line number.
     yaml_constructors = {
         tag: SafeConstructor.yaml_constructors[tag]
         for tag in (None, *(f"tag:yaml.org,2002:{tag}" for tag in JSON_TAGS))
@@ -34,11 +38,14 @@ class _Constructor(SafeConstructor):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Returns the mapping in a YAML 1.2 file; raises ValueError for any other content."""
+    """Reads the mapping in a YAML 1.2 file; raises ValueError for any other content."""
     if path.is_dir():
-        raise ValueError(f"{path} is a directory; a recipe is a YAML file")
+        is_run = (path / RECIPE_NAME).exists()
+        meant = f"did you mean `{path / RECIPE_NAME}`?" if is_run else "a recipe is a YAML file"
+        raise ValueError(f"{path} is a directory; {meant}")
     if not path.exists():
-        raise ValueError(f"there is no recipe {path}")
+        meant = did_you_mean_path(path) or "; `transduce suggest` writes a recipe for two text files"
+        raise ValueError(f"there is no recipe {path}{meant}")
     if path.is_fifo():  # opening one waits for a writer
         raise ValueError(f"{path} is a pipe; write the recipe to a file, and name that")
     with path.open("rb") as file:
@@ -52,12 +59,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, *, place: str) -> Any:
-    """Returns YAML 1.2 as plain values; raises ValueError with `place` for content that is not YAML."""
+    """Parses YAML 1.2 to plain values; raises ValueError with `place` for content that is not YAML."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Constructor = _Constructor
     try:
         text = content.decode("utf-8-sig")
-        # Deep brackets take the parser minutes, deep indentation more than Python's stack.
+        # Deeply nested brackets take the parser minutes, and deep indentation overflows Python's stack.
         if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > MAX_DEPTH:
             raise RecursionError
         values = yaml.load(text)
@@ -67,6 +74,7 @@ def parse_yaml(content: bytes, *, place: str) -> Any:
         raise ValueError(f"{place} is nested too deep: settings have at most {MAX_DEPTH} levels") from None
     except Exception as error:  # the library raises errors of many classes
         reason = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
+        reason += ": indent with spaces instead of tabs" if "found character '\\t'" in reason else ""
         raise ValueError(f"{place} is not YAML: {reason}") from None
     check_plain(values, place=place)
     # Through JSON: every key becomes a string, and an alias becomes a copy.
@@ -74,7 +82,7 @@ def parse_yaml(content: bytes, *, place: str) -> Any:
 
 
 def _line_of(error: Exception, content: bytes) -> str:
-    """Returns the line of a YAML error in parentheses, with a remedy for unquoted variables."""
+    """The line of a YAML error in parentheses, with a remedy for unquoted variables."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return ""
@@ -87,7 +95,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def fill_variables(value: Any, place: Path | str) -> Any:
-    """Returns `value` with each `${NAME}` replaced by the environment variable; raises ValueError if it is unset."""
+    """Replaces each `${NAME}` by the environment variable; raises ValueError if it is unset."""
     if isinstance(value, dict):
         return {key: fill_variables(inner, place) for key, inner in value.items()}
     if isinstance(value, list):
@@ -103,7 +111,7 @@ def fill_variables(value: Any, place: Path | str) -> Any:
 
 
 def make_absolute(data: Any, folder: Path) -> Any:
-    """Returns `data` with the paths of its corpora made absolute, from `folder`."""
+    """Makes the paths of corpora absolute; they are relative to `folder`."""
     if isinstance(data, list):
         return [make_absolute(inner, folder) for inner in data]
     if not isinstance(data, dict):
@@ -117,7 +125,7 @@ def make_absolute(data: Any, folder: Path) -> Any:
 
 
 def make_relative(data: object, folder: Path) -> object:
-    """Returns `data` with the paths of corpora within `folder` made relative to it; others stay absolute."""
+    """Makes the paths of corpora within `folder` relative to it; other paths stay absolute."""
     if isinstance(data, list):
         return [make_relative(inner, folder) for inner in data]
     if not isinstance(data, dict):
@@ -131,7 +139,7 @@ def make_relative(data: object, folder: Path) -> object:
 
 
 def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
-    """Returns `values` without the corpora that a `KEY=VALUE` replaces: keys of two kinds of corpus do not mix."""
+    """Removes the corpora that a `KEY=VALUE` replaces, because keys of two kinds of corpus do not mix."""
     section, *keys = change.partition("=")[0].split(".")
     data = values.get("data")
     match keys:
@@ -148,7 +156,7 @@ def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]
 
 
 def parse_change(change: str) -> dict[str, Any]:
-    """Returns `a.b=value` as {a: {b: value}}, the value read as YAML."""
+    """Parses `a.b=value` to {a: {b: value}}; the value is read as YAML."""
     key, equals, text = change.partition("=")
     place = f"--set {change}" if len(change) < MAX_SHOWN_LENGTH else f"--set {change[:MAX_SHOWN_LENGTH]}…"
     if not equals or not all(key.split(".")):

@@ -1,11 +1,11 @@
-"""Fine-tuning: what a recipe takes from the model with which its training begins, and whether the two fit.
+"""Fine-tuning: what a recipe takes from the model with which a run begins, and whether recipe and model fit.
 
-The settings of the model lie under the recipe in the place of a preset, so that a recipe may consist of `data` alone.
-Corpora, test sets and validation are those of the recipe and of no other one.
+The settings of the model replace a preset as defaults of the recipe, so a recipe may consist of `data` alone.
+Corpora, test sets and validation always come from the recipe itself.
 
 The section `training` is gentle. The rate is constant after a short warm-up, at a tenth of the rate with which the
-model's training ended. For a model of the paper's base size after 100,000 steps that is 1.4e-5, about the 2e-5 that
-Hugging Face's course takes for OPUS-MT models. A few passes over the data and early stopping are usual (Luong and
+model's training ended. For a model of the paper's base size after 100,000 steps that is 1.4e-5, close to the 2e-5 that
+Hugging Face's course uses for OPUS-MT models. A few passes over the data and early stopping are usual (Luong and
 Manning 2015; Miceli Barone et al. 2017).
 """
 
@@ -27,44 +27,45 @@ from transduce.training.schedule import Constant, EndingSchedule
 from transduce.training.training_settings import Training
 
 FREE = ("dropout", "initialisation", "balance")
-"""Last parts of the keys of `model` that may differ: they change the training of a model and not its output."""
+"""Last parts of the keys of `model` that may differ, because they affect how a model trains but not its output."""
 
 GENTLE = {"steps": None, "epochs": 10, "validate_every": 100, "save_every": 100, "average": None}
 """Keys of `training` for fine-tuning."""
 
 PATIENCE = 10
-"""`training.patience` for fine-tuning, where the recipe validates."""
+"""`training.patience` for fine-tuning, if the recipe validates."""
 
 INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision")
-"""Keys of `training` that a fine-tuning takes from the model's recipe."""
+"""Keys of `training` that fine-tuning takes from the model's recipe."""
 
-GENTLE_RATE = 0.1  # of the rate with which the model's training ended
+GENTLE_RATE = 0.1  # share of the rate with which the model's training ended
 
-# Smaller batches than the model's make more updates of little text. The noise of an update grows with rate / batch
-# (Smith and Le 2018), which stays below that of the model's training for batches of up to ten times as many tokens.
+# Smaller batches than in the model's training make more updates from little text. The noise of an update grows with
+# rate / batch (Smith and Le 2018), and stays below the noise of the model's training if its batches had up to ten times
+# as many tokens.
 BATCH_TOKENS = 4096
 
 Values = dict[str, Any]
 
 
 class StartingPoint(Spec):
-    """The model with which a run begins: its settings lie under a recipe."""
+    """The model with which a run begins; its settings are the defaults of the recipe."""
 
     directory: str
     config: Config
     recipe: Recipe | None = None  # None: the model was imported
-    subwords: SubwordsSpec  # of an imported model as far as a recipe can describe them
+    subwords: SubwordsSpec  # for an imported model, as far as a recipe can describe them
 
     @classmethod
     def of(cls, directory: Path) -> Self:
-        """Reads the settings of a model directory; one without `recipe.yaml`, as of an imported model, is enough."""
+        """Reads the settings of a model directory; it need not have a `recipe.yaml`, which imported models lack."""
         config, path = Model.read_config(directory), directory / RECIPE
         recipe = read_resolved_recipe(path) if path.exists() else None
         subwords = recipe.subwords if recipe else _subwords_of(directory, config)
         return cls(directory=str(directory.resolve()), config=config, recipe=recipe, subwords=subwords)
 
     def resolve(self, values: Mapping[str, Any], *, place: str) -> Values:
-        """Returns the values of a recipe laid over the settings of the model; errors call the recipe `place`."""
+        """Merges the values of a recipe over the settings of the model; errors call the recipe `place`."""
         data, training = values.get("data"), values.get("training")
         data = data if isinstance(data, Mapping) else {}
         self._check_task(data.get("train"), place)
@@ -85,9 +86,9 @@ class StartingPoint(Spec):
         return resolved
 
     def check_data(self, data: DataSpec) -> None:
-        """Raises ValueError for directions or tags that are neither the model's nor those of the training corpora.
+        """Raises ValueError for directions or tags that neither the model nor the training corpora have.
 
-        A model of several directions needs the direction of each training corpus.
+        If the model has several directions, each training corpus must name its direction.
         """
         if faults := self._faults_of_direction(data):
             raise ValueError(f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys out")
@@ -101,7 +102,7 @@ class StartingPoint(Spec):
 
     def check_fits(self, recipe: Recipe) -> None:
         """Raises ValueError with the keys of `recipe` that do not fit the model."""
-        subwords = self.subwords if self.recipe else recipe.subwords  # imported ones may be of a kind of their own
+        subwords = self.subwords if self.recipe else recipe.subwords  # imported subwords may have a kind of their own
         compared = (
             ("model", self.config.model, recipe.model),
             ("subwords", subwords, recipe.subwords),
@@ -119,7 +120,7 @@ class StartingPoint(Spec):
         self.check_data(recipe.data)
 
     def _check_task(self, train: Any, place: str) -> None:
-        """Raises ValueError if the first corpus has trees and the model translates, or the other way round."""
+        """Raises ValueError if the first corpus has trees but the model translates, or vice versa."""
         corpus = train[0] if isinstance(train, list) and train else train
         parses = self.config.linearisation is not None
         if isinstance(corpus, Mapping) and parses != bool({"trees", "embedded_trees"} & corpus.keys()):
@@ -127,7 +128,7 @@ class StartingPoint(Spec):
             raise ValueError(f"{place}: `data.train` has {has}, and the model of --from {does}: {self.directory}")
 
     def _faults_of_direction(self, data: DataSpec) -> list[str]:
-        """Returns how training corpora differ in their languages from a model of one direction."""
+        """How the languages of training corpora differ from a model with one direction, one sentence for each fault."""
         model = Direction(self.config.source_language, self.config.target_language)
         if self.config.directions or all(model.is_same(direction) for direction in data.directions):
             return []
@@ -142,7 +143,7 @@ class StartingPoint(Spec):
         return faults or [f"`data.train` translates {directions}, and the model {model} alone"]
 
     def _gentle_training(self) -> Values:
-        """Returns the section `training` of a fine-tuning, as far as the model decides it."""
+        """The section `training` for fine-tuning, as far as the model decides it."""
         before = self.recipe.training if self.recipe else Training()
         values = before.as_dictionary()
         batch_tokens = min(before.max_batch_tokens, BATCH_TOKENS)
@@ -151,7 +152,7 @@ class StartingPoint(Spec):
             **Training().as_dictionary(),
             **{key: values[key] for key in INHERITED},
             **GENTLE,
-            # Not a program that the recipe of another's model names: it would be started here.
+            # Not a program that the model's recipe names: a stranger's model must not start a program here.
             "validate_by": before.validate_by if self.recipe and isinstance(before.validate_by, str) else measure,
             "batch_tokens": batch_tokens,
             "micro_batches": before.micro_batches if batch_tokens == before.max_batch_tokens else "auto",
@@ -159,10 +160,10 @@ class StartingPoint(Spec):
         }
 
     def _gentle_rate(self, before: Training) -> float:
-        """Returns the rate of a fine-tuning, in two digits.
+        """The rate for fine-tuning, rounded to two digits.
 
-        That is a tenth of the rate at the last step of the model's weights; of a model that was fine-tuned its own
-        rate. Of a schedule that ends at zero it is a tenth of half of the peak. An imported model counts as trained
+        It is a tenth of the rate at the last step of the model's weights. If the schedule ended at zero, it is a tenth
+        of half the peak. If the model itself was fine-tuned, its own rate is kept. An imported model counts as trained
         with the defaults.
         """
         if isinstance(before.schedule, Constant):
@@ -174,7 +175,10 @@ class StartingPoint(Spec):
 
 
 def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the keys whose values differ, but for those that may, with both values; None for a missing key."""
+    """Yields each key whose values differ, with both values, except keys that may differ.
+
+    None stands for a missing key.
+    """
     before, after = (dict(flat(spec.as_dictionary(), prefix)) if spec else {} for spec in (own, other))
     for key in {**before, **after}:
         if before.get(key) != after.get(key) and not key.endswith(FREE):
@@ -182,9 +186,9 @@ def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[
 
 
 def _subwords_of(directory: Path, config: Config) -> Bpe | WordPiece:
-    """Returns the section `subwords` of a model without a recipe, as far as a recipe can describe them.
+    """The section `subwords` for a model without a recipe, as far as a recipe can describe its subwords.
 
-    Imported models have subwords of other kinds, and may share embeddings between two files of subwords.
+    Imported models have other kinds of subwords, and may share embeddings between two files of subwords.
     """
     shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
     source = load_vocabulary(shared if shared.exists() else separate)

@@ -1,4 +1,4 @@
-"""The run directory: begun under one recipe, or restarted with the earlier run moved aside."""
+"""The run directory: begins a run under one recipe, or restarts it and moves the earlier run aside."""
 
 import json
 import logging
@@ -21,20 +21,20 @@ CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
-# The same, the remedies of a run that diverges, and that of one that goes on with less memory or more processes. They
-# change the steps to come, so that the user has to accept them.
+# Also the keys that help a run that diverges, or that resumes with less memory or more processes. They change the steps
+# to come, so the user has to accept them.
 ACCEPTED = {"clip", "micro_batches", "precision", "schedule"}
 CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | ACCEPTED}
 
 FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
 
-ASIDE = "before-restart-"  # and a number: the folder to which a restart moves the earlier run
+ASIDE = "before-restart-"  # followed by a number: the folder to which a restart moves the earlier run
 
 
 def move_aside(out: Path) -> None:
-    """Moves an earlier run into a folder inside `out`, so that a restart loses nothing.
+    """Moves an earlier run into a folder inside `out`, so that a restart deletes nothing.
 
-    Raises ValueError if `out` holds something else than a run.
+    Raises ValueError if `out` holds anything other than a run.
     """
     check_is_run_or_empty(out)
     if not (out / RECIPE).exists() and not has_saved(out):
@@ -42,19 +42,19 @@ def move_aside(out: Path) -> None:
     aside = next(path for number in count(1) if not (path := out / f"{ASIDE}{number}").exists())
     contents = _contents(out)
     aside.mkdir()
-    # The recipe moves last: until then an interrupted restart can still be recognised as a run.
+    # The recipe moves last, so that an interrupted restart can still be recognised as a run.
     for path in sorted(contents, key=lambda path: path.name == RECIPE):
         path.rename(aside / path.name)
     _log.info(f"the earlier run is kept in {aside}")
 
 
 def _contents(out: Path) -> list[Path]:
-    """Returns the paths in a run directory, except for runs that a restart has moved aside."""
+    """Paths in a run directory, except runs that a restart has moved aside."""
     return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
 
 
 def check_is_run_or_empty(out: Path) -> None:
-    """Raises ValueError if `out` is neither empty nor a run, so that a run replaces no other files."""
+    """Raises ValueError if `out` is neither empty nor a run, so that a run never replaces other files."""
     if _contents(out) and not _is_run(out):
         has_recipe = (out / RECIPE).exists()
         fault = f"holds a {RECIPE} that no run has written" if has_recipe else "is not empty and holds no run"
@@ -62,7 +62,7 @@ def check_is_run_or_empty(out: Path) -> None:
 
 
 def _is_run(out: Path) -> bool:
-    """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
+    """Whether a run, its preparation or an interrupted restart has written the directory."""
     training = out / "training"
     # A start that was killed at its first file has left that file unfinished.
     first = [unfinished_path(training / name) for name in (FINE_TUNING, SAVED)]
@@ -73,12 +73,12 @@ def _is_run(out: Path) -> bool:
 
 
 def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_changes: bool = False) -> list[str]:
-    """Writes the recipe into a new run directory, or into that of a run to resume.
+    """Writes the recipe into a new run directory, or into the directory of a run to resume.
 
-    A run that begins with another model has a `record` of it, written first: without it the recipe may not be whole.
-    With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; returns a sentence for each that has, and
-    keeps the earlier recipe in `training`. Raises ValueError if a run with saved weights has another recipe, an
-    edited one, or none.
+    If the run begins with another model, `record` is its record. It is written first, because the recipe may be
+    incomplete without it. With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; the function then
+    returns one sentence for each change, and keeps the earlier recipe in `training`. Raises ValueError if a run with
+    saved weights has another recipe, an edited one, or none.
     """
     text = dump(recipe)
     if len(text.encode()) > LARGEST:
@@ -95,16 +95,16 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
     if not has_saved(out):
         atomic_write_text(out / "training" / SAVED, NOT_YET)
     if accepted:
-        # The recipe of a run is kept by the step until which it was trained.
+        # The earlier recipe is kept under the number of the last step that was trained with it.
         kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
-        if not kept.exists():  # else no step was trained with the recipe of now
+        if not kept.exists():  # if it exists, no step was trained with the present recipe
             atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
     write_recipe(out, text)
     return accepted
 
 
 def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
-    """Returns the changes that are accepted; raises ValueError if a run cannot be resumed with `recipe`."""
+    """Returns the accepted changes; raises ValueError if the run cannot resume with `recipe`."""
     changed: list[str] = []
     path = out / RECIPE
     if path.exists():
@@ -135,7 +135,7 @@ def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> lis
 
 
 def check_can_go_on(out: Path) -> None:
-    """Raises ValueError if `out` holds a model whose training cannot go on, because its checkpoints are gone."""
+    """Raises ValueError if `out` holds a model whose run cannot resume, because its checkpoints are gone."""
     if not has_model(out):
         return
     saved = out / "training" / SAVED
@@ -152,19 +152,19 @@ def check_can_go_on(out: Path) -> None:
 
 
 def has_saved(out: Path) -> bool:
-    """Returns whether a run has saved a model or a checkpoint."""
+    """Whether a run has saved a model or a checkpoint."""
     return has_model(out) or has_checkpoint(out)
 
 
 def has_checkpoint(out: Path) -> bool:
-    """Returns whether a run has saved a checkpoint, be it one whose replacement was interrupted."""
+    """Whether a run has saved a checkpoint; one whose replacement was interrupted counts."""
     return bool(saved_steps(out / "training")) or any((out / "training").glob("replaced-*"))
 
 
 def _differences(
     before: Any, now: Any, changeable: Mapping[str, Collection[str]], path: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Yields a sentence for each key whose value has changed, except for `changeable` keys of each section."""
+    """Yields one sentence for each key whose value has changed, except the `changeable` keys of each section."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
             if not (len(path) == 1 and key in changeable.get(path[0], ())):

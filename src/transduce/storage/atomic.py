@@ -1,14 +1,14 @@
-"""Atomic writes: a crash leaves the old content of a file or the new one.
+"""Atomic writes: a crash leaves the old content of a file or the new content.
 
-Each temporary file of the project is a `LockedFile`. It is locked from its creation until it is closed, so that others
-can tell it from the leftover of a killed process, whose lock has ended with it:
+Each temporary file of the project is a `LockedFile`. It is locked from its creation until it is closed, so that other
+processes can distinguish it from the leftover of a killed process, whose lock has ended with it:
 
     writer A    creates .a.writing ──────── writes ──────── publishes it as a
     writer B        finds A's lock, creates .a.2.writing ──────── writes ──────── publishes it as a, is killed, or ...
     writer C                                    finds no lock, removes what is left, creates .a.writing
 
-A file system without locks cannot tell. There the newer writer takes the name, and `publish` raises OSError for the
-older one, because the path does not name its file any more.
+A file system without locks cannot tell them apart. There the newer writer takes the name, and `publish` raises OSError
+for the older writer, because the path does not name its file any more.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_WRITERS = 99
-"""Processes that may write one file at once."""
+"""Most processes that may write one file at once."""
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
-# Windows has neither flag: there O_EXCL follows no link either, and no pipe has a name in a folder.
+# Windows has neither flag: there O_EXCL does not follow links either, and no pipe has a name in a folder.
 NO_LINK, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
 class NotRemovableError(PermissionError):
-    """A file of another user that this one may not remove, such as in a folder with the sticky bit."""
+    """A file of another user that this user may not remove, for example in a folder with the sticky bit."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -54,7 +54,7 @@ class LockedFile:
     def __init__(self, path: Path) -> None:
         """Creates the file in place of a leftover or a link, which is not followed.
 
-        Raises BlockingIOError if a file of this name is locked, by another process or by another part of this one,
+        Raises BlockingIOError if another process, or another part of this one, has locked a file of this name,
         NotRemovableError if a leftover cannot be removed, and OSError if the inode numbers of the file system change.
         """
         self.path = path
@@ -65,20 +65,20 @@ class LockedFile:
         else:
             raise unstable_identity(path)
         self._descriptor: int | None = descriptor
-        self._identity: os.stat_result | None = os.fstat(descriptor)  # None once it is published
+        self._identity: os.stat_result | None = os.fstat(descriptor)  # None after it is published
 
     def open_text(self) -> TextIO:
-        """Opens this file, whatever the path names by now, to write text in UTF-8."""
+        """Opens this file to write text in UTF-8, even if its path names another file by now."""
         descriptor = self._descriptor
         assert descriptor is not None
         return open(self.path, "w", encoding="utf-8", newline="\n", opener=lambda *_: os.dup(descriptor))
 
     def is_at_path(self) -> bool:
-        """Returns whether the path names this file, and not a file that somebody has put there, or nothing."""
+        """Whether the path still names this file, rather than another file or nothing."""
         return self._identity is not None and _is_at(self._identity, self.path)
 
     def publish(self, target: Path, *, flushed: bool = True) -> None:
-        """Renames the file to `target`, if `flushed` when its content has reached the disk, and closes it.
+        """Renames the file to `target` and closes it; if `flushed`, its content reaches the disk first.
 
         Raises OSError if the path does not name this file any more.
         """
@@ -87,7 +87,7 @@ class LockedFile:
             flush_to_disk(self.path)
             self.check()
         if operating_system.WINDOWS:
-            self.close()  # Windows renames no open file; until here nobody else could rename it either
+            self.close()  # Windows cannot rename an open file; until here nobody else could rename it either
         replace(self.path, target)
         self._identity = None
         self.close()
@@ -102,7 +102,7 @@ class LockedFile:
             )
 
     def close(self) -> None:
-        """Closes the file, which unlocks it; whatever the path names stays."""
+        """Closes the file, which unlocks it; nothing is removed."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -111,19 +111,19 @@ class LockedFile:
         """Closes the file and, unless it is published, removes it."""
         is_ours = self.is_at_path()
         if operating_system.WINDOWS:
-            self.close()  # Windows removes no open file
+            self.close()  # Windows cannot remove an open file
         if is_ours:
             self.path.unlink(missing_ok=True)
         self.close()
 
 
 def _create(path: Path) -> int | None:
-    """Creates and locks a file, and returns its descriptor; returns None if the name is taken."""
+    """Creates and locks a file; returns its descriptor, or None if the name is taken."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
     except FileExistsError:
         return None
-    with contextlib.suppress(BlockingIOError):  # before it was locked, somebody took it for a leftover
+    with contextlib.suppress(BlockingIOError):  # before it was locked, another process took it for a leftover
         lock_if_supported(descriptor)
         if _is_at(os.fstat(descriptor), path):
             return descriptor
@@ -134,7 +134,7 @@ def _create(path: Path) -> int | None:
 def _remove_leftover(path: Path) -> None:
     """Removes whatever has the name of a locked file.
 
-    Raises BlockingIOError if it is locked, and NotRemovableError if this user may not remove it or not even open it.
+    Raises BlockingIOError if it is locked, and NotRemovableError if this user may not remove it or even open it.
     """
     if operating_system.WINDOWS:
         try:
@@ -149,11 +149,11 @@ def _remove_leftover(path: Path) -> None:
             return
         except (BlockingIOError, PermissionError):
             raise
-        except OSError:  # a link, or a folder, of which `unlink` raises another error
+        except OSError:  # a link, or a folder, for which `unlink` raises another error
             path.unlink(missing_ok=True)
             return
         try:
-            path.unlink(missing_ok=True)  # while it is locked, so that it is no newer file
+            path.unlink(missing_ok=True)  # while it is locked, so that it cannot be a newer file
         finally:
             os.close(descriptor)
     except PermissionError:
@@ -161,12 +161,12 @@ def _remove_leftover(path: Path) -> None:
 
 
 def open_locked(path: Path) -> int:
-    """Opens and locks an existing file, and returns its descriptor; follows no link, and waits for no pipe.
+    """Opens and locks an existing file, and returns its descriptor; does not follow links or wait for pipes.
 
     Raises BlockingIOError if the file is locked, and FileNotFoundError if its last owner has just removed it.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS locks no file that is open to read only
+        descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS cannot lock a file that is open read-only
     except PermissionError:
         descriptor = os.open(path, os.O_RDONLY | NO_LINK | NO_WAIT)
     try:
@@ -180,7 +180,7 @@ def open_locked(path: Path) -> int:
 
 
 def _is_at(identity: os.stat_result, path: Path) -> bool:
-    """Returns whether `path` names this file itself, and no link to it."""
+    """Whether `path` names this file itself, not a link to it."""
     try:
         return os.path.samestat(identity, path.lstat())
     except FileNotFoundError:
@@ -202,19 +202,19 @@ def temporary_file(path: Path) -> Iterator[LockedFile]:
     try:
         yield file
     finally:
-        file.discard()  # it would keep a full disk full
+        file.discard()  # a leftover would keep a full disk full
 
 
 def unfinished_path(path: Path, number: int = 1) -> Path:
-    """Returns the path of the temporary file from which `path` is written, of the n-th of writers at the same time."""
+    """Path of the temporary file of the n-th process that writes `path` at the same time."""
     return path.with_name(f".{path.name}.writing" if number == 1 else f".{path.name}.{number}.writing")
 
 
 def atomic_write(path: Path, write: Callable[[Path], object], *, flushed: bool = True) -> None:
     """Replaces `path` atomically: calls `write` with a temporary path beside it, flushes that file and renames it.
 
-    Removes the temporary file if anything fails, and raises the error. Of several writers the last one wins. Without
-    `flushed` a power cut may lose the file.
+    Removes the temporary file if anything fails, and raises the error. If several processes write, the last one wins.
+    Without `flushed` a power cut may lose the file.
     """
     with temporary_file(path) as file:
         write(file.path)
@@ -233,7 +233,8 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
     from safetensors.torch import save_file
 
     with temporary_file(path) as file:
-        # The library has temporary files of its own. In a folder of this writer none is left by a killed process.
+        # The library makes temporary files of its own. In this folder the next writer removes what a killed process has
+        # left.
         folder = file.path.with_name(f"{file.path.name}.tensors")
         remove(folder)
         folder.mkdir()
@@ -241,7 +242,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
             written = folder / path.name
             save_file(dict(tensors), written)
             with best_effort():
-                written.chmod(file.path.stat().st_mode)  # the library makes files that only their owner may read
+                written.chmod(file.path.stat().st_mode)  # the library creates files that only their owner may read
             flush_to_disk(written)
             file.check()
             replace(written, path)
@@ -255,7 +256,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
 def flush_to_disk(path: Path) -> None:
     """Returns when the content of a file, or the entries of a folder, have reached the disk.
 
-    Where the file system cannot flush, it returns at once: only a power cut could then lose what was written.
+    If the file system cannot flush, it returns at once: only a power cut could then lose what was written.
     """
     with best_effort():
         flush(path)
@@ -263,10 +264,10 @@ def flush_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def best_effort() -> Iterator[None]:
-    """Passes over the errors of a file system that does not support fsync or chmod; raises all others.
+    """Ignores errors of a file system that does not support fsync or chmod; raises all others.
 
-    FAT, CIFS and some FUSE file systems flush no folders and give all files one mode. What was written is complete
-    without either. An error of the disk, such as EIO, is raised.
+    FAT, CIFS and some FUSE file systems cannot flush folders and give all files one mode. What was written is complete
+    without either. Errors of the disk, for example EIO, are raised.
     """
     try:
         yield

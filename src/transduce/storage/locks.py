@@ -1,7 +1,7 @@
 """Locks on folders and on names of output files, between the processes of one machine.
 
-A folder on a file system without locks is refused. Without the lock, two trainings could write one folder, and the
-damage would show hours later; the refusal comes before any work.
+A folder on a file system without locks is refused before any work. Without the lock, two runs could write one folder,
+and the damage would only show hours later.
 """
 
 import contextlib
@@ -22,10 +22,12 @@ class LockHeldError(ValueError):
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     """Locks `folder`, which is created if necessary; raises LockHeldError if another process has locked it.
 
-    Raises ValueError if the file system has no locks, and OSError where its inode numbers change.
-    `work` says in the message what the other process does, such as "training". The operating system releases the lock
-    of a process that dies. On a network file system other machines may not see the lock.
+    Raises ValueError if the folder is a file or its file system has no locks, and OSError if its inode numbers change.
+    `work` names the work of the other process in the message, for example "training". The operating system releases the
+    lock of a process that dies. On a network file system other machines may not see the lock.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; name a new directory")
     for tries_left in range(TRIES, 0, -1):
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -46,11 +48,11 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_lock(path: Path) -> Iterator[None]:
-    """Locks the name of an output file; raises LockHeldError if it is locked, by another process or by this one.
+    """Locks the name of an output file; raises LockHeldError if this process or another one has locked it.
 
     A file beside `path` holds the lock. Pipes and devices have no lock. A file system without locks is accepted: there
-    the writer that ends last replaces the output of the other. Raises NotRemovableError if another user's file, which
-    cannot be opened, has the name of the lock.
+    the writer that ends last replaces the output of the other writer. Raises NotRemovableError if another user's file,
+    which cannot be opened, has the name of the lock.
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
@@ -60,11 +62,11 @@ def output_lock(path: Path) -> Iterator[None]:
                 try:
                     stack.callback(LockedFile(lock_path).discard)
                 except NotRemovableError as error:
-                    try:  # who may not remove what another user's killed command has left may still lock it
+                    try:  # a user who may not remove what another user's killed command has left may still lock it
                         stack.callback(os.close, open_locked(lock_path))
                     except BlockingIOError:
                         raise
-                    except OSError:  # not even opened, or a link
+                    except OSError:  # it cannot be opened, or is a link
                         raise error from None
             elif path.is_file():  # in a folder that is not writable, so that the file itself is written
                 stack.callback(os.close, open_locked(target))

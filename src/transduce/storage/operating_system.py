@@ -1,4 +1,4 @@
-"""What differs between operating systems when files are locked, flushed and renamed."""
+"""Differences between operating systems in locking, flushing and renaming files."""
 
 import errno
 import importlib
@@ -13,19 +13,19 @@ WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 """Errors of a file system without locks."""
 
-HELD = (errno.EACCES, errno.EDEADLK)  # of an error of Windows: another process has the lock
+HELD = (errno.EACCES, errno.EDEADLK)  # error numbers on Windows if another process has the lock
 WAIT = 0.1  # seconds between two tries
 RENAME_TRIES = 50
 
 TRIES = 100
-"""Tries to lock what is still at its path: each one fails only if another process has just removed or renamed it."""
+"""Tries to lock what is still at its path: a try fails only if another process has just removed or renamed it."""
 
 
 def lock(folder: Path, *, wait: bool) -> int:
-    """Locks `folder` and returns a descriptor; the lock ends when it is closed, or with the process.
+    """Locks `folder` and returns a descriptor; the lock ends when the descriptor is closed, or with the process.
 
-    Windows locks no folders: there a file beside the folder is locked, which stays. Raises BlockingIOError if
-    another process has the lock, unless `wait`, and another OSError where the file system has no locks.
+    Windows cannot lock folders: there a file beside the folder is locked, which stays. Raises BlockingIOError if
+    another process has the lock, unless `wait`, and another OSError if the file system has no locks.
     """
     if not WINDOWS:
         return _lock_posix(folder, wait=wait)
@@ -42,7 +42,7 @@ def lock(folder: Path, *, wait: bool) -> int:
                 if error.errno not in HELD:
                     raise
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from None
-        time.sleep(WAIT)  # LK_LOCK would wait for ten seconds and no longer
+        time.sleep(WAIT)  # LK_LOCK would wait for only ten seconds
 
 
 def _lock_posix(folder: Path, *, wait: bool) -> int:
@@ -62,7 +62,10 @@ def _lock_posix(folder: Path, *, wait: bool) -> int:
 
 
 def unstable_identity(path: Path) -> OSError:
-    """Returns the error of a file system, such as some of FUSE, where an open file has another number than its path."""
+    """Builds the error for a file system whose inode numbers change.
+
+    On some FUSE file systems an open file has another inode number than its path.
+    """
     return OSError(
         f"{path}: this file system has changing inode numbers, so that no lock can be checked; choose a folder on a "
         "local disk, or mount the file system with inode numbers that stay"
@@ -72,7 +75,7 @@ def unstable_identity(path: Path) -> OSError:
 def lock_if_supported(descriptor: int) -> None:
     """Locks an open file until it is closed; raises BlockingIOError if it is locked.
 
-    Does nothing if the file system has no locks, and on Windows, where nobody removes or renames an open file.
+    Does nothing if the file system has no locks, or on Windows, where nobody can remove or rename an open file.
     """
     if WINDOWS:
         return
@@ -87,8 +90,8 @@ def lock_if_supported(descriptor: int) -> None:
 def flush(path: Path) -> None:
     """Returns when the content of a file, or the entries of a folder, have reached the disk; raises OSError.
 
-    Windows opens no folders, whose entries NTFS keeps in its journal, and flushes only files that are open for writing.
-    macOS has a command of its own that empties the cache of the disk too.
+    Windows cannot open folders, whose entries NTFS keeps in its journal, and flushes only files that are open for
+    writing. macOS has a command of its own that empties the cache of the disk too.
     """
     if WINDOWS and path.is_dir():
         return
@@ -105,8 +108,8 @@ def flush(path: Path) -> None:
 def replace(source: Path, target: Path) -> None:
     """Renames a file to `target`, which may exist.
 
-    Windows refuses it while another program has `target` open, such as a virus scanner: there it is tried for some
-    seconds.
+    Windows refuses this while another program, for example a virus scanner, has `target` open: there it is tried again
+    for a few seconds.
     """
     for tries_left in range(RENAME_TRIES if WINDOWS else 1, 0, -1):
         try:

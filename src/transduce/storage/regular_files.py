@@ -1,14 +1,14 @@
-"""Regular files, and nothing else in their places: reading never waits for a pipe, writing never follows a link."""
+"""Regular files, and nothing else in their places: reading does not wait for pipes, writing does not follow links."""
 
 import shutil
 from pathlib import Path
 
 MAX_JSON_BYTES = 2**24
-"""Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
+"""Most bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
-    """Returns the content of a regular file; raises ValueError if `path` is anything else or has too many bytes."""
+    """Reads a regular file; raises ValueError if `path` is anything else or has more than `max_bytes` bytes."""
     if not path.is_file():
         path.lstat()  # raises FileNotFoundError if nothing has this name
         raise ValueError(f"{path} is not a regular file, but a folder, pipe, device or broken link; restore the file")
@@ -18,8 +18,8 @@ def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
 
 
 def remove(path: Path) -> None:
-    """Removes a folder with its content, or whatever else has the name; waits for no pipe, follows no link."""
+    """Removes a folder with its content, or whatever else has the name; does not wait for pipes or follow links."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)  # for folders only: it opens what it is given, and opening a pipe waits for a writer
+        shutil.rmtree(path)  # only for folders: it opens its argument, and opening a pipe waits for a writer
     else:
         path.unlink(missing_ok=True)

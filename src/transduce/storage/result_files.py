@@ -1,4 +1,4 @@
-"""Results in files that a user names, which may be files, links, pipes or devices; errors name the file."""
+"""Result files that a user names, which may be files, links, pipes or devices; errors name the file."""
 
 import contextlib
 import os
@@ -22,12 +22,12 @@ def name_in_errors(path: Path | str) -> Iterator[None]:
 
 
 def is_replaceable(path: Path) -> bool:
-    """Returns whether `path` is a file or a new name, and its folder is writable."""
+    """Whether `path` is a file or a new name, and its folder is writable."""
     return os.access(path.resolve().parent, os.W_OK) and (path.is_file() or not path.exists())
 
 
 def may_replace(path: Path) -> bool:
-    """Returns whether this user may remove or replace an existing file: in a folder with the sticky bit few may."""
+    """Whether this user may remove or replace an existing file: in a folder with the sticky bit few users may."""
     file, folder = path.lstat(), path.parent.stat()
     return not folder.st_mode & stat.S_ISVTX or os.geteuid() in (0, file.st_uid, folder.st_uid)
 

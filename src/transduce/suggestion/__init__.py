@@ -1,1 +1,1 @@
-"""A recipe suggested from a corpus, a machine and a number of minutes: candidates, short trainings, and a choice."""
+"""A recipe suggested from a corpus, a machine and a number of minutes: candidates, short runs, and a choice."""

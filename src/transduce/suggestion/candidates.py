@@ -1,7 +1,8 @@
 """Candidates for a recipe: a first guess by the size of the corpus, and its neighbours.
 
-Neighbours have other tokens a step, or the next model up or down with its rate. The values of `tiny` were measured
-(docs/experiments.md); those of `small` and `base`, and the sizes of vocabularies, are common ones that were not.
+Neighbours have another number of tokens per step, or the next larger or smaller model with its learning rate. The
+values of `tiny` were measured (docs/experiments.md). The values of `small` and `base`, and the sizes of vocabularies,
+are common values that were not measured.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,23 +12,24 @@ from transduce.settings import merged
 
 Values = dict[str, Any]
 
-# On Multi30k's 29,000 pairs 9,000 steps of 2,048 positions with R-Drop of all pairs, 37 epochs, were better than 12,000
-# without it; 3,000 with it were not better than 6,000 without, nor were smaller steps with it.
+# On Multi30k (29,000 pairs) 9,000 steps of 2,048 positions with R-Drop of all pairs, 37 epochs, were better than 12,000
+# steps without R-Drop. 3,000 steps with R-Drop were not better than 6,000 without, and smaller steps with it were not
+# better either.
 R_DROP_PAIRS, R_DROP_BATCH, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 2048, 9000, 35
-R_DROP_COST = 1.45  # the time of a step with R-Drop of half of the pairs, times that of a step without, on a CPU
+R_DROP_COST = 1.45  # time of a step with R-Drop of half of the pairs, relative to a step without it, on a CPU
 
-# A dropout of 0.3 is for trainings that read each pair many times. With 0.1, chat had 4.4 BLEU more after 9 epochs and
+# A dropout of 0.3 is for runs that read each pair many times. With 0.1, chat had 4.4 BLEU more after 9 epochs and
 # 1.7 more after 20; help pages had 4.4 more after 7 (docs/experiments.md).
 DROPOUT, DROPOUT_OF_FEW_EPOCHS, FEW_EPOCHS = 0.3, 0.1, 20
 
-# Steps between validations, and between checkpoints, if a recipe has no others; parts of a run with fewer steps.
+# Default steps between validations and between checkpoints; shorter runs are divided into SHORT_PARTS.
 USUAL_STEPS, SHORT_PARTS = 500, 4
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
 
 
 class ModelSize(NamedTuple):
-    """A preset for corpora of up to `pairs`, the tokens of a step, and the peak of the rate."""
+    """A preset for corpora of up to `pairs` pairs, the tokens of a step, and the peak of the learning rate."""
 
     preset: str
     pairs: float
@@ -43,23 +45,23 @@ SIZES = [
 
 
 class RecipeCandidate(NamedTuple):
-    """A recipe without its corpora, to be tried."""
+    """A recipe to try, without its corpora."""
 
     name: str
     values: Values
 
 
 def subword_count(pairs: int) -> int:
-    """Returns the size of the vocabulary for a corpus with this number of pairs."""
+    """Vocabulary size for a corpus with this number of pairs."""
     return next(
         (size for limit, size in ((20_000, 4000), (200_000, 10_000), (2_000_000, 16_000)) if pairs < limit), 32_000
     )
 
 
 def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
-    """Returns recipes to try for a corpus with this number of pairs, the first guess first.
+    """Recipes to try for a corpus with this number of pairs, the first guess first.
 
-    Every value of `fixed` stands in all of them. Candidates that would then be equal are returned once.
+    All of them have every value of `fixed`. Candidates that are equal because of `fixed` are returned once.
     """
     distinct: dict[str, RecipeCandidate] = {}
     model = fixed.get("model", {})
@@ -74,7 +76,7 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
                 "schedule": {**LINEAR, "peak": size.peak},
             },
         }
-        if model.get("kind") == "transformer":  # the kind of the presets, which `merged` must not take for another
+        if model.get("kind") == "transformer":  # the kind of the presets, which `merged` must not take for another kind
             own["model"]["kind"] = "transformer"
         values = merged(own, fixed)
         tokens = values["training"]["batch_tokens"]
@@ -85,25 +87,25 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
 
 
 def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
-    """Returns whether R-Drop may be added to a recipe: it sets no regulariser, and does not switch dropout off."""
+    """Whether R-Drop may be added: the recipe sets no regulariser, and does not switch dropout off."""
     return "regulariser" not in fixed.get("training", {}) and fixed.get("model", {}).get("dropout") != 0
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:
-    """Returns whether a run with R-Drop is as long, and its steps as large, as those in which R-Drop paid."""
+    """Whether a run with R-Drop is as long, and its steps as large, as the runs in which R-Drop paid off."""
     is_large = isinstance(batch_tokens, int) and batch_tokens >= R_DROP_BATCH
     return pairs < R_DROP_PAIRS and is_large and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
 
 
 def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
-    """Returns a candidate with R-Drop and the dropout that is best beside it; every value of `fixed` stands."""
+    """A candidate with R-Drop and the dropout that works best with it; values of `fixed` are kept."""
     changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop", "share": 0.5}}}
     changed: Values = merged(merged(values, changes), fixed)
     return changed
 
 
 def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Values:
-    """Returns a candidate with the dropout for a run of `epochs`; every value of `fixed` stands."""
+    """A candidate with the dropout for a run of `epochs`; values of `fixed` are kept."""
     if epochs >= FEW_EPOCHS:
         return values
     changed: Values = merged(merged(values, {"model": {"dropout": DROPOUT_OF_FEW_EPOCHS}}), fixed)
@@ -111,7 +113,7 @@ def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Val
 
 
 def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Values:
-    """Returns a candidate that also validates and saves where its training of `steps` has few of the usual steps."""
+    """A candidate that validates and saves more often if its run of `steps` is short; values of `fixed` are kept."""
     every = max(1, steps // SHORT_PARTS)
     if every >= USUAL_STEPS:
         return values
@@ -120,7 +122,7 @@ def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Va
 
 
 def _variants(pairs: int, preset: str | None) -> Iterator[tuple[ModelSize, int]]:
-    """Yields a size and the tokens of a step; only the tokens differ where the recipe names a `preset`."""
+    """Yields a size and the tokens of a step; if the recipe names a `preset`, only the tokens differ."""
     number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
     size, tokens = SIZES[number], SIZES[number].batch_tokens
     named = next((size for size in SIZES if size.preset == preset), size)

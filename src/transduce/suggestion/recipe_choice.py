@@ -1,4 +1,4 @@
-"""The suggestion: the candidate whose probe has the least validation loss, with what its training should take."""
+"""The suggestion: the candidate whose probe has the lowest validation loss, and the length of its run."""
 
 import logging
 import tempfile
@@ -34,16 +34,16 @@ from transduce.training.training_settings import Training
 
 _log = logging.getLogger("transduce")
 
-PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
-FEW_STEPS = 50  # of a probe, whose loss is hardly that of a trained model
+PROBE_SHARE = 1 / 15  # share of the minutes: four minutes of an hour
+FEW_STEPS = 50  # a probe with fewer steps says little about a trained model
 
 
 class Probe:
-    """A trained candidate, and what its training has shown."""
+    """A candidate after a short run, and what the run has shown."""
 
     steps: int
     seconds_per_step: float
-    loss: float  # of the validation, smoothed, in nats a token
+    loss: float  # of the validation, smoothed, in nats per token
 
     def __init__(self, recipe: Recipe, prepared: PreparedCorpus, minutes: float, device: torch.device) -> None:
         """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
@@ -62,17 +62,17 @@ class Probe:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which the training reads every pair once."""
+        """Steps in which the run reads every pair once."""
         return self._trainer.planner.steps_per_epoch
 
     def most_steps(self, training: Training) -> int:
-        """Returns the most steps that a recipe lets its training take, whatever the minutes."""
+        """Most steps that a recipe allows, whatever the minutes."""
         return min(MAX_STEPS, count_steps(training, self._trainer.planner) or MAX_STEPS)
 
     def validate(self) -> tuple[Pace, ValidationScore]:
-        """Translates the validation set; returns the pace of a long training, and the score of this short one.
+        """Translates the validation set; returns the pace of a long run, and the score of this short run.
 
-        May take minutes: a model that has hardly been trained writes translations as long as it may.
+        May take minutes: a model that has hardly been trained writes translations of the maximum length.
         """
         seconds, result = validation_seconds(self._trainer)
         assert result.score is not None
@@ -93,13 +93,13 @@ class Suggestion(NamedTuple):
     values: Mapping[str, Any]  # of the recipe, without corpora and defaults
     pairs: int
     probe_minutes: float
-    probes: list[Probed]  # in their order
+    probes: list[Probed]  # in the order of the candidates
     best: Probed
     score: ValidationScore  # of the best probe
     peak_memory: float  # bytes, of all probes
-    adds_r_drop: bool  # to what the best probe had
+    adds_r_drop: bool  # whether the recipe has R-Drop in addition to the best probe
     pace: Pace
-    steps: int  # that fit into the minutes
+    steps: int  # steps that fit into the minutes
     epochs: float
 
 
@@ -112,9 +112,9 @@ def suggest_recipe(
     device: str = "auto",
     threads: int | None = None,
 ) -> Suggestion:
-    """Tries candidates for a recipe whose values stay, and returns the best for `minutes`.
+    """Tries candidates for a recipe, whose values are kept, and returns the best candidate for `minutes`.
 
-    Raises ValueError with `place` where `recipe_values` is not a recipe, has no validation set or is of trees.
+    Raises ValueError, which names `place`, if `recipe_values` is not a recipe, has no validation set or is for trees.
     """
     recipe = from_values(recipe_values, place=place)
     if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
@@ -155,9 +155,10 @@ def _probe_all(
     recipes: Sequence[Recipe],
     probe_of: Callable[[Recipe], Probe],
 ) -> tuple[list[Probed], Probed, Probe]:
-    """Returns what all probes have shown, and the best with its training, whose model alone stays in memory.
+    """Returns the results of all probes, and the best result with its probe; only its model stays in memory.
 
-    A candidate that cannot be trained, such as for lack of memory, is left out; raises its error where none can.
+    A candidate that cannot be trained, for example for lack of memory, is left out. If none can be trained, the error
+    of the last candidate is raised.
     """
     probes: list[Probed] = []
     for number, (candidate, recipe) in enumerate(zip(tried, recipes, strict=True), start=1):
@@ -179,12 +180,12 @@ def _probe_all(
 
 
 def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
-    """Returns the steps and epochs of a run by all limits of its recipe, and by `minutes` where it sets none."""
+    """Steps and epochs of a run within all limits of its recipe, and within `minutes` if the recipe sets none."""
     steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:
-    """Returns the values of a recipe that trains for at most `minutes`, or for the minutes that it sets."""
+    """Values of a recipe that trains for at most `minutes`, or for the minutes that the recipe sets."""
     limited: dict[str, Any] = merged({"training": {"minutes": minutes}}, values)
     return limited

@@ -1,4 +1,4 @@
-"""Text files that are compressed with gzip or xz, which are read as plain ones are."""
+"""Text files that are compressed with gzip or xz, which are read like plain ones."""
 
 import gzip
 import zlib
@@ -9,39 +9,39 @@ from pathlib import Path
 from typing import Any
 
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
-"""First bytes of the compressed files that are read."""
+"""First bytes of compressed files that can be read."""
 
 REFUSED = {
     b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
-    b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
+    b"PK\x03\x04": "a ZIP archive, or a document such as ODT or DOCX; unpack it with `unzip`, or save it as text",
 }
-"""First bytes of files that are not read, and what to do with them."""
+"""First bytes of files that cannot be read, and what to do with them."""
 
 LONGEST_SIGNATURE = max(map(len, (*READ, *REFUSED)))
-"""The number of first bytes of a file that show its compression."""
+"""Number of first bytes of a file that show its compression."""
 
 
 class UnreadCompressionError(ValueError):
-    """A file is compressed in a way that is not read."""
+    """A file has a compression that cannot be read."""
 
 
 def compression_of(beginning: bytes) -> str | None:
-    """Returns how a file with this beginning is compressed, gzip or xz; None if it is not."""
+    """The compression of a file with this beginning, gzip or xz; None if it is not compressed."""
     return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
 
 
 def plain_name(path: Path) -> str:
-    """Returns the name of a file as it is after unpacking, without `.gz` or `.xz`."""
+    """Name of a file after unpacking, without `.gz` or `.xz`."""
     return path.stem if path.suffix.lower() in (".gz", ".xz") else path.name
 
 
 @contextmanager
 def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
-    """Yields the content of a plain, gzipped or xz-compressed file, which its first bytes tell: files are renamed.
+    """Yields the content of a plain, gzipped or xz-compressed file, recognised by its first bytes, not by its name.
 
-    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when the reading reaches
-    damage. What follows the last whole stream of an xz file is ignored, as the library does.
+    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when reading reaches
+    damage. Data after the last whole stream of an xz file is ignored, as the library does.
     """
     kind = compression_of(file.peek(LONGEST_SIGNATURE))
     if kind is None:
@@ -58,14 +58,14 @@ def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _open_gzip(file: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Returns the content of a gzipped file, and the errors that damage raises when it is read."""
+    """Returns the content of a gzipped file, and the errors that damage raises while it is read."""
     return gzip.open(file), (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Returns the content of an xz file as `_open_gzip` does; raises UnreadCompressionError if Python lacks lzma."""
+    """Like `_open_gzip` for an xz file; raises UnreadCompressionError if Python lacks lzma."""
     try:
-        import lzma  # here, because a Python that was built without it reads everything else
+        import lzma  # imported here, because a Python without lzma can read everything else
     except ImportError:
         fault = "is compressed with xz, which this Python cannot read; unpack it with `unxz`"
         raise UnreadCompressionError(f"{path} {fault}") from None
@@ -73,7 +73,7 @@ def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exceptio
 
 
 def _refuse_others(beginning: bytes, path: Path) -> None:
-    """Raises UnreadCompressionError if a file with this beginning is compressed in a way that is not read."""
+    """Raises UnreadCompressionError if a file with this beginning has a compression that cannot be read."""
     for signature, description in REFUSED.items():
         if beginning.startswith(signature):
             raise UnreadCompressionError(f"{path} is {description}")

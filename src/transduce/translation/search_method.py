@@ -1,6 +1,5 @@
 """Search methods: beam search, greedy search or sampling, and the options that choose them."""
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypedDict, Unpack
@@ -12,18 +11,18 @@ from torch import Tensor
 
 from transduce.search.beam import Decoding
 from transduce.search.greedy_and_sampling import Sampling
-from transduce.settings import merged, validated
+from transduce.settings import did_you_mean, merged, validated
 
 
 class SearchMethod(NamedTuple):
-    """A search with its settings: beam search unless `greedy`, or `sampling` is set."""
+    """A search with its settings: beam search, unless `greedy` or `sampling` is set."""
 
     decoding: Decoding
     n_best: int = 1
     greedy: bool = False
     sampling: Sampling | None = None
     seed: int = 1
-    constrained: bool = True  # of parsers: every output is a tree over the words of the sentence
+    constrained: bool = True  # for parsers: every output is a tree over the words of the sentence
     may_follow: Bool[Tensor, " vocabulary"] | None = None  # which tokens may stand directly after a prefix; None: all
 
     @property
@@ -35,15 +34,16 @@ class SearchMethod(NamedTuple):
 class SearchOptions(TypedDict, total=False):
     """Keyword arguments of a search; None stands for the default.
 
-    The names are those of `transduce translate`. Every search has `no_repeat_ngram`, whose default is the model's.
-    Beam search has `beam`, `length_penalty` and `margin`, whose defaults are the model's too.
-    Any of `temperature`, `top_k` and `top_p` draws tokens from the model's distribution, which `seed` repeats.
+    The names are those of the options of `transduce translate`. Every search has `no_repeat_ngram`; its default is the
+    model's. Beam search has `beam`, `length_penalty` and `margin`; their defaults are the model's too. Any of
+    `temperature`, `top_k` and `top_p` samples tokens from the model's distribution; the same `seed` repeats the
+    samples.
     """
 
     beam: int | None
     length_penalty: float | None
     margin: float | None  # inf switches pruning off
-    no_repeat_ngram: int | None  # tokens of the n-grams that may not stand twice; 0 switches the ban off
+    no_repeat_ngram: int | None  # length in tokens of n-grams that may not repeat; 0 switches the ban off
     greedy: bool
     temperature: float | None
     top_k: int | None
@@ -66,25 +66,26 @@ class TextsOptions(SearchOptions, total=False):
 
 
 ELSEWHERE = {
-    **dict.fromkeys(("num_beams", "beam_size"), "it is `beam` here; "),
-    **dict.fromkeys(("batch_size", "max_batch_size"), "`batch_tokens` counts source positions; "),
-    **dict.fromkeys(("sample", "do_sample", "sampling"), "`temperature`, `top_k` or `top_p` draws; "),
-    **dict.fromkeys(("device", "precision"), "it is an argument of `Translator.load`; "),
-    **dict.fromkeys(("to", "tag"), "`translator.into` has it; "),
-    "alignments": "`explain` returns attention weights; ",
-    "glossary": "`GlossaryTranslator` takes a glossary (docs/guides/terms.md); ",
-    "confidence": "`Calibration` has it (docs/guides/doubt.md); ",
+    **dict.fromkeys(("num_beams", "beam_size"), "it is `beam` here"),
+    **dict.fromkeys(("batch_size", "max_batch_size"), "`batch_tokens` counts source positions"),
+    **dict.fromkeys(("sample", "do_sample", "sampling"), "`temperature`, `top_k` or `top_p` draws"),
+    **dict.fromkeys(("device", "precision"), "it is an argument of `Translator.load`"),
+    **dict.fromkeys(("to", "tag"), "`translator.into` has it"),
+    "alignments": "`explain` returns attention weights",
+    "glossary": "`GlossaryTranslator` takes a glossary (docs/guides/terms.md)",
+    "confidence": "`Calibration` has it (docs/guides/confidence.md)",
 }
-"""What to write in the place of options that other programs, or other commands of this one, have."""
+"""Hints for options that exist in other programs, or in other commands of this program."""
 
 BEAM_OPTIONS = ("beam", "length_penalty", "margin")
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 
 def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[SearchOptions]) -> SearchMethod:
-    """Returns the search that `options` choose; `model_decoding` has the defaults of the beam.
+    """Builds the search that `options` choose; `model_decoding` has the defaults of beam search.
 
-    Raises TypeError for an unknown option, ValueError for a value out of range and for options that exclude each other.
+    Raises TypeError for an unknown option, and ValueError for a value out of range or for options that exclude each
+    other.
     """
     _check_names(options)
     changes = {name: value for name, value in options.items() if value is not None}
@@ -109,17 +110,15 @@ def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[S
 
 
 def _check_names(options: SearchOptions) -> None:
-    """Raises TypeError for an option that does not exist."""
     names = [*SearchOptions.__annotations__, "n_best", "prefix", "batch_tokens"]
     for name in options:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = ELSEWHERE.get(name) or (f"did you mean `{near[0]}`? " if near else "")
-            raise TypeError(f"there is no option `{name}`; {hint}options: {', '.join(names)}")
+            hint = f"; {ELSEWHERE[name]};" if name in ELSEWHERE else did_you_mean(name, names) or ";"
+            raise TypeError(f"there is no option `{name}`{hint} options: {', '.join(names)}")
 
 
 def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
-    """Raises ValueError if the search has fewer than `n_best` translations."""
+    """Raises ValueError if the search cannot return `n_best` translations."""
     if isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1:
         raise ValueError(f"`n_best` is {n_best!r}: give a whole number from 1")
     if n_best > width and is_single:
@@ -129,13 +128,13 @@ def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
 
 
 def _checked_seed(seed: object) -> int:
-    """Returns `seed`; raises ValueError if NumPy's generator cannot take it."""
+    """Returns `seed`; raises ValueError if NumPy's generator does not accept it."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` is {seed!r}: give a whole number from 0 to 2^63 − 1")
     return seed
 
 
 def uniform_draws(seed: int, numbers: Sequence[int], max_length: int) -> NDArray[np.float64]:
-    """Returns uniform numbers for each line, a function of the seed and the number of the line alone."""
+    """Uniform random numbers for each line, which depend only on the seed and the number of the line."""
     rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return np.stack(rows)

@@ -1,4 +1,4 @@
-"""What the paper's baselines share: a model that encodes a sentence and decodes tokens from a state of fixed size."""
+"""The base of the paper's baselines: a model that encodes a sentence and decodes tokens from a state of fixed size."""
 
 from abc import abstractmethod
 from typing import NamedTuple
@@ -18,14 +18,14 @@ Tensors = tuple[Tensor, ...]
 
 
 class Encoded(NamedTuple):
-    """Tensors of each sentence, and the tensors that a row carries from token to token, before the first one."""
+    """Tensors of each sentence, and the tensors that a row carries from token to token, before the first token."""
 
     memory: Tensors
     carried: Tensors
 
 
 class BaselineModel(TranslationModel):
-    """A model by its two halves, `encode` and `decode_rows`."""
+    """A model that is defined by its two halves, `encode` and `decode_rows`."""
 
     @abstractmethod
     def encode(self, source: Source, visible: Visible) -> Encoded:
@@ -35,18 +35,18 @@ class BaselineModel(TranslationModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the states after new tokens, the first of which has the index `first`, and the tensors carried on.
+        """Returns the states after new tokens, and the tensors carried on; `first` is the index of the first new token.
 
-        `rows` tells the sentence of each row; None: row n is of sentence n.
+        `rows` has the sentence of each row; if it is None, row n belongs to sentence n.
         """
 
     def forward(self, source: Source, visible: Visible, target_in: Int[Tensor, "batch target"]) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`."""
+        """The decoder's states after each token of `target_in`."""
         memory, carried = self.encode(source, visible)
         return Decoded(self.decode_rows(target_in, 0, memory, carried, None)[0])
 
     def start(self, source: Source, visible: Visible, max_length: int) -> RecurrentState:
-        """Returns the state before the first token."""
+        """The state before the first token."""
         return RecurrentState.of(*self.encode(source, visible))
 
     def step(
@@ -58,7 +58,7 @@ class BaselineModel(TranslationModel):
 
 
 class TokenVectors(nn.Module):
-    """The token table of source or target, which may be shared, drawn N(0, 1/d_model) or with another `deviation`.
+    """The token table of source or target, which may be shared, drawn from N(0, 1/d_model) or with another `deviation`.
 
     It has no positions; the Transformer's table with positions is in `transduce.model.embedding`.
     """
@@ -70,5 +70,5 @@ class TokenVectors(nn.Module):
             nn.init.normal_(weight, std=deviation or weight.shape[1] ** -0.5)
 
     def forward(self, tokens: Int[Tensor, "rows length"]) -> Float[Tensor, "rows length d_model"]:
-        """Returns the vector of each token."""
+        """Looks up the vector of each token."""
         return functional.embedding(tokens, self.weight)

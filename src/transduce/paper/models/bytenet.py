@@ -54,7 +54,7 @@ class ByteNet(BaseModelSpec):
         return ByteNetModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`."""
+        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
         inner = self.d_model // 2
         stack = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
         return math.ceil(self.stretch * length) / length * stack, stack + 2 * self.d_model**2
@@ -74,14 +74,14 @@ class ResidualBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def convolution_input(self, states: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows length inner"]:
-        """Returns the states mapped to half their width, the input of the convolution."""
+        """Maps the states to half their width, for the convolution."""
         states = self.reduce(functional.relu(self.norms[0](states)))
         return functional.relu(self.norms[1](states))
 
     def forward(
         self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows padded inner"]
     ) -> Float[Tensor, "rows length d_model"]:
-        """Returns the states after the block; `padded` is `convolution_input` with `span` more positions."""
+        """Applies the block; `padded` is `convolution_input` with `span` more positions."""
         mixed = self.convolution(padded.transpose(1, 2)).transpose(1, 2)
         return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
 
@@ -105,7 +105,7 @@ class ByteNetModel(BaselineModel):
         weight = self.source_embedding.weight
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
         states = functional.pad(vectors, (0, 0, 0, length - source.shape[1]))
-        # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
+        # In float64, as in Python: 1.2 · 25 is 30 in float64, and more than 30 in float32.
         ends = torch.ceil(self.spec.stretch * visible.sum(1).double()).unsqueeze(1)
         present = (torch.arange(length, device=source.device) < ends).unsqueeze(2).to(states.dtype)
         for block in self.encoder:
@@ -118,7 +118,7 @@ class ByteNetModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the states after new tokens and their columns, and each block's inputs for the next token."""
+        """Returns the states after the new tokens and their columns, and each block's inputs for the next token."""
         columns = memory[0][:, first : first + tokens.shape[1]]
         columns = functional.pad(columns, (0, 0, 0, tokens.shape[1] - columns.shape[1]))  # zeros past the end
         columns = columns if rows is None else columns[rows.sentences]

@@ -87,11 +87,11 @@ class RecurrentCell(nn.Module):
         self.from_state = nn.Linear(d_model, self.gates * d_model)
 
     def begin(self, rows: int, like: Tensor) -> Carried:
-        """Returns the zeros carried before the first step."""
+        """Zeros, which are carried before the first step."""
         return tuple(like.new_zeros(rows, self.d_model) for _ in range(self.parts))
 
     def project(self, inputs: Inputs) -> Projected:
-        """Returns the contribution of the inputs to the gates."""
+        """Contribution of the inputs to the gates."""
         return self.from_input(inputs)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
@@ -103,7 +103,7 @@ class PlainCell(RecurrentCell):
     """The plain cell, with one tanh."""
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Returns tanh(W_x x + W_h h + b)."""
+        """Computes tanh(W_x x + W_h h + b)."""
         return (torch.tanh(projected + self.from_state(carried[0])),)
 
 
@@ -114,7 +114,7 @@ class LstmCell(RecurrentCell):
     parts = 2
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Returns h = o · tanh(c) and c = f · c + i · g."""
+        """Computes h = o · tanh(c) and c = f · c + i · g."""
         return _lstm_step(projected + self.from_state(carried[0]), carried[1])
 
 
@@ -132,7 +132,7 @@ class FactorisedLstmCell(RecurrentCell):
         self.widen = nn.Linear(rank, self.gates * d_model)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Returns h and c as `LstmCell.advance`, from the features."""
+        """Computes h and c like `LstmCell.advance`, from the features."""
         return _lstm_step(self.widen(projected + self.from_state(carried[0])), carried[1])
 
 
@@ -142,7 +142,7 @@ class GruCell(RecurrentCell):
     gates = 3
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Returns h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
+        """Computes h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
         reset, update, new = projected.chunk(3, -1)
         from_reset, from_update, from_new = self.from_state(carried[0]).chunk(3, -1)
         z = torch.sigmoid(update + from_update)
@@ -151,7 +151,7 @@ class GruCell(RecurrentCell):
 
 
 def _lstm_step(gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows d_model"]) -> Carried:
-    """Returns h and c of an LSTM, from its four gates before their activations and the last c."""
+    """Computes h and c of an LSTM, from its four gates before their activations and the last c."""
     i, f, g, o = gates.chunk(4, -1)
     cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(cell), cell
@@ -167,7 +167,7 @@ def run_cell(
 ) -> tuple[Float[Tensor, "rows length d_model"], Carried]:
     """Runs the cell along sequences; returns its outputs and the tensors carried after the last step.
 
-    Where a position is not `visible` [rows length], the carried tensors do not change.
+    At positions that are not `visible` [rows length], the carried tensors do not change.
     """
     # Steps first, so that the inputs of one step are contiguous.
     projected, length = cell.project(inputs.transpose(0, 1)).unbind(0), inputs.shape[1]

@@ -64,7 +64,7 @@ class Convolutional(BaseModelSpec):
         return ConvolutionalModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`."""
+        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
         totals = []
         for blocks in (self.encoder, self.decoder):
             inputs, total = blocks[0].width, self.d_model * blocks[0].width
@@ -77,7 +77,7 @@ class Convolutional(BaseModelSpec):
 
 
 def layers_of(blocks: Blocks) -> list[tuple[int, int]]:
-    """Returns the width and the kernel of each layer."""
+    """Width and kernel of each layer."""
     return [(block.width, block.kernel) for block in blocks for _ in range(block.layers)]
 
 
@@ -103,7 +103,7 @@ class GatedConvolution(nn.Module):
 
 
 class AttentionStep(nn.Module):
-    """Attention of a decoder layer, with its state and the last token as query (section 3.3 of that paper)."""
+    """Attention of a decoder layer; its state and the last token are the query (Gehring et al. 2017, section 3.3)."""
 
     def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
@@ -118,12 +118,12 @@ class AttentionStep(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None,
     ) -> Float[Tensor, "rows new width"]:
-        """Returns the states plus the attention output."""
+        """Adds the attention output to the states, scaled by √½."""
         query = (self.query(states) + vectors) * SQRT_HALF
         query = query if rows is None else rows.to_rectangle(query)
         scores = query @ memory[0].transpose(1, 2)
         weights = masked_softmax(scores, visible.unsqueeze(1))
-        # A mean of m inputs: m √(1/m) preserves the variance where all weights are equal.
+        # A mean of m inputs: m √(1/m) preserves the variance if all weights are equal.
         scale = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
         attended = (weights @ memory[1]) * scale
         return (states + self.output(attended if rows is None else rows.from_rectangle(attended))) * SQRT_HALF
@@ -150,7 +150,7 @@ class ConvolutionalStack(nn.Module):
 
 
 class ConvolutionalModel(BaselineModel):
-    """Computes all positions of a sentence at once; the decoder's kernels read earlier positions only."""
+    """Computes all positions of a sentence at once; the decoder's kernels read only earlier positions."""
 
     def __init__(self, spec: Convolutional, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class ConvolutionalModel(BaselineModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns keys z, values (z + e) √½ and which are visible, and zeros for the decoder's layers."""
+        """Returns keys z, values (z + e) √½ and the visible positions, and zeros for the decoder's layers."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
         encoder, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
         states = encoder.enter(vectors)
@@ -196,7 +196,7 @@ class ConvolutionalModel(BaselineModel):
         return self.dropout(decoder.leave(states)), tuple(next_carried)
 
     def _positions(self) -> LearnedPositions:
-        """Builds a table of positions with the initialisation of the tokens."""
+        """Builds a table of positions with the same initialisation as the tokens."""
         positions = Learned(max_positions=self.spec.max_positions).build(self.spec.d_model)
         if not positions.weight.is_meta:
             nn.init.normal_(positions.weight, std=0.1)
@@ -204,7 +204,7 @@ class ConvolutionalModel(BaselineModel):
 
 
 class _ScaleGradient(torch.autograd.Function):
-    """The identity, whose gradient is scaled: the encoder gets a gradient from every layer of the decoder."""
+    """The identity with a scaled gradient, because the encoder gets a gradient from every layer of the decoder."""
 
     @staticmethod
     def forward(ctx: object, states: Tensor, scale: float) -> Tensor:

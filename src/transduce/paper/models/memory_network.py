@@ -31,7 +31,7 @@ from transduce.paper.models.baseline import (
     Visible,
 )
 
-DEVIATION = 0.1  # standard deviation of initial vectors, and the factor of sinusoids, which would outweigh tokens
+DEVIATION = 0.1  # standard deviation of initial vectors; also the factor of sinusoids, which would outweigh tokens
 
 
 class MemoryNetwork(BaseModelSpec):
@@ -56,7 +56,7 @@ class MemoryNetwork(BaseModelSpec):
         return MemoryNetworkModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`; encoding takes none."""
+        """Counts multiplications as defined by `BaseModelSpec.multiplications`; encoding takes none."""
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
@@ -99,13 +99,13 @@ class MemoryNetworkModel(BaselineModel):
         self.readout = spec.readout.build(tables[-1].target.weight, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns the tokens themselves as the memory, and padding for the target tokens before the first one."""
+        """Returns the source tokens as the memory, and padding for the target tokens before the first one."""
         return Encoded((source, visible), (source.new_full((len(source), self.spec.span), self.spec.symbols.pad),))
 
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns u of the last hop at each of `tokens`, and the last `span` tokens or padding."""
+        """Returns u after the last hop at each of `tokens`, and the last `span` tokens or padding."""
         source, visible = memory if rows is None else (tensor[rows.sentences] for tensor in memory)
         (before,) = carried
         spec, new = self.spec, tokens.shape[1]
@@ -127,13 +127,13 @@ class MemoryNetworkModel(BaselineModel):
             weights = masked_softmax(scores, visible_memory)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
             attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
-            # ReLU of one half of the features (section 5 of that paper).
+            # ReLU of one half of the features (section 5 of Sukhbaatar et al. 2015).
             linear, rectified = (self.between(query) + self.dropout(attended)).chunk(2, dim=-1)
             query = torch.cat([linear, functional.relu(rectified)], dim=-1)
         return query, (torch.cat([before, tokens], dim=1)[:, -spec.span :],)
 
     def tables_of(self, hop: int) -> tuple[MemoryTable, MemoryTable]:
-        """Returns the tables of input and of output vectors of a hop."""
+        """The tables of a hop's input vectors and output vectors."""
         tables = list(self.tables)
         first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
         return tables[first], tables[first + 1]

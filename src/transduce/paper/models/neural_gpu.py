@@ -50,7 +50,7 @@ class NeuralGpu(BaseModelSpec):
     @field_validator("kernel")
     @classmethod
     def _check_kernel(cls, value: int) -> int:
-        """Raises ValueError for even widths, which would change the size of the memory."""
+        """Raises ValueError if the width is even, because it would change the size of the memory."""
         if value % 2 == 0:
             raise ValueError("must be odd")
         return value
@@ -60,7 +60,7 @@ class NeuralGpu(BaseModelSpec):
         return NeuralGpuModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`; each step updates the whole memory."""
+        """Counts multiplications as defined by `BaseModelSpec.multiplications`; each step updates the whole memory."""
         columns = math.ceil(self.stretch * length) + self.extra
         step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
         return columns * 3 * step / length, 6 * step
@@ -81,7 +81,7 @@ class ConvolutionalGru(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
-        """Returns the memory one step later, zero where a sentence has no column."""
+        """Computes the memory one step later, zero where a sentence has no column."""
         update, reset = self.gates(memory).chunk(2, 1)
         if tape is None or self.from_tape is None:
             added: Tensor | float = 0.0
@@ -106,8 +106,8 @@ class NeuralGpuModel(BaselineModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns the number of columns of each sentence, the memory after one step for each, and an empty tape."""
-        # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
+        """Returns each sentence's number of columns, its memory after as many steps, and an empty tape."""
+        # In float64, as in Python: 1.2 · 25 is 30 in float64, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
         width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
         weight = self.source_embedding.weight
@@ -125,7 +125,7 @@ class NeuralGpuModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns for each new token its column of the image after the step that reads the token; image and tape."""
+        """Returns each new token's column of the image after the step that reads the token; then image and tape."""
         columns = memory[0] if rows is None else memory[0][rows.sentences]
         image, tape = carried
         present, vectors, states = self._present(columns, image), self.target_embedding(tokens), []
@@ -141,6 +141,6 @@ class NeuralGpuModel(BaselineModel):
         return torch.stack(states, dim=1), (image, tape)
 
     def _present(self, columns: Tensor, memory: Image) -> Tensor:
-        """Returns 1 where a sentence has a column, else 0."""
+        """Marks columns that a sentence has with 1, others with 0."""
         numbers = torch.arange(memory.shape[2], device=memory.device)
         return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)

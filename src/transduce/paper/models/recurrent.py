@@ -76,17 +76,17 @@ class Recurrent(BaseModelSpec):
         return RecurrentModel(self, vocabulary)
 
     def is_bidirectional(self, number: int) -> bool:
-        """Returns whether layer `number` of the encoder reads in both directions."""
+        """Whether layer `number` of the encoder reads in both directions."""
         return self.directions == "both" or (self.directions == "both_first" and number == 0)
 
     def input_width(self, number: int, annotation: int) -> int:
-        """Returns the width of the input of decoder layer `number` with encoder states of width `annotation`."""
+        """Input width of decoder layer `number`, if encoder states have the width `annotation`."""
         bottom = self.attending == "bottom"
         reads_attention = self.input_feeding if number == 0 else bottom
         return self.d_model + (annotation if bottom else self.d_model) * reads_attention
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`."""
+        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
         source, inputs, d_model = 0, self.d_model, self.d_model
         for number in range(self.encoder_layers):
             cells = 2 if self.is_bidirectional(number) else 1
@@ -114,7 +114,7 @@ class RecurrentEncoderLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source outputs"], Float[Tensor, "batch outputs"]]:
-        """Returns the states of both directions side by side, and the last state of each direction."""
+        """Returns the states of both directions, concatenated, and the last state of each direction."""
         all_outputs, last = [], []
         for cell, backwards in ((self.forwards, False), (self.backwards, True)):
             if cell is not None:
@@ -139,7 +139,7 @@ class SourceAttention(nn.Module):
         self.outputs = d_model if combines else annotation
 
     def project_key_value(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
-        """Returns keys and values of a sentence."""
+        """Projects a sentence's encoder states to keys; the values are the states."""
         return self.key(encoded), encoded
 
     def forward(
@@ -149,7 +149,7 @@ class SourceAttention(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new outputs"]:
-        """Returns a or s̄ for each state."""
+        """Computes a or s̄ for each state."""
         query = self.query(states)
         query = query if rows is None else rows.to_rectangle(query)
         scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
@@ -197,7 +197,7 @@ class RecurrentModel(BaselineModel):
                 cell.from_input.weight[:, : self.spec.d_model] *= self.spec.d_model**0.5
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns keys, values and which are visible; a zero attention output, then the states of the cells."""
+        """Returns keys, values and visible positions; a zero attention output, then the states of the cells."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
             outputs, last = layer(states, visible)
@@ -211,7 +211,7 @@ class RecurrentModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns s̄ of each new token, or the states of the top layer, and the carried tensors after the last."""
+        """Returns s̄ of each new token, or the top layer's states, and the carried tensors after the last token."""
         keys, values, visible = memory
         inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
@@ -247,5 +247,5 @@ class RecurrentModel(BaselineModel):
     def _add_residual(
         self, states: Float[Tensor, "rows length inputs"], outputs: Float[Tensor, "rows length outputs"], number: int
     ) -> Float[Tensor, "rows length outputs"]:
-        """Adds the layer's input to its output where `residual` is set, from the third layer on."""
+        """Adds the layer's input to its output if `residual` is set, from the third layer on."""
         return states + outputs if self.spec.residual and number >= 2 else outputs
