@@ -4,14 +4,14 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# GNU OpenMP reads this variable when torch is first imported. Some tens of microseconds of spinning bridge the gaps
-# between the operations of a small model. The default spins a hundred times as long; two trainings side by side on two
+# GNU OpenMP reads this variable when torch is first imported. Spinning for some tens of microseconds bridges the gaps
+# between the operations of a small model. The default spins a hundred times as long, and two runs side by side on two
 # cores then take ten times as long.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-# oneDNN keeps the int8 products of this many shapes. With its default of 1,024, memory grows by a gigabyte while texts
-# are translated. The variable, or its older name, is read at the first product.
+# oneDNN keeps the int8 products of this many shapes. With its default of 1,024, memory grows by a gigabyte during
+# translation. The variable, or its older name, is read at the first product.
 if "DNNL_PRIMITIVE_CACHE_CAPACITY" not in os.environ:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 

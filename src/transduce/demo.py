@@ -1,6 +1,6 @@
-"""The demos of translating and of parsing: each trains on the embedded corpus, measures and draws, without a download.
+"""The demos of translating and parsing: each trains on the embedded corpus, measures and draws, without a download.
 
-Their test sets, `test` and `novel`, are unseen in training.
+The test sets `test` and `novel` are not seen in training.
 """
 
 import logging
@@ -33,7 +33,7 @@ PARSING = read_yaml(Path(__file__).with_name("demo_parsing.yaml"))
 def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[str, dict[str, Score]]:
     """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
 
-    The systems are the model and two baselines without training.
+    The systems are the model and two baselines that need no training.
     """
     began = time.monotonic()
     _train(TRANSLATING, "sentence pairs", out, minutes, options)
@@ -53,7 +53,10 @@ def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[s
 
 
 def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, BracketScore]:
-    """Trains a parser into `out`, then prints scores, trees and a picture's path; returns the score of each set."""
+    """Trains a parser into `out`, then prints scores, trees and the path of a picture.
+
+    Returns the score of each test set.
+    """
     began = time.monotonic()
     _train(PARSING, "trees", out, minutes, options)
     parser = Parser.load(out, device=str(choose_device(options.device)))
@@ -77,13 +80,13 @@ def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, 
 
 
 def _train(recipe: Values, what: str, out: Path, minutes: float, options: TrainOptions) -> None:
-    """Trains a demo's recipe for some minutes."""
+    """Trains a demo's recipe for the given minutes."""
     _log.info(f"training for {minutes:g} minutes on 40,000 embedded {what}, into {out}")
     run_training(from_values(recipe, [f"training.minutes={minutes}"], place="the demo"), out, options)
 
 
 def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -> dict[str, Score]:
-    """Returns the BLEU of the model and of the two baselines on a test set."""
+    """BLEU of the model and of the two baselines on a test set."""
     examples = list(split(name))
     sources, references = [example.source for example in examples], [example.target for example in examples]
     outputs = {
@@ -95,7 +98,7 @@ def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -
 
 
 def _print_table(rows: Iterable[tuple[str, Sequence[float]]]) -> None:
-    """Prints a figure of each test set in each row."""
+    """Prints one row for each name, with one figure for each test set."""
     _log.info(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
     for name, figures in rows:
         _log.info(f"{name:24}{''.join(f'{figure:14.2f}' for figure in figures)}")

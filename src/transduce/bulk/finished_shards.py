@@ -1,5 +1,6 @@
-"""Finished shards on disk until all are finished, the outputs joined from them, and the record of what each was made
-from.
+"""Finished shards on disk: kept until all are finished, then joined to the outputs.
+
+A record says what each output was made from.
 """
 
 import hashlib
@@ -17,18 +18,18 @@ from transduce.storage.result_files import name_in_errors
 
 
 class PairFilter:
-    """Keeps each pair once, and none that lacks a side or is a copy; called with the shards in their order.
+    """Keeps each pair once, and drops pairs that lack a side or are copies; must be called with the shards in order.
 
-    The seen pairs take some 70 bytes of memory each.
+    Each pair seen takes about 70 bytes of memory.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """The number of pairs kept, and of lines left out by reason."""
+        """Numbers of pairs kept and of lines left out, by reason."""
         self._seen: set[int] = set()
 
     def __call__(self, text: str) -> str:
-        """Returns the kept lines of `text`, each a pair with a tab between its sides."""
+        """Returns the kept lines of `text`; each is a pair with a tab between its sides."""
         pairs = []
         for line in text.removesuffix("\n").split("\n") if text else ():
             target, _, source = line.partition("\t")
@@ -49,8 +50,8 @@ class PairFilter:
 class FinishedShards:
     """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
 
-    `origin` is everything that the translations depend on except the text. `pairs` filters the lines of an output of
-    pairs.
+    `origin` is everything except the text that the translations depend on. `pairs` filters the lines if the output
+    consists of pairs.
     """
 
     def __init__(self, folder: Path, origin: Mapping[str, Any], pairs: PairFilter | None = None) -> None:
@@ -65,7 +66,7 @@ class FinishedShards:
             atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
     def load(self, shard: Shard) -> ShardResult | None:
-        """Returns a finished shard; None if it is missing or damaged."""
+        """Loads a finished shard; None if it is missing or damaged."""
         try:
             checksum, _, content = self.path(shard).read_bytes().partition(b"\n")
         except FileNotFoundError:
@@ -76,7 +77,7 @@ class FinishedShards:
         return ShardResult(text, [(number, fault) for number, fault in json.loads(faults)])
 
     def path(self, shard: Shard) -> Path:
-        """Returns the path of a finished shard."""
+        """Path of a finished shard."""
         identity = [Path(shard.path).name, shard.lines_before, shard.sha256]
         return self.shards / hashlib.sha256(json.dumps([self.origin, identity]).encode()).hexdigest()
 
@@ -102,7 +103,7 @@ class FinishedShards:
             atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
-        """Returns whether the output of a text is written. Raises ValueError if the file is not that output."""
+        """Whether the output of a text is written. Raises ValueError if the file is another output."""
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"
@@ -117,11 +118,11 @@ class FinishedShards:
         return True
 
     def faults(self, text: ShardedText) -> list[tuple[int, str]]:
-        """Returns the lines of a finished text that could not be translated: number and reason."""
+        """Lines of a finished text that could not be translated: number and reason."""
         return [(number, fault) for number, fault in (self._read_record(text) or {"faults": []})["faults"]]
 
     def counts(self, text: ShardedText) -> dict[str, int]:
-        """Returns the numbers of pairs and of lines left out of a finished output of pairs."""
+        """Numbers of pairs and of lines left out in a finished output of pairs."""
         counts = (self._read_record(text) or {}).get("counts", {})
         return {str(name): int(count) for name, count in counts.items()}
 
@@ -130,7 +131,7 @@ class FinishedShards:
         shutil.rmtree(self.shards)
 
     def _read_record(self, text: ShardedText) -> dict[str, Any] | None:
-        """Returns the record of the output of a text; None if it is missing or damaged."""
+        """Reads the record of the output of a text; None if it is missing or damaged."""
         try:
             record = json.loads(self._record_path(text).read_text("utf-8"))
         except (FileNotFoundError, ValueError):

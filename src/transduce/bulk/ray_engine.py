@@ -1,4 +1,4 @@
-"""Bulk translation by the actors of a Ray cluster: one model a device; an actor that dies is replaced."""
+"""Bulk translation by the actors of a Ray cluster: one model per device; an actor that dies is replaced."""
 
 import contextlib
 import io
@@ -18,16 +18,16 @@ from transduce.runtime.extras import install_command
 
 _log = logging.getLogger("transduce")
 
-THREADS = 4  # default of an actor without a GPU, where every machine has as many cores
-QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it never waits
-ATTEMPTS = 3  # at a shard, each by another actor
+THREADS = 4  # default for an actor without a GPU, if every machine has that many cores
+QUEUED_SHARDS = 2  # per actor: one that it translates, and one so that it never waits
+ATTEMPTS = 3  # per shard, each by another actor
 
 STANDARD_ERROR = 2
-LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # at 0
+LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 means loopback only
 
 
 class ActorPlan(NamedTuple):
-    """The number of actors, the resources of each, and the job with their device and threads."""
+    """The number of actors, the resources of each, and the job with the actors' device and threads."""
 
     actors: int
     resources: Mapping[str, int]
@@ -43,9 +43,9 @@ def translate_on_ray(
 ) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
 
-    Each actor reads the models and the texts, so that several machines need a shared folder. Raises RuntimeError for a
-    shard that cannot be translated, and ValueError where Ray is missing, has too few resources, is connected already,
-    or was imported earlier so that a Ray of its own would listen to other machines.
+    Each actor reads the models and the texts, so several machines need a shared folder. Raises RuntimeError if a shard
+    cannot be translated. Raises ValueError if Ray is missing, has too few resources or is already connected, or if it
+    was imported earlier, because its own cluster would then listen to other machines.
     """
     with _connected() as ray:
         plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
@@ -68,13 +68,16 @@ def translate_on_ray(
 
 
 class _ShardActor:
-    """A translator of shards that Ray runs in a process of its own."""
+    """A translator of shards that Ray runs in its own process."""
 
     def __init__(self, job: TranslationJob, shards: Sequence[Shard], attempts: Any) -> None:
         self.translator, self.shards, self.attempts = ShardTranslator(job), shards, attempts
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Maps the number of a shard to its record, as JSON; the record has errors, because Ray's messages say less."""
+        """Maps the number of a shard to its record, as JSON.
+
+        The record has errors too, because Ray's messages say less.
+        """
         import ray
 
         number = int(batch["number"][0])
@@ -82,7 +85,7 @@ class _ShardActor:
         return {"number": [number], "record": [json.dumps({"attempt": attempt, **self._record(number, attempt)})]}
 
     def _record(self, number: int, attempt: int) -> dict[str, Any]:
-        """Returns the result of a shard, or its error as `refused` (ValueError, OSError) or `failed`."""
+        """Translates a shard; returns its result, or its error as `refused` (ValueError, OSError) or `failed`."""
         if attempt > ATTEMPTS:
             message = f"{ATTEMPTS} actors died translating it, most likely because memory ran out; try fewer --actors, "
             return {"failed": f"{_name_of(self.shards[number])}: {message}or a smaller --beam"}
@@ -95,7 +98,7 @@ class _ShardActor:
 
 
 class _AttemptCounter:
-    """Counts the attempts at each shard: more than one where an actor died."""
+    """Counts the attempts at each shard: there is more than one if an actor died."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -107,7 +110,6 @@ class _AttemptCounter:
 
 
 def _name_of(shard: Shard) -> str:
-    """Returns the file and the lines of a shard."""
     return f"{shard.path}, lines {shard.lines_before + 1}–{shard.lines_before + shard.lines}"
 
 
@@ -123,9 +125,9 @@ def _result_of(record: Mapping[str, Any]) -> ShardResult:
 def _plan_actors(
     nodes: Sequence[Mapping[str, Any]], job: TranslationJob, actors: int, *, is_required: bool
 ) -> ActorPlan:
-    """Plans one actor for each GPU, or, without GPUs, one for each group of threads.
+    """Plans one actor for each GPU or, without GPUs, one for each group of threads.
 
-    Raises ValueError if the cluster has no room for one actor, or for `actors` where that number `is_required`.
+    Raises ValueError if the cluster has no room for a single actor, or for `actors` if that number `is_required`.
     """
     machines = [node["Resources"] for node in nodes if node["Alive"]]
     gpus = sum(int(machine.get("GPU", 0)) for machine in machines)
@@ -149,14 +151,14 @@ def _plan_actors(
 
 @contextlib.contextmanager
 def _connected() -> Iterator[Any]:
-    """Connects to Ray and shuts it down at the end; shows Ray's own messages only where TRANSDUCE_DEBUG is 1."""
+    """Connects to Ray and shuts it down at the end; shows Ray's own messages only if TRANSDUCE_DEBUG is 1."""
     is_verbose = os.environ.get("TRANSDUCE_DEBUG") == "1"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not is_verbose:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     address = os.environ.get("RAY_ADDRESS", "local")
     if address == "local":
-        # Ray reads it when it is imported: on every system, as on macOS, its own cluster listens on loopback alone.
+        # Ray reads the variable at import. On every system its own cluster then listens only on loopback, as on macOS.
         if sys.modules.get("ray") and LOOPBACK_ALONE not in os.environ:
             raise ValueError(
                 "--actors: this program imported Ray earlier, whose own cluster would listen to other machines: "
@@ -168,7 +170,7 @@ def _connected() -> Iterator[Any]:
         import ray.data
     except ImportError:
         raise ValueError(f"--actors needs Ray: {install_command('ray')}; or leave it out") from None
-    if ray.is_initialized():  # its shutdown at the end would end the program's own cluster too
+    if ray.is_initialized():  # the shutdown at the end would end the program's own cluster too
         raise ValueError("--actors: this program is connected to Ray already: call ray.shutdown() before")
     _log.info("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
@@ -189,7 +191,7 @@ def _connected() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _mute(descriptor: int) -> Iterator[None]:
-    """Discards everything written to a file descriptor, also by Ray's native code."""
+    """Discards everything written to a file descriptor, even by Ray's native code."""
     original = os.dup(descriptor)
     with Path(os.devnull).open("w") as null:
         os.dup2(null.fileno(), descriptor)

@@ -1,6 +1,6 @@
-"""Texts cut into shards: consecutive lines of a file, with their position and their checksum.
+"""Cuts texts into shards: consecutive lines of a file, with their position and their checksum.
 
-A shard is read again by its offsets when it is translated, so a compressed text is unpacked first.
+A shard is read again by its offset when it is translated, so a compressed text is unpacked first.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from transduce.text.lines import MAX_LINE_BYTES, decode_lines
 
 
 class Shard(NamedTuple):
-    """Consecutive lines of a file: `lines` of them after `lines_before`, which begin at the byte `offset`."""
+    """Consecutive lines of a file: `lines` of them after `lines_before`, beginning at the byte `offset`."""
 
     path: str
     lines_before: int
@@ -27,7 +27,7 @@ class Shard(NamedTuple):
     sha256: str
 
     def read(self) -> list[str]:
-        """Reads the lines, of a line of more than `MAX_LINE_BYTES` the beginning.
+        """Reads the lines; of a line with more than `MAX_LINE_BYTES`, only the beginning.
 
         Raises ValueError if the file was changed after it was cut.
         """
@@ -60,15 +60,15 @@ class ShardedText(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """The number of lines."""
+        """Number of lines in all shards."""
         return sum(shard.lines for shard in self.shards)
 
 
 def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
     """Cuts a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
-    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is not text,
-    and where one of source and output is a file and the other a folder.
+    The translations of a folder go to `out` and have the names of its files. Raises ValueError for a file that is not
+    text, and if either source or output is a file and the other a folder.
     """
     if not source.is_dir():
         return [_cut_text(source, out, shard_lines)]
@@ -111,9 +111,9 @@ def _cut_text(source: Path, out: Path, shard_lines: int) -> ShardedText:
 
 
 def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]:
-    """Reads a line with its line end, and adds it to the checksums; returns it, and its size in the file.
+    """Reads a line with its line end, and adds it to the checksums; returns the line and its size in the file.
 
-    Of a very long line the beginning is returned, `MAX_LINE_BYTES` at most, which no model translates.
+    Of a very long line only the beginning is returned, at most `MAX_LINE_BYTES`; no model translates a line that long.
     """
     content = chunk = file.readline(MAX_LINE_BYTES)
     size = 0
@@ -129,10 +129,10 @@ def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]
 
 @contextmanager
 def plain_text(path: Path, folder: Path) -> Iterator[Path]:
-    """Yields `path`, or where it is compressed a file of the same lines in `folder`, which is removed at the end.
+    """Yields `path`; if it is compressed, an unpacked file in `folder`, which is removed at the end.
 
-    Raises ValueError for a damaged file, and where another process unpacks into `folder`. Raises OSError for a file
-    that cannot be read.
+    Raises ValueError for a damaged file, and if another process unpacks into `folder`. Raises OSError for a file that
+    cannot be read.
     """
     is_compressed = False
     if path.is_file():

@@ -41,12 +41,12 @@ class TranslationJob(NamedTuple):
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
-    int8_bits: int | None = None  # of an int8 weight on the machine that made the job; None for another precision
+    int8_bits: int | None = None  # bits of an int8 weight on the machine that made the job; None for another precision
     request: SourceRequest = SourceRequest()
 
     @classmethod
     def of(cls, runs: Sequence[Path], method: SearchMethod, **fields: Any) -> "TranslationJob":
-        """Returns the job of the models in these directories as they are now.
+        """Builds a job for the models in these directories as they are now.
 
         Raises ValueError for an unknown precision.
         """
@@ -64,7 +64,7 @@ class TranslationJob(NamedTuple):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Everything that the translations depend on except the text, as JSON; device and batch size do not count."""
+        """Everything except the text that the translations depend on, as JSON; device and batch size do not count."""
         method = self.method
         return {
             "model": list(self.fingerprints),
@@ -80,21 +80,24 @@ class TranslationJob(NamedTuple):
 
 
 def int8_bits(precision: str) -> int | None:
-    """Returns the bits of an int8 weight on this processor: 8, or 7 without VNNI; None for another precision."""
+    """Bits of an int8 weight on this processor: 8, or 7 without VNNI; None for another precision."""
     if precision != "int8":
         return None
     return 8 if largest_weight() == LARGEST else 7
 
 
 class ShardTranslator:
-    """Translates shards, one after another; loads the models for the first."""
+    """Translates shards one after another; loads the models for the first one."""
 
     def __init__(self, job: TranslationJob) -> None:
         self.job = job
 
     @cached_property
     def translator(self) -> Translator:
-        """The loaded models. Raises ValueError if a model has changed, or int8 has 7 bits here and 8 in the job."""
+        """The loaded models.
+
+        Raises ValueError if a model has changed, or if int8 has another number of bits than in the job.
+        """
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
             raise ValueError(
@@ -112,7 +115,7 @@ class ShardTranslator:
         job, before, lines = self.job, shard.lines_before, shard.read()
         faults = self.translator.line_faults(lines)
         lines = ["" if index in faults else line for index, line in enumerate(lines)]
-        translations = [[EMPTY] for _ in lines]  # of lines with a fault
+        translations = [[EMPTY] for _ in lines]  # stays for lines with a fault
         for index, best in self.translator.translate_each(lines, job.method, None, job.batch_tokens, before):
             if isinstance(best, str):
                 faults[index] = best
@@ -141,7 +144,7 @@ ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard,
 
 
 PROGRESS_SECONDS = 10.0  # least time between two reports of progress
-NAMED_FAULTS = 20  # most lines that could not be translated and are reported one by one
+NAMED_FAULTS = 20  # most untranslated lines that are reported one by one
 
 
 def translate_texts(
@@ -153,9 +156,9 @@ def translate_texts(
 ) -> None:
     """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
 
-    The same call resumes a call that was stopped. With `pairs`, a text has an output of pairs, of which `pairs` leaves
-    out some, among them lines that could not be translated. Raises ValueError if an output exists that this job did
-    not write, or another process has locked the folder. Raises RuntimeError, after writing the outputs, where lines
+    The same call resumes a call that was stopped. With `pairs`, the output of a text consists of pairs; `pairs` drops
+    some of them, for example lines that could not be translated. Raises ValueError if an output exists that this job
+    did not write, or another process has locked the folder. Raises RuntimeError, after writing the outputs, if lines
     could not be translated.
     """
     folder = out.with_name(f"{out.name}.bulk")

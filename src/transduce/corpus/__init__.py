@@ -1,1 +1,1 @@
-"""The corpora of a run: readers, checks, the token store, and the planning of batches."""
+"""The corpora of a run: readers, checks, the token store, and planning of batches."""

@@ -1,4 +1,4 @@
-"""A ramp of the size of steps: a run begins with small steps, whose size doubles until they are whole."""
+"""A ramp of the step size: a run begins with small steps, and their size doubles until they are full-size."""
 
 from pydantic import Field, model_validator
 
@@ -8,8 +8,8 @@ from transduce.settings import Spec
 class BatchRamp(Spec):
     """Steps of `start` tokens at first; their size doubles where a straight line to `end` has reached the double.
 
-    A step of fewer tokens is a part of a planned step of `end` tokens, so that plans, shapes and memory are those of
-    `end`. With `start: 1000, end: 4000, steps: 6` a whole step has 4 parts of 1,000 tokens:
+    A smaller step is a part of a planned step of `end` tokens, so plans, shapes and memory are the same as without a
+    ramp. With `start: 1000, end: 4000, steps: 6` a full-size step has 4 parts of 1,000 tokens:
 
         step            1     2     3     4     5     6     7
         straight line   1.5   2     2.5   3     3.5   4     4      parts, (1 + 3 · step / 6)
@@ -20,8 +20,8 @@ class BatchRamp(Spec):
 
         |1 2 3 3|4 4 5 5|6 6 6 6|7 7 7 7|
 
-    `whole_steps` and `steps_after` convert between steps and whole steps by the sizes: steps 1 to 5 count as
-    1 + 2 + 2 + 2 + 2 = 9 parts, 2.25 whole steps.
+    `whole_steps` and `steps_after` convert between steps and full-size steps by the sizes: steps 1 to 5 count as
+    1 + 2 + 2 + 2 + 2 = 9 parts, or 2.25 full-size steps.
     """
 
     start: int = Field(ge=1, description="Most positions a side of the first steps, about.")
@@ -41,16 +41,16 @@ class BatchRamp(Spec):
 
     @property
     def parts(self) -> int:
-        """The number of first steps that make a whole step."""
+        """Number of first steps that make up one full-size step."""
         return self.end // self.start
 
     def parts_of(self, step: int) -> int:
-        """Returns the number of parts, a power of two, that `step` has of a whole step; steps count from 1."""
+        """Number of parts of a full-size step, a power of two, that `step` takes; steps count from 1."""
         reached = 1 + (self.parts - 1) * min(step, self.steps) // self.steps
         return 1 << (reached.bit_length() - 1)
 
     def whole_steps(self, step: int) -> float:
-        """Returns the work of all steps up to `step`, in whole steps."""
+        """Work of all steps up to `step`, in full-size steps."""
         done, before = 0, 0
         while before < step and (parts := self.parts_of(before + 1)) < self.parts:
             last = min(step, self._last_step_of(parts))
@@ -59,11 +59,14 @@ class BatchRamp(Spec):
         return done / self.parts + step - before
 
     def _last_step_of(self, parts: int) -> int:
-        """Returns the last step with this number of parts; `parts` is less than `self.parts`."""
+        """The last step that takes this number of parts, which must be less than `self.parts`."""
         return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
     def steps_after(self, step: int, whole_steps: float) -> float:
-        """Returns after how many steps the training has done `whole_steps` whole steps more than after `step`."""
+        """Number of the step at which `whole_steps` more full-size steps are done than after `step`.
+
+        May be fractional.
+        """
         left = whole_steps * self.parts
         while (parts := self.parts_of(step + 1)) < self.parts:
             last = self._last_step_of(parts)

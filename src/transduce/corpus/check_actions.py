@@ -1,7 +1,7 @@
-"""What `data.checks` does with faults of the training corpora: pairs are dropped, or a corpus is refused.
+"""What `data.checks` does with faults of the training corpora: drops pairs, or refuses a corpus.
 
-Without a word in the recipe, two faults are refused that are surely mistakes: a corpus whose target is its source
-throughout, and a validation or test set that the training corpora contain.
+By default, two certain mistakes are errors: a corpus whose target equals its source throughout, and a validation or
+test set that the training corpora contain.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from transduce.runtime.extras import install_command
 _log = logging.getLogger("transduce")
 
 EXCHANGED = 0.3
-"""A corpus seems exchanged where more than this share of its first long pairs are; many pairs show no language."""
+"""A corpus seems exchanged if more than this share of its first long pairs are; many pairs show no language."""
 
 DroppedPairs = Mapping[int, Check]
-"""The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
+"""Pairs that are dropped from a corpus, by number from 1, each with the first check that it fails."""
 
 
 def run_checks(data: DataSpec) -> list[DroppedPairs]:
-    """Returns for each training corpus the pairs that `data.checks` drops.
+    """For each training corpus, the pairs that `data.checks` drops.
 
-    Raises ValueError if a corpus has a fault that is refused, or where languages cannot be identified.
+    Raises ValueError if a corpus has a fault that is refused, or if languages cannot be identified.
     """
     checks = {check: data.checks.get(check) for check in Check if _is_checked(data, check)}
     if not checks or data.tree_linearisation is not None:
@@ -48,7 +48,8 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
         inspection = inspect_pairs(corpus, checks, languages, held_out)
         _refuse(corpus, inspection, checks)
         dropped.append(_dropped(inspection, [check for check, action in checks.items() if action == "drop"]))
-    # Training corpora that contain a held-out set are refused, unless the recipe says what becomes of such pairs.
+    # Training corpora that contain a held-out set are refused, unless the recipe says what to do with overlapping
+    # pairs.
     for text in held_out if checks.get(Check.OVERLAP, "keep") is None else ():
         if text.lines >= LEAST_PAIRS and text.share > THROUGHOUT:
             raise ValueError(
@@ -60,19 +61,19 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
 
 
 def warn_of_exchanged_sides(data: DataSpec) -> None:
-    """Logs a warning for a corpus whose first pairs have the languages of the sides exchanged.
+    """Logs a warning for a corpus whose first pairs have the languages of source and target exchanged.
 
-    Judges corpora of some size that name both languages, where the extra `languages` is installed.
+    Only judges corpora of some size that name both languages, and only if the extra `languages` is installed.
     """
     for corpus in data.train:
         direction = data.direction_of(corpus)
         if isinstance(corpus, Embedded) or not isinstance(corpus, ParallelCorpus) or not all(direction):
             continue
-        pairs = islice(read_decoded(corpus), LEARNED)  # the first may be short
+        pairs = islice(read_decoded(corpus), LEARNED)  # the first pairs may be short
         long = [(source, target) for source, target, _ in pairs if min(len(source), len(target)) >= LEAST_LETTERS]
         identify = None
         if len(long) >= LEAST_PAIRS:
-            with contextlib.suppress(OSError):  # a remark is worth no training: the library unpacks its model on disk
+            with contextlib.suppress(OSError):  # the library unpacks its model on disk; a hint must not stop a run
                 identify = load_language_identifier()
         if identify is not None:
             inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
@@ -86,7 +87,7 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
 
 
 def _is_checked(data: DataSpec, check: Check) -> bool:
-    """Whether pairs are inspected for a fault."""
+    """Whether pairs are inspected for this fault."""
     is_default = check is Check.COPY or (check is Check.OVERLAP and (data.validations or data.test))
     return data.checks.get(check, "refuse" if is_default else "keep") != "keep"
 
@@ -94,8 +95,8 @@ def _is_checked(data: DataSpec, check: Check) -> bool:
 def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
     """Yields the sources of the validation and test sets; leaves out sets whose files do not exist.
 
-    Raises OSError or ValueError for a set that cannot be read where the recipe asks for a comparison with it; otherwise
-    its users report it.
+    If the recipe asks for a comparison with a set that cannot be read, raises OSError or ValueError; otherwise whoever
+    uses the set reports it.
     """
     named = [("the validation set", corpus) for corpus in data.validations]
     for name, corpus in (*named, *((f"the test set {name}", corpus) for name, corpus in data.test.items())):
@@ -107,7 +108,7 @@ def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
 
 
 def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, str | None]) -> None:
-    """Raises ValueError if pairs have a fault that is refused, or where the target is the source throughout."""
+    """Raises ValueError if pairs have a fault that is refused, or if the target equals the source throughout."""
     for check, action in checks.items():
         numbers = inspection.faults[check]
         if action == "refuse" and len(numbers):
@@ -125,9 +126,9 @@ def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, s
 
 
 def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
-    """Returns the pairs with a fault of `checks`.
+    """The pairs with a fault of `checks`.
 
-    Where the first of equal pairs is dropped for another fault, the next of them is kept in its place.
+    If the first of several equal pairs is dropped for another fault, the next one is kept instead.
     """
     dropped: dict[int, Check] = {}
     for check in checks:

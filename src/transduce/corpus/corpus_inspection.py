@@ -1,4 +1,4 @@
-"""Inspects a corpus: reads its pairs, finds their faults, and reads it again for examples."""
+"""Inspects a corpus: reads its pairs and finds their faults, then reads it again for examples."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,16 +15,16 @@ from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import track
 
 THROUGHOUT = 0.9
-"""Share of pairs, or of the lines of a set, from which on all of them are meant."""
+"""If more than this share of the pairs, or of the lines of a set, has a fault, the whole is judged to have it."""
 
 LEAST_PAIRS = 100
-"""Pairs of a corpus, or lines of a set, of which a share says something."""
+"""Least number of pairs of a corpus, or of lines of a set, for which a share is meaningful."""
 
 PROGRESS_PAIRS = 10_000
 
 
 class FaultExample(NamedTuple):
-    """A pair with a fault, and the number of the earlier pair that it repeats."""
+    """A pair with a fault; `repeats` is the number of the earlier pair that it repeats, if any."""
 
     number: int
     source: str
@@ -41,7 +41,7 @@ class CorpusInspection(NamedTuple):
     misalignment: Misalignment | None
 
     def verdicts(self) -> list[str]:
-        """Returns a sentence for each fault of the corpus as a whole."""
+        """One sentence for each fault of the corpus as a whole."""
         inspection, verdicts = self.inspection, []
         if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > THROUGHOUT:
             verdicts.append("The target is the source throughout the corpus.")
@@ -72,10 +72,9 @@ def inspect_corpus(
     held_out: Sequence[HeldOutText] = (),
     examples: int = 3,
 ) -> CorpusInspection:
-    """Returns the faults of a corpus, and the first `examples` pairs with each.
+    """Finds the faults of a corpus, and the first `examples` pairs with each fault.
 
-    `languages` identifies languages, where they are checked. Raises ValueError or OSError where the corpus cannot be
-    read.
+    `languages` identifies languages, if they are checked. Raises ValueError or OSError if the corpus cannot be read.
     """
     inspection = inspect_pairs(corpus, checks, languages, held_out)
     misalignment = find_misalignment(
@@ -90,7 +89,7 @@ def inspect_pairs(
     languages: PairLanguages | None = None,
     held_out: Sequence[HeldOutText] = (),
 ) -> Inspection:
-    """Returns the faults of the pairs of a corpus, which is read once; raises the errors of `inspect_corpus`."""
+    """Finds the faults of the pairs of a corpus, which is read once; raises the errors of `inspect_corpus`."""
     inspector = PairInspector(checks, languages, held_out)
     with track(f"inspecting {name_of(corpus)}") as progress:
         for number, (source, target, is_utf8) in enumerate(read_decoded(corpus), start=1):
@@ -101,7 +100,7 @@ def inspect_pairs(
 
 
 def read_decoded(corpus: CorpusSpec) -> Iterator[tuple[str, str, bool]]:
-    """Yields each pair as text, and whether its bytes are UTF-8; other bytes become U+FFFD."""
+    """Yields each pair as text, and whether its bytes are UTF-8; invalid bytes become U+FFFD."""
     for source, target in read_byte_pairs(corpus):
         try:
             yield source.decode(), target.decode(), True

@@ -14,7 +14,7 @@ from transduce.text.source_tags import NAME
 from transduce.text.tree_linearisation import InOrder, LinearisationSpec, TopDown
 
 MAX_WEIGHT = 10_000.0
-"""Uses of a pair an epoch, at most."""
+"""Most uses of a pair in an epoch."""
 
 Weight = Annotated[
     float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")
@@ -32,7 +32,7 @@ def _check_languages(value: Any) -> Any:
 
 
 Languages = Annotated[tuple[LanguageCode, LanguageCode], BeforeValidator(_check_languages)]
-"""Codes of the source language and the target language, such as en and de."""
+"""Codes of the source language and the target language, for example en and de."""
 
 PATHS = ("source", "target", "tsv", "tmx", "trees")
 """The keys that name files; `trees` may name a folder."""
@@ -64,7 +64,7 @@ class ParallelCorpus(TaggedCorpus):
     )
 
     def languages_or(self, languages: Direction) -> Direction:
-        """Returns the languages that this corpus translates between; `languages` are those of sides without a name."""
+        """The languages that this corpus translates between; sides without a language get the ones in `languages`."""
         sides = self.source_language or languages.source, self.target_language or languages.target
         return Direction(*(sides[::-1] if self.direction == "backward" else sides))
 
@@ -111,9 +111,9 @@ class Hub(ParallelCorpus):
     @field_validator("hub")
     @classmethod
     def _refuse_ambiguous_folder(cls, value: str) -> str:
-        """Raises ValueError for a folder of the current directory, which `datasets` would take for the data set.
+        """Raises ValueError for a folder of the current directory, which `datasets` would mistake for the data set.
 
-        A recipe's own folders are absolute paths by now.
+        The recipe's own folders are absolute paths at this point.
         """
         if not Path(value).is_absolute() and Path(value).is_dir():
             raise ValueError(
@@ -168,15 +168,15 @@ KINDS = {
     "source": "Files",
     "target": "Files",
 }
-"""The class of an entry, by the keys that only this class has.
+"""The class of an entry, by a key that only this class has.
 
-Its name is the tag that pydantic puts into the path of an error; a tag that is also a key would be taken for a part of
-the path.
+The class name is the tag that pydantic puts into the path of an error; a tag that is also a key would look like a part
+of the path.
 """
 
 
 def _kind(value: Any) -> str | None:
-    """Returns the name of the class of an entry; None if the entry has no key of any class."""
+    """Name of the class of an entry; None if the entry has no key of any class."""
     keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
     return next((kind for key, kind in KINDS.items() if key in keys), None)
 
@@ -199,7 +199,7 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """Returns the files from which `corpus` is read, that of the source first."""
+    """The files from which `corpus` is read, the source's first."""
     if isinstance(corpus, Hub):
         return files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
@@ -211,7 +211,7 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Returns the files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
+    """The files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
     files, entered = list[Path](), set[str]()
     for current, subfolders, names in os.walk(folder, followlinks=True):
         if (place := os.path.realpath(current)) in entered:
@@ -224,14 +224,16 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def is_folder(hub: str) -> bool:
-    """Judges whether a `hub` key names a folder, by its absolute path; the folder need not exist any more."""
+    """Whether a `hub` key names a folder: whether it is an absolute path. The folder need not exist any longer."""
     return Path(hub).is_absolute()
 
 
 def resolve_corpus(
     corpus: CorpusSpec, languages: Direction, linearisation: TopDown | InOrder | None
 ) -> list[CorpusSpec]:
-    """Returns a corpus with what it takes from the section `data`: languages and linearisation; `both` as two corpora.
+    """Fills in what a corpus takes from the section `data`, languages and linearisation.
+
+    Splits `both` into two corpora.
 
     For example, with `source_language: en` and `target_language: de` in `data`:
 
@@ -239,7 +241,7 @@ def resolve_corpus(
                                               {tmx: m.tmx, languages: [en, de], direction: backward}
         {trees: wsj}                     →    {trees: wsj, linearisation: {kind: top_down}}
 
-    Raises ValueError for a corpus of several languages without any that are named, and for languages that contradict
+    Raises ValueError for a corpus of several languages if no languages are named, and for languages that contradict
     each other.
     """
     if isinstance(corpus, Trees | EmbeddedTrees):

@@ -39,7 +39,7 @@ OneOrSeveral = Annotated[
 class DataSpec(Spec):
     """Corpora, and limits on the lengths of training pairs."""
 
-    # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
+    # Languages and linearisation come before the corpora, because pydantic validates in this order and `_complete`
     # needs them.
     source_language: LanguageCode | None = Field(
         default=None, description="Code of the source language, such as `en`; kept with the model."
@@ -95,9 +95,9 @@ class DataSpec(Spec):
     @field_validator("train", "validation", "test")
     @classmethod
     def _complete(cls, value: Any, info: ValidationInfo) -> Any:
-        """Adds languages and linearisation of this section to corpora that need them and name none.
+        """Adds this section's languages and linearisation to corpora that need them and name none.
 
-        A corpus of `direction: both` becomes two.
+        A corpus with `direction: both` becomes two.
         """
         languages = Direction(info.data.get("source_language"), info.data.get("target_language"))
 
@@ -117,7 +117,7 @@ class DataSpec(Spec):
                 named: dict[str, CorpusSpec] = {}
                 for name, corpus in value.items():
                     for part in (parts := complete(corpus)):
-                        # Those of `direction: both` have the languages behind their names.
+                        # The two corpora of `direction: both` get the languages appended to their names.
                         key = name if len(parts) == 1 else f"{name}-{_direction_of(part, languages)}"
                         if key in named:
                             raise ValueError(f"two test sets have the name `{key}`: give one another name")
@@ -137,7 +137,7 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
-        """Raises ValueError for trees beside translations, and for trees of several linearisations."""
+        """Raises ValueError if trees and translations are mixed, or trees of several linearisations."""
         corpora = [*self.train, *self.validations, *self.test.values()]
         linearisations = [
             corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
@@ -156,7 +156,7 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
-        """Raises ValueError for several directions without language codes, and for a temperature of one direction."""
+        """Raises ValueError for several directions without language codes, and for a temperature with only one."""
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
         if len(self.directions) > 1:
@@ -167,7 +167,7 @@ class DataSpec(Spec):
     def check_held_out(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
         """Raises ValueError if the model does not learn the direction or the tag of a validation or test corpus.
 
-        `directions`, where there are several, and `tags` are those of the model with which the training begins.
+        `directions` (only if there are several) and `tags` belong to the model with which the run begins.
         """
         learned, learned_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
         named = [("validation", corpus) for corpus in self.validations]
@@ -192,14 +192,14 @@ class DataSpec(Spec):
 
     @property
     def validations(self) -> tuple[CorpusSpec, ...]:
-        """The corpora of `validation`; none where it is null."""
+        """The corpora of `validation`; empty if it is null."""
         if self.validation is None:
             return ()
         return self.validation if isinstance(self.validation, tuple) else (self.validation,)
 
     @property
     def named_validations(self) -> dict[str, CorpusSpec]:
-        """The validation corpora by direction and tag, such as `en-de`; equal names get numbers."""
+        """The validation corpora by direction and tag, for example `en-de`; equal names get numbers."""
         named: dict[str, CorpusSpec] = {}
         for corpus in self.validations:
             name = "-".join(part for part in (*self.direction_of(corpus), corpus.tag) if part) or "validation"
@@ -209,16 +209,16 @@ class DataSpec(Spec):
 
     @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
-        """The linearisation of the corpora where they are trees; None if they are translations."""
+        """The linearisation of the corpora if they are trees; None if they are translations."""
         first = self.train[0]
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None
 
     def direction_of(self, corpus: CorpusSpec) -> Direction:
-        """Returns the languages of a corpus: its own, or else those of this section."""
+        """The languages of a corpus: its own, or else the languages of this section."""
         return _direction_of(corpus, Direction(self.source_language, self.target_language))
 
     def with_direction(self, corpus: CorpusSpec) -> CorpusSpec:
-        """Returns a corpus that names the languages of its sides where this section has them."""
+        """Copies a corpus and names the languages of its sides, as far as this section has them."""
         if not isinstance(corpus, ParallelCorpus):
             return corpus
         source = corpus.source_language or self.source_language
@@ -227,30 +227,33 @@ class DataSpec(Spec):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions of the training corpora, in their order."""
+        """The directions of the training corpora, in order."""
         return tuple(dict.fromkeys(map(self.direction_of, self.train)))
 
     @property
     def source_tags(self) -> list[str]:
-        """The tags that the source vocabulary needs: several target languages, tags of corpora."""
+        """The tags that the source vocabulary needs: target languages, if there are several, and tags of corpora."""
         languages = {language_tag(direction.target or "") for direction in self.directions}
         tags = {corpus_tag(corpus.tag) for corpus in self.train if corpus.tag is not None}
         return [*(sorted(languages) if len(self.directions) > 1 else []), *sorted(tags)]
 
     def tags_before(self, corpus: CorpusSpec, *, names_language: bool) -> list[str]:
-        """Returns the tags at the front of each source of a corpus; `names_language` is of a model with several."""
+        """The tags before each source of a corpus.
+
+        `names_language` is true if the model has several target languages.
+        """
         language = self.direction_of(corpus).target
         tags = [language_tag(language or "")] if names_language else []
         return [*tags, *([corpus_tag(corpus.tag)] if corpus.tag is not None else [])]
 
 
 def _direction_of(corpus: CorpusSpec, languages: Direction) -> Direction:
-    """Returns the direction of a corpus whose sides have `languages` unless it names others."""
+    """The direction of a corpus; `languages` are the defaults."""
     return corpus.languages_or(languages) if isinstance(corpus, ParallelCorpus) else languages
 
 
 def _check_named(direction: Direction) -> None:
-    """Raises ValueError for one of several directions whose languages have no names, or names that are no tags."""
+    """Raises ValueError if a direction, one of several, lacks language names that can be tags."""
     if direction.source == direction.target or not all(code and re.match(NAME, code) for code in direction):
         raise ValueError(
             "corpora of several directions need `source_language` and `target_language`, two codes without spaces, of "

@@ -1,8 +1,8 @@
-"""A store whose sentences are encoded anew for every epoch, with subword dropout, with noise, or with both.
+"""A store that encodes its sentences again for every epoch, with subword dropout, with noise, or with both.
 
-Lengths change with the encoding, so an epoch is encoded whole before it is planned, into unnamed files that are freed
-with the epoch. A sentence that would become longer than the longest of the store keeps its stored encoding, so that
-settings that fit into memory fit with dropout and noise too.
+Lengths change with the encoding, so a whole epoch is encoded before it is planned, into unnamed files that are freed
+with the epoch. A sentence that would become longer than the longest sentence of the store keeps its stored encoding, so
+that settings that fit into memory also fit with dropout and noise.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ Tokens = NDArray[Any]
 
 
 class EpochWriteError(OSError):
-    """The disk refuses the sentences of an epoch."""
+    """The sentences of an epoch cannot be written to disk."""
 
 
 class Reencoding(NamedTuple):
@@ -48,7 +48,7 @@ class Reencoding(NamedTuple):
 
 
 class ReencodedStore(TokenStore):
-    """A store that encodes its sentences anew for every epoch, as a function of seed, epoch and sentence."""
+    """A store that encodes its sentences again for every epoch, as a function of seed, epoch and sentence."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ReencodedStore(TokenStore):
         self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
     def in_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """Returns the store as encoded in an epoch; the latest one is cached. Raises EpochWriteError."""
+        """The store as encoded in an epoch; the latest one is cached. Raises EpochWriteError."""
         if self._latest is None or self._latest[0] != (seed, epoch):
             self._latest = None  # frees its files first: the disk may have space for one epoch only
             try:
@@ -76,7 +76,7 @@ class ReencodedStore(TokenStore):
         return self._latest[1]
 
     def _encode_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """Writes all sentences, encoded for the epoch, to temporary files, and opens these."""
+        """Writes all sentences, encoded for the epoch, to temporary files, and opens the files."""
         with ExitStack() as stack:
             files = {name: stack.enter_context(TemporaryFile(dir=self._directory)) for name in FILES}
             writer = TokenStoreWriter(files, self.dtype)
@@ -118,13 +118,13 @@ class ReencodedStore(TokenStore):
                 pairs["target"][row] = np.array(target, np.int64)
 
     def _encode_with_dropout(self, side: Side, sentences: list[Tokens], keys: NDArray[np.uint64]) -> list[Tokens]:
-        """Encodes sentences of one side with dropout; tags stay, the text around them is encoded anew."""
+        """Encodes sentences of one side with dropout; tags stay, and the text around them is encoded again."""
         subwords = self._subwords[side]
         tags = self._tags if side == "source" else frozenset()
         parts = [_split_at_tags(sentence, tags) if tags else [sentence] for sentence in sentences]
         texts = [[part for part in sentence if part[0] not in tags] for sentence in parts]
         counts = list(map(len, texts))
-        # The first text has the key of the sentence.
+        # The first text of a sentence has the sentence's key.
         keys_of_texts = np.repeat(keys, counts) ^ np.concatenate(
             [np.arange(count, dtype=np.uint64) for count in counts]
         )
@@ -138,7 +138,6 @@ class ReencodedStore(TokenStore):
 
 
 def _count_tags(sentence: Tokens, tags: Collection[int]) -> int:
-    """Returns how many tags stand before the text of a sentence."""
     front = 0
     while front < len(sentence) and int(sentence[front]) in tags:
         front += 1
@@ -146,13 +145,13 @@ def _count_tags(sentence: Tokens, tags: Collection[int]) -> int:
 
 
 def _split_at_tags(sentence: Tokens, tags: Collection[int]) -> list[Tokens]:
-    """Returns the tags of a sentence, each by itself, and the text before, between and after them."""
+    """Splits a sentence into its tags, each by itself, and the text before, between and after them."""
     is_tag = np.isin(sentence, list(tags))
     return np.split(sentence, np.flatnonzero(is_tag[1:] | is_tag[:-1]) + 1)
 
 
 def _keys(seed: int, epoch: int, side: int, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns a random key for each sentence of a side, or for each pair."""
+    """Random key for each sentence of a side, or for each pair."""
     key = hash_numbers(np.array([seed]))
     for part in (epoch, side):
         key = hash_numbers(key ^ np.uint64(part))

@@ -1,4 +1,4 @@
-"""Tables of Hugging Face's hub, through the package `datasets`, which downloads and caches them."""
+"""Tables from Hugging Face's hub, read with the package `datasets`, which downloads and caches them."""
 
 import contextlib
 import importlib
@@ -12,14 +12,14 @@ from transduce.runtime.progress import is_terminal
 BATCH = 1000  # rows read from a table at a time
 
 COLUMN = "translation"
-"""The column that holds the texts of all languages in some tables."""
+"""The column that holds the texts of all languages, in tables that have it."""
 
 
 def load_table(name: str, config: str | None, split: str, *, revision: str | None = None, needed_by: str) -> Any:
     """Loads a table.
 
-    Raises ValueError, which begins with `needed_by`, where the package is missing, and ConnectionError where the
-    package cannot load the table.
+    Raises ValueError, which begins with `needed_by`, if the package is missing, and ConnectionError if the package
+    cannot load the table.
     """
     try:
         datasets = importlib.import_module("datasets")
@@ -28,7 +28,7 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
     if not is_terminal(sys.stderr):
         datasets.disable_progress_bars()
     try:
-        with contextlib.redirect_stderr(sys.__stderr__):  # bars move the cursor
+        with contextlib.redirect_stderr(sys.__stderr__):  # progress bars move the cursor
             return datasets.load_dataset(name, config, split=split, revision=revision)
     except Exception as error:  # the package raises the errors of all its dependencies
         parts = ", ".join(part for part in (name, config, split, revision) if part)
@@ -55,7 +55,7 @@ def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[
 
 
 def _columns(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns a column for each language; splits the common column of all languages where a table has one."""
+    """A column for each language; splits the common column of all languages if the table has one."""
     common = [row or {} for row in batch.get(COLUMN, [])]
     if not common or not all(isinstance(row, dict) for row in common) or set(languages) <= batch.keys():
         return batch

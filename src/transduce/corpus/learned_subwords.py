@@ -1,4 +1,4 @@
-"""Subwords learned from a bounded, evenly spread sample of the corpora, and growth of another model's vocabulary."""
+"""Learns subwords from a bounded, evenly spread sample of the corpora, and grows another model's vocabulary."""
 
 import hashlib
 import logging
@@ -27,10 +27,10 @@ from transduce.text.token_vocabulary import (
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 SAMPLE = 100_000
-"""Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
+"""Most pairs from which subwords are learned: more would change only the rarest subwords, and take more memory."""
 
 SAMPLE_BYTES = 1 << 25
-"""Bytes, at most, of these pairs: learning from random text takes some 80 times as much memory."""
+"""Most bytes of these pairs: learning from random text takes about 80 times as much memory."""
 
 
 def learn_subwords(
@@ -38,16 +38,15 @@ def learn_subwords(
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
     """Learns the subwords of both sides from a sample without the `dropped` pairs of each corpus.
 
-    Returns them and the number of all pairs. SentencePiece models that the recipe names are read instead.
-
-    The source side has the source tags too. The target side of trees has the symbols of all trees instead.
+    Returns the subwords and the number of all pairs. SentencePiece models that the recipe names are read instead. The
+    source vocabulary also has the source tags. The target vocabulary of trees has the symbols of all trees instead.
     """
     tags = data.source_tags
     is_parser = data.tree_linearisation is not None
     tokens = Tokens() if is_parser or spec.kind == "pretokenised" else None
     sample, pairs = sample_pairs(data.train, data.max_length, tokens, dropped)
     texts = [(pair.source, pair.target) for pair in sample]
-    if data.noise is not None:  # else words in capitals would be letters
+    if data.noise is not None:  # otherwise words in capitals would be split into letters
         texts = data.noise.cased(texts)
     if spec.kind in ("sentencepiece", "pretokenised"):
         _check_kind(data, spec.kind)
@@ -56,7 +55,7 @@ def learn_subwords(
     if spec.kind == "pretokenised":
         assert tokens is not None
         return _vocabularies_of_tokens(spec, tokens), pairs
-    if is_parser:  # the words of treebanks stand between spaces, as their parser has them
+    if is_parser:  # treebanks have spaces between words, just as the parser will get them
         words = _learn((pair.source for pair in sample), spec, None, tags)
         assert tokens is not None
         return (words, SymbolVocabulary.of_counts(tokens.target)), pairs
@@ -72,7 +71,7 @@ def learn_subwords(
 
 
 def _check_kind(data: DataSpec, kind: str) -> None:
-    """Raises ValueError if text cannot have subwords that are none of our own."""
+    """Raises ValueError if the text cannot have subwords of another program."""
     if data.tree_linearisation is not None or data.source_tags:
         what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
         raise ValueError(f"`subwords.kind: {kind}` is not for {what}: set `kind: bpe`")
@@ -81,7 +80,7 @@ def _check_kind(data: DataSpec, kind: str) -> None:
 
 
 class Tokens:
-    """Counts what stands between white space, in the sources and in the targets of corpora."""
+    """Counts the tokens between white space, in the sources and in the targets of corpora."""
 
     def __init__(self) -> None:
         self.source, self.target = Counter[str](), Counter[str]()
@@ -93,7 +92,7 @@ class Tokens:
 
 
 def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns the vocabularies of text that is cut already."""
+    """Builds the vocabularies of pretokenised text."""
     if spec.shared:
         both = SymbolVocabulary.of_counts(tokens.source + tokens.target, spec.size)
         return both, both
@@ -101,7 +100,7 @@ def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVo
 
 
 def _sentence_pieces(spec: SentencePiece, texts: Sequence[tuple[str, str]]) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns the SentencePiece models of both sides: those that the recipe names, or else learned ones."""
+    """The SentencePiece models of both sides: the models that the recipe names, or else learned ones."""
     if spec.model_files:
         sides = [SentencePieces.of_model(path.read_bytes(), str(path)) for path in spec.model_files]
         return sides[0], sides[-1] if len(sides) > 1 or spec.shared else SentencePieces(sides[0].content)
@@ -117,7 +116,7 @@ def _normalised(lines: Iterable[str], side: Side | None) -> Iterable[str]:
 
 
 def _learn(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None, tags: Sequence[str]) -> Subwords:
-    """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
+    """Learns `spec.size` subwords, less the number of tags, and adds the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
     return Subwords.learn(lines, spec.replaced(size=size), side).with_tags(tags)
 
@@ -132,7 +131,7 @@ def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
 
 
 def tag_ids(data: DataSpec, corpus: CorpusSpec, source: TokenVocabulary) -> list[int]:
-    """Returns the ids of the tags before each source of a corpus; raises ValueError for one that `source` lacks."""
+    """Ids of the tags before each source of a corpus; raises ValueError for a tag that `source` lacks."""
     names_language = names_languages(source) or len(data.directions) > 1
     return ids_of_tags(source, data.tags_before(corpus, names_language=names_language))
 
@@ -143,10 +142,10 @@ def sample_pairs(
     tokens: Tokens | None = None,
     dropped: Sequence[Mapping[int, Check]] = (),
 ) -> tuple[list[CheckedPair], int]:
-    """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
+    """Samples every pair, or every second, fourth, eighth…; also returns the number of all pairs.
 
-    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The tokens of all pairs
-    are added to `tokens`. The `dropped` pairs of each corpus are left out.
+    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is a single pair. The tokens of all
+    pairs are added to `tokens`. The `dropped` pairs of each corpus are left out.
     """
     sample: list[CheckedPair] = []
     size, stride, report = 0, 1, Report()
@@ -169,12 +168,14 @@ def sample_pairs(
 
 
 def _size(pair: CheckedPair) -> int:
-    """Returns the number of bytes of both sides."""
     return len(pair.source.encode()) + len(pair.target.encode())
 
 
 def limit_threads(threads: int) -> None:
-    """Sets the threads that learn subwords, unless the environment sets them; effective before the first learning."""
+    """Sets the number of threads that learn subwords, unless the environment sets it.
+
+    Must be called before learning.
+    """
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
 
@@ -182,7 +183,7 @@ def limit_threads(threads: int) -> None:
 _log = logging.getLogger("transduce")
 
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
-"""Of source and target; one object where they share a vocabulary."""
+"""The vocabularies of source and target; one object if they share a vocabulary."""
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
@@ -193,7 +194,7 @@ def check_vocabularies(sides: Vocabularies) -> None:
 
 
 def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
-    """Returns a checksum of the vocabulary of each side."""
+    """Checksum of the vocabulary of each side."""
     return tuple(hashlib.sha256(side.as_json().encode()).hexdigest() for side in sides)
 
 
@@ -203,10 +204,11 @@ def grow_vocabularies(
     data: DataSpec,
     dropped: Sequence[Mapping[int, Check]],
 ) -> Vocabularies:
-    """Returns the vocabularies with `count` more subwords, at most, learned on a sample of the training corpora.
+    """Adds at most `count` subwords to the vocabularies, learned from a sample of the training corpora.
 
-    A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
-    The symbols of trees get all others of the corpora. Logs what a sentence gains.
+    A vocabulary that both sides share grows once, from both sides of the corpora, without the `dropped` pairs of each
+    corpus. The symbols of trees get all other symbols of the corpora. Logs the mean length of sentences before and
+    after.
     """
     check_vocabularies(sides)
     tokens = Tokens() if isinstance(sides[1], SymbolVocabulary) else None
@@ -236,7 +238,7 @@ def grow_vocabularies(
 
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
-    """Returns one side with more subwords, or with the other symbols of linearised trees."""
+    """Adds subwords to one side, or the missing symbols of linearised trees."""
     if isinstance(side, SymbolVocabulary):
         return side.grown(lines)
     assert isinstance(side, Subwords), "check_vocabularies has refused it"
@@ -244,6 +246,6 @@ def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocab
 
 
 def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
-    """Returns the mean number of subwords of a sentence, before and after."""
+    """Mean number of subwords of a sentence, before and after."""
     lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
     return f"{lengths[0]:.2f} → {lengths[1]:.2f}"

@@ -1,4 +1,4 @@
-"""Finds the line from which two parallel files are misaligned, with unequal line counts or equal ones.
+"""Finds the line from which two parallel files are misaligned, whether their line counts differ or not.
 
 From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each shift,
 the gain in log-likelihood is summed over the lines. Page's test (1954) raises the alarm when the sum exceeds its
@@ -15,30 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_SHIFT = 16
-"""The largest shift tried besides that at the end of the files."""
+"""The largest shift that is tried, besides the shift at the end of the files."""
 
 LOG_ODDS = 10.0
 """The log of the odds against a false alarm anywhere in the files."""
 
 LENGTH_DEVIATION = 0.35
-"""Standard deviation of the log of the ratio of two translations' lengths, about that of European languages."""
+"""Standard deviation of the log of the length ratio of a pair, about as in European languages."""
 
 SMOOTHING = 6.0
-"""Bytes added to both lengths, because the lengths of single words and names differ more than those of sentences."""
+"""Bytes added to both lengths, because single words and names differ more in length than sentences."""
 
 DRIFT = 0.25
-"""Gain of a line, in nats, that counts as none where the line counts are equal."""
+"""Gain of a line, in nats, that is ignored if the line counts are equal."""
 
 SHIFT_LINES = 100
-"""Lines from which the shift is estimated where the line counts are equal."""
+"""Number of lines from which the shift is estimated if the line counts are equal."""
 
 ALIKE = 3.0
-"""Bytes by which neighbours of a sorted corpus differ in length; which of them is a translation cannot be judged."""
+"""If neighbours differ by fewer bytes, the corpus is sorted, and lengths cannot tell which line is a translation."""
 
 MAX_LINES = 5_000_000
-"""Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""
+"""Most lines of a file: the features of more lines do not fit into the memory of a small machine."""
 
-WORDS = 4  # longest words of a line that are compared with the other side, which has the same names and loan words
+WORDS = 4  # number of longest words of a line that are compared; both sides have the same names and loan words
 
 FEATURES = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1"), ("words", "u2", WORDS)])
 NUMBER = re.compile(rb"\d+")
@@ -47,13 +47,13 @@ ENDINGS = b".?!:;,"
 
 
 class Misalignment(NamedTuple):
-    """From `line` (counted from 0) on, a source line fits the target line `shift` lines further down."""
+    """From `line` on (counted from 0), a source line fits the target line that is `shift` lines further down."""
 
     line: int
     shift: int
 
     def describe(self, source: str, target: str) -> str:
-        """Returns the misalignment of `source` and `target` in words."""
+        """Describes the misalignment of `source` and `target` in words."""
         behind, ahead = (source, target) if self.shift > 0 else (target, source)
         return (
             f"the first misaligned line is most likely line {self.line + 1:,}: from there on, line n of {behind} fits "
@@ -62,10 +62,10 @@ class Misalignment(NamedTuple):
 
 
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
-    """Returns the first misaligned line, judged by lengths, numbers, punctuation and words that both sides have.
+    """Finds the first misaligned line, judged by lengths, numbers, punctuation and words that both sides have.
 
     With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
-    Returns None if there is too little evidence, where equally many lines are sorted by length, and for files of
+    Returns None if there is too little evidence, if files with equal line counts are sorted by length, and for files of
     more than `MAX_LINES` lines.
     """
     left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))
@@ -79,7 +79,7 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
         sign = 1 if last_shift > 0 else -1
         shifts = {*range(sign, sign * min(MAX_SHIFT, abs(last_shift)), sign), last_shift}
     elif len(left) > 1 and float(np.median(np.abs(np.diff(left["length"])))) < ALIKE:
-        return None  # most lines are as long as the next one, as where lines are sorted by length
+        return None  # most lines are as long as the next one, so the lines are sorted by length
     else:
         shifts = {*range(-MAX_SHIFT, MAX_SHIFT + 1)} - {0}
     usual = None if last_shift else max(_mean_fit(left, right, shift, median) for shift in {0, *shifts})
@@ -98,7 +98,7 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
 def _mean_fit(
     left: NDArray[Any], right: NDArray[Any], shift: int, median: float, start: int = 0, stop: int = MAX_LINES
 ) -> float:
-    """Returns the mean log-likelihood that line i of the left, from `start` to `stop`, fits line i + shift."""
+    """Mean log-likelihood that line i of the left, from `start` to `stop`, fits line i + shift of the right."""
     start, stop = max(start, -shift), min(stop, len(left), len(right) - shift)
     if start >= stop:
         return -np.inf
@@ -110,8 +110,8 @@ def _page_test(
 ) -> tuple[int, Misalignment] | None:
     """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None without alarm.
 
-    `usual` is the mean log-likelihood of a pair of the corpus, where the line counts are equal: neighbours in a sorted
-    corpus are alike, so that a line gains no more than it lacks of `usual`.
+    If the line counts are equal, `usual` is the mean log-likelihood of a pair of the corpus. It limits the gain of a
+    line, because neighbours in a sorted corpus are alike: a line gains at most what it lacks of `usual`.
     """
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
@@ -124,24 +124,23 @@ def _page_test(
     if is_certain.any():
         alarm = int(is_certain.argmax())
     elif shift == len(right) - len(left) and total[-1] - total.min() > LOG_ODDS / 2:
-        alarm = stop - start  # the last lines are known to have this shift, so that less evidence is enough
+        alarm = stop - start  # the last lines are known to have this shift, so less evidence is enough
     else:
         return None
     return start + alarm, Misalignment(start + int(total[: alarm + 1].argmin()), shift)
 
 
 def _log_likelihood(left: NDArray[Any], right: NDArray[Any], median: float) -> NDArray[np.float64]:
-    """Returns the log-likelihood, up to a constant, that each pair of lines is a translation."""
+    """Log-likelihood, up to a constant, that each pair of lines is a translation."""
     length = np.maximum(-0.5 * ((_log_ratio(left, right) - median) / LENGTH_DEVIATION) ** 2, -8.0)
     same_numbers, any_numbers = left["numbers"] == right["numbers"], (left["numbers"] > 0) | (right["numbers"] > 0)
     numbers = np.where(any_numbers, np.where(same_numbers, 3.0, -2.0), 0.0)
-    # In European languages a third of the pairs share a word, and some in a hundred of other lines do.
+    # In European languages a third of the pairs share a word, but only a few in a hundred of unrelated lines do.
     words = np.where(_share_word(left["words"], right["words"]), 2.5, -0.25)
     return length + numbers + words + np.where(left["ending"] == right["ending"], 0.5, -1.0)
 
 
 def _share_word(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.bool_]:
-    """Returns whether each pair of lines has a word in common."""
     shared = np.zeros(len(left), np.bool_)
     for column in range(WORDS):
         words = left[:, column]
@@ -150,27 +149,26 @@ def _share_word(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[
 
 
 def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the log of the ratio of the lengths of each pair of lines."""
     ratio: NDArray[np.float64] = np.log((left["length"] + SMOOTHING) / (right["length"] + SMOOTHING))
     return ratio
 
 
 def _features(lines: Iterable[bytes]) -> NDArray[Any]:
-    """Returns the length of each line, checksums of its numbers and of its longest words, and the mark that ends it.
+    """Length of each line, checksums of its numbers and of its longest words, and the mark that ends it.
 
-    The mark is its number in `ENDINGS`, from 1; 0 is none.
+    The mark is its number in `ENDINGS`, from 1; 0 means none.
     """
     endings = ((line, ENDINGS.find(line[-1:]) + 1 if line else 0) for line in lines)
     return np.fromiter(((len(line), _numbers(line), ending, _words(line)) for line, ending in endings), FEATURES)
 
 
 def _words(line: bytes) -> tuple[int, ...]:
-    """Returns checksums, not 0, of the longest words of a line; 0 for each that it lacks."""
+    """Checksums, never 0, of the longest words of a line; filled up with 0 if it has fewer."""
     words = sorted(set(WORD.findall(line.lower())), key=len)[-WORDS:]
     return (*(zlib.crc32(word) % 65535 + 1 for word in words), *(0,) * (WORDS - len(words)))
 
 
 def _numbers(line: bytes) -> int:
-    """Returns a checksum of the numbers in a line; 0 without numbers."""
+    """Checksum of the numbers in a line; 0 without numbers."""
     numbers = NUMBER.findall(line)
     return zlib.crc32(b" ".join(numbers)) if numbers else 0

@@ -1,4 +1,4 @@
-"""The mixture of directions: how often an epoch uses the pairs of each corpus, by weights and temperature."""
+"""The mixture of directions: how often an epoch uses the pairs of each corpus, given weights and temperature."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from transduce.text.directions import Direction
 def with_temperature(
     parts: Sequence[CorpusPart], directions: Sequence[Direction], temperature: float | None
 ) -> tuple[CorpusPart, ...]:
-    """Returns the parts with weights that give each direction a share of an epoch proportional to n^(1/temperature).
+    """Reweights the parts so that each direction gets a share of an epoch proportional to n^(1/temperature).
 
-    n is the number of uses of the direction's pairs by the weights of its corpora, whose ratios stay, as does the
-    number of uses of all directions (Arivazhagan et al. 2019, section 3.2).
+    n is the number of uses of the direction's pairs by the weights of its corpora. The ratios of these weights stay,
+    and so does the number of uses of all directions together (Arivazhagan et al. 2019, section 3.2).
     """
     if temperature is None:
         return tuple(parts)
@@ -31,7 +31,7 @@ def with_temperature(
 
 
 def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, int]:
-    """Returns the number of different pairs of each direction."""
+    """Number of distinct pairs of each direction."""
     pairs = dict.fromkeys(directions, 0)
     for part, direction in zip(parts, directions, strict=True):
         pairs[direction] += part.pairs
@@ -39,7 +39,7 @@ def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direct
 
 
 def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
-    """Returns a line for each of several directions: its pairs and its share of an epoch."""
+    """If there are several directions, one line for each: its pairs and its share of an epoch."""
     if len(data.directions) == 1:
         return []
     directions = [data.direction_of(corpus) for corpus in data.train]
@@ -51,7 +51,7 @@ def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
 
 
 def _uses(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, float]:
-    """Returns how many pairs of each direction an epoch uses, repetitions included."""
+    """Number of pairs of each direction that an epoch uses, repetitions included."""
     uses = dict.fromkeys(directions, 0.0)
     for part, direction in zip(parts, directions, strict=True):
         uses[direction] += part.weight * part.pairs

@@ -22,7 +22,7 @@ from pydantic import Field
 from transduce.settings import Spec
 from transduce.text.bpe_dropout import hash_numbers
 
-TYPOS_IN = 0.15  # of the long words of a sentence with typing errors
+TYPOS_IN = 0.15  # share of the long words that get an error, in a sentence with typing errors
 LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 
 Pair = tuple[str, str]
@@ -49,7 +49,7 @@ class Noise(Spec):
     )
 
     def draw(self, keys: NDArray[np.uint64]) -> "DrawnNoise":
-        """Returns which pairs change, by a random key for each."""
+        """Draws which pairs change, given a random key for each pair."""
         case, typos, copies = (hash_numbers(keys ^ np.uint64(kind)) / 2.0**64 for kind in (1, 2, 3))
         return DrawnNoise(
             case < self.capitals,
@@ -59,7 +59,7 @@ class Noise(Spec):
         )
 
     def cased(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Puts the same shares of `pairs` into capitals and into title case; subwords are learned from the result."""
+        """Puts the same shares of `pairs` into capitals and title case; subwords are learned from the result."""
         keys = hash_numbers(np.arange(len(pairs)))
         drawn = self.replaced(typos=0.0, copies=0.0).draw(keys)
         noisy = {row: drawn.apply(row, pairs[row], int(keys[row])) for row in drawn.rows}
@@ -76,11 +76,11 @@ class DrawnNoise(NamedTuple):
 
     @property
     def rows(self) -> list[int]:
-        """The pairs that change."""
+        """Numbers of the pairs that change."""
         return list(map(int, np.flatnonzero(np.any(self, axis=0))))
 
     def apply(self, row: int, pair: Pair, key: int) -> Pair:
-        """Returns the pair `row` with its noise, a function of `key`."""
+        """Applies to `pair`, number `row` of the batch, the noise that was drawn for it, as a function of `key`."""
         draw = random.Random(key).random
         source, target = pair
         if self.typos[row]:
@@ -98,16 +98,16 @@ Draw = Callable[[], float]  # a random number in [0, 1)
 
 
 def with_typos(line: str, draw: Draw) -> str:
-    """Returns a line with a typing error in some of its words of four letters and more."""
+    """Adds a typing error to some words of at least four letters."""
 
     def mistyped(match: re.Match[str]) -> str:
         word = match.group()
         if draw() >= TYPOS_IN:
             return word
-        index = 1 + int(draw() * (len(word) - 2))  # not the first letter, nor the last
+        index = 1 + int(draw() * (len(word) - 2))  # neither the first letter nor the last
         first, second = word[index], word[index + 1]
         kind = draw()
-        # Letters that are exchanged are the most frequent typing error.
+        # Exchanged letters are the most frequent typing error.
         changed = second + first if kind < 0.6 else second if kind < 0.8 else first + first + second
         return f"{word[:index]}{changed}{word[index + 2 :]}"
 
@@ -115,7 +115,7 @@ def with_typos(line: str, draw: Draw) -> str:
 
 
 def with_copy(pair: Pair, draw: Draw) -> Pair:
-    """Returns both lines with one invented word: at the end, at the beginning, or as far into both lines."""
+    """Inserts one invented word into both lines: at the end, at the beginning, or at the same relative position."""
     word, where = invented_word(pair[0], draw), draw()
     if where < 0.5:
         return f"{pair[0]} {word}", f"{pair[1]} {word}"
@@ -130,13 +130,13 @@ def with_copy(pair: Pair, draw: Draw) -> Pair:
 
 
 def _letters(alphabet: str) -> Callable[[Draw], str]:
-    """Returns a function that draws two to eight letters; `alphabet` is the first and the last of some."""
+    """Makes a function that draws two to eight letters; `alphabet` is the first and the last letter of a range."""
     first, last = map(ord, alphabet)
     return lambda draw: "".join(chr(first + int(draw() * (last - first + 1))) for _ in range(2 + int(draw() * 7)))
 
 
 _SCRIPTS = [_letters(ends) for ends in ("αω", "ая", "את", "अह", "ぁん", "ァン", "一龥", "가힣", "กฮ", "აჰ", "աֆ")]
-# First and last of ranges that have an emoji at each place; the wider ones count more often.
+# First and last code of ranges that consist of emoji; a range that occurs twice is drawn more often.
 _EMOJI = [(0x1F600, 0x1F64F), (0x1F600, 0x1F64F), (0x1F330, 0x1F37F), (0x1F400, 0x1F4FF), (0x1F680, 0x1F6C5)]
 _EMOJI += [(0x1F910, 0x1F93A), (0x1F940, 0x1F9FF), (0x2600, 0x2604), (0x26BD, 0x26BE)]
 _SKIN_TONES, _FLAGS = (0x1F3FB, 0x1F3FF), (0x1F1E6, 0x1F1FF)
@@ -146,9 +146,9 @@ _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
 
 def invented_word(line: str, draw: Draw) -> str:
-    """Returns an emoji, an invented name, a code, an address, or letters of some script.
+    """Invents an emoji, a name, a code, an address, or letters of some script.
 
-    Half of the words in addresses are made of parts of the words of `line`, because letters at random have no long
+    Half of the words in addresses are made from parts of the words of `line`, because random letters have no long
     subwords.
     """
     words_of_line = LONG_WORD.findall(line)

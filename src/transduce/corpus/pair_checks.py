@@ -15,7 +15,7 @@ from transduce.text.byte_level import LONGEST_WORD_IN_BYTES
 from transduce.text.normalisation import has_text_to_translate
 
 EXAMPLES = 3
-"""Places that a report names for each fault."""
+"""Number of places that a report names for each fault."""
 
 MARKUP = re.compile(
     r"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE | re.ASCII
@@ -34,7 +34,7 @@ class CheckedPair(NamedTuple):
 
     @property
     def has_markup(self) -> bool:
-        """Whether a side begins with a tag of the files of evaluations, such as `<seg>`."""
+        """Whether a side begins with a tag of evaluation files, for example `<seg>`."""
         return any(map(MARKUP.match, (self.source, self.target)))
 
 
@@ -52,12 +52,12 @@ class Fault(StrEnum):
 
 
 REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
-"""What follows the places of a fault."""
+"""Text that follows the places of a fault."""
 
 
 @dataclass
 class Report:
-    """The numbers of pairs read, of pairs kept and of pairs with each fault, and the first places of each fault."""
+    """Numbers of pairs read, pairs kept and pairs with each fault, and the first places of each fault."""
 
     read: Annotated[int, Field(ge=0)] = 0
     kept: Annotated[int, Field(ge=0)] = 0
@@ -80,7 +80,7 @@ class Report:
             self.places[fault] = (self.places.get(fault, []) + later.places[fault])[:EXAMPLES]
 
     def summary(self) -> list[str]:
-        """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
+        """Lines for users: the number of pairs kept, then each fault with its count and first places."""
         lines = self.counts()
         for index, (fault, count) in enumerate(self._found(), start=1):
             places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
@@ -88,14 +88,14 @@ class Report:
         return lines
 
     def counts(self) -> list[str]:
-        """Returns the number of pairs kept, then the number of pairs with each fault."""
+        """Number of pairs kept, then the number of pairs with each fault, as lines."""
         return [
             f"{self.kept:,} of {self.read:,} pairs kept",
             *(f"{n:,} {_phrase(fault)}" for fault, n in self._found()),
         ]
 
     def _found(self) -> list[tuple[Fault | Check, int]]:
-        """Returns the faults that pairs have, with their numbers."""
+        """Faults that occur, with their numbers."""
         return [(fault, self.faults[fault]) for fault in (*Fault, *Check) if self.faults.get(fault)]
 
 
@@ -104,7 +104,7 @@ def _phrase(fault: Fault | Check) -> str:
 
 
 def name_of(corpus: CorpusSpec) -> str:
-    """Returns the name of a corpus in messages and reports."""
+    """The name of a corpus in messages and reports."""
     if isinstance(corpus, Hub):
         return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
     if isinstance(corpus, Trees):
@@ -117,9 +117,9 @@ def check_pairs(
 ) -> Iterator[CheckedPair]:
     """Yields each pair that is text on both sides; counts faults in `report`.
 
-    Pairs whose numbers are in `dropped` are left out, and so are translations of lines that a translator copies. A side
-    with more bytes than `max_length` subwords can hold is dropped before encoding, because encoding a batch of very
-    long lines would need gigabytes.
+    Leaves out pairs whose numbers are in `dropped`, and pairs whose source a translator would copy. A side with more
+    bytes than `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines
+    would need gigabytes.
     """
     name, has_trees = name_of(corpus), isinstance(corpus, Trees | EmbeddedTrees)
     for number, pair in pairs:
@@ -139,7 +139,7 @@ def check_pairs(
 
 
 def _decode(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:
-    """Returns both sides as text, or the first fault for which the pair is dropped."""
+    """Both sides as text, or the first fault for which the pair is dropped."""
     try:
         source, target = (side.decode() for side in pair)
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
 """The planner: assigns pairs to micro-batches and micro-batches to steps, from any position in the data.
 
-Lengths are rounded up to those of a few buckets, which are fitted to the corpus, so that there are few shapes and
+Lengths are rounded up to the lengths of a few buckets, which are fitted to the corpus, so that there are few shapes and
 little padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest
-bucket that holds both its sides; each bucket has a fixed number of rows a micro-batch. Pairs that do not fill a
-micro-batch move up to the next bucket, so that one micro-batch a portion has fewer rows. The order is a function of
-the seed and the epoch.
+bucket that holds both its sides; each bucket has a fixed number of rows per micro-batch. Pairs that do not fill a
+micro-batch move up to the next bucket, so that only one micro-batch of a portion has fewer rows. The order is a
+function of the seed and the epoch.
 
 A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a run begins
 within seconds on a store of any size.
@@ -25,16 +25,16 @@ from transduce.text.byte_level import BEGIN, END
 Ids = NDArray[np.int64]
 
 PORTION = 1 << 21
-"""Pairs planned at a time, at most."""
+"""Most pairs that are planned at a time."""
 
 MICRO_BATCH_POSITIONS = 4096
-"""Padded positions a side, about, of a micro-batch where `micro_batches` is "auto"."""
+"""About the number of padded positions per side of a micro-batch if `micro_batches` is "auto"."""
 
 
 class Position(NamedTuple):
     """A position in the data between two steps: `step` steps of `portion` of `epoch` are done.
 
-    In a ramp of the size of steps these are whole steps, and `part` parts of the next one are done.
+    During a ramp of the step size, `step` counts full-size steps, and `part` parts of the next one are done.
     """
 
     epoch: int = 0
@@ -55,7 +55,7 @@ class MicroBatch(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The micro-batches of a step, its number of tokens, which divides its loss, and the position after it."""
+    """The micro-batches of a step, the number of its tokens, which divides its loss, and the position after it."""
 
     epoch: int
     micro_batches: list[MicroBatch]
@@ -78,7 +78,7 @@ class PlannedMicroBatch(NamedTuple):
 
 
 def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto"]) -> int:
-    """Returns the number of micro-batches of a step; "auto" gives micro-batches of about 4,096 positions."""
+    """Number of micro-batches of a step; "auto" gives micro-batches of about 4,096 positions."""
     return max(1, batch_tokens // MICRO_BATCH_POSITIONS) if micro_batches == "auto" else micro_batches
 
 
@@ -86,11 +86,11 @@ class Planner:
     """Plans the steps of a run on a store.
 
     `batch_tokens` bounds the source and the target positions of a step, padding included. With a `BatchRamp` the first
-    steps are halves, quarters and so on of such a step. `micro_batches` is the number of micro-batches of a step, or
-    "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The lengths of at most `buckets`
+    steps are halves, quarters and so on of a full-size step. `micro_batches` is the number of micro-batches of a step,
+    or "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The lengths of at most `buckets`
     buckets are multiples of `length_multiple`, because attention on a GPU needs multiples of 8; only the longest bucket
-    may be shorter, where the multiple would exceed a micro-batch or the model's `max_positions`. Raises ValueError for
-    a pair that does not fit into a micro-batch.
+    may be shorter, if the multiple would exceed a micro-batch or the model's `max_positions`. Raises ValueError for a
+    pair that does not fit into a micro-batch.
     """
 
     def __init__(
@@ -127,39 +127,39 @@ class Planner:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of the micro-batches of each bucket; one micro-batch a portion has fewer rows."""
+        """(rows, length) of the micro-batches of each bucket; one micro-batch of a portion has fewer rows."""
         return list(zip(self._rows.tolist(), self._buckets.tolist(), strict=True))
 
     def rows_with(self, micro_batches: int, length: int) -> int:
-        """Returns the pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
+        """Number of pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
         rows = self._batch_tokens // micro_batches // length
         return rows // 8 * 8 if rows >= 8 else rows
 
     @cached_property
     def padding(self) -> float:
-        """The share of padding in the positions of both sides, in the first portion of the first epoch."""
+        """Share of padding in the positions of both sides, in the first portion of the first epoch."""
         store, plan = self._planned(0, 0)
         tokens = sum(_token_count(store, side, planned) for planned in plan for side in SIDES)
         return 1.0 - tokens / sum(2 * len(planned.numbers) * planned.length for planned in plan)
 
     @cached_property
     def tokens_per_epoch(self) -> int:
-        """Target tokens of the first epoch, END included; an estimate where an epoch has several portions."""
+        """Target tokens of the first epoch, END included; an estimate if an epoch has several portions."""
         store, plan = self._planned(0, 0)
         return round(self._portions * sum(_token_count(store, "target", planned) for planned in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Steps of the first epoch, of a ramp whole steps; an estimate where an epoch has several portions."""
+        """Full-size steps of the first epoch; an estimate if an epoch has several portions."""
         return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
     def steps(
         self, start: Position = BEGINNING, *, after: int = 0, rank: int = 0, size: int = 1
     ) -> Iterator[PlannedStep]:
-        """Yields the steps from `start` on, without end; the same steps as those after `start` in an earlier call.
+        """Yields the steps from `start` on, without end; they are the same steps as after `start` in an earlier call.
 
-        `after` is the number of steps that the training has done, on which the size of steps depends in a ramp. Of
-        `size` processes, the one of `rank` gets every `size`-th micro-batch of a step, from the `rank`-th on.
+        `after` is the number of steps that the run has done, on which the step size depends during a ramp. Of `size`
+        processes, the process with this `rank` gets every `size`-th micro-batch of a step, from number `rank` on.
         """
         epoch, first, portion, part = start
         while True:
@@ -182,10 +182,11 @@ class Planner:
     def _parts(
         self, whole: list[PlannedMicroBatch], part: int, after: int
     ) -> Iterator[tuple[list[PlannedMicroBatch], int | None]]:
-        """Cuts a whole step into the steps of the ramp after step `after`; yields each and the part after it, or None.
+        """Cuts a full-size step into the smaller steps of the ramp after step `after`.
 
-        `part` is the first part that is left. A step ends at a multiple of its size, so that steps fill whole steps
-        after each doubling (drawn at `BatchRamp`). Parts without a pair are passed over; the last part has one.
+        Yields each step and the part after it, or None after the last part. `part` is the first part that is left. A
+        step ends at a multiple of its size, so that steps fill full-size steps after each doubling (drawn at
+        `BatchRamp`). Parts without a pair are skipped; the last part always has one.
         """
         if self.ramp is None:
             yield whole, None
@@ -199,7 +200,7 @@ class Planner:
             part = end
 
     def _fit_buckets(self, buckets: int) -> Ids:
-        """Returns the bucket lengths that fit the first portion; the last holds the longest pair of all portions."""
+        """Fits the bucket lengths to the first portion; the last bucket holds the longest pair of all portions."""
         first = self.store.in_epoch(self.seed, 0)
         lengths = _lengths(first, self._numbers(0, 0))
         # With subword dropout a later epoch may have a longer pair than the first.
@@ -213,7 +214,7 @@ class Planner:
         return np.minimum(-(-lengths // self._length_multiple) * self._length_multiple, self._length_limit)
 
     def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
-        """Returns the store of an epoch and the planned micro-batches of a portion; the latest plan is cached."""
+        """The store of an epoch and the planned micro-batches of a portion; the latest plan is cached."""
         if self._latest is None or self._latest[0] != (epoch, portion):
             self._latest = None  # frees the files of the last epoch's store
             self._latest = (epoch, portion), self._plan(epoch, portion)
@@ -242,7 +243,7 @@ class Planner:
         return store, [micro_batches[index] for index in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
-        """Returns the numbers of the pairs of a portion.
+        """Numbers of the pairs of a portion.
 
         The integer part of a corpus's weight uses all its pairs that often; the fraction uses a random subset.
         """
@@ -265,7 +266,7 @@ class Planner:
 
 
 def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
-    """Returns the at most `buckets` bucket lengths with the least padding.
+    """The bucket lengths, at most `buckets`, with the least padding.
 
     `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
     sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
@@ -288,7 +289,7 @@ def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
 
 
 def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:
-    """Returns the micro-batches, or their rows, from part `begin` to part `end` of a step of `parts` parts."""
+    """The micro-batches, or some of their rows, from part `begin` to part `end` of a step with `parts` parts."""
     cut = []
     for index, micro_batch in enumerate(whole):
         rows = len(micro_batch.numbers)
@@ -299,14 +300,14 @@ def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> li
 
 
 def _uses(part: CorpusPart) -> int:
-    """Returns the number of pairs of a part that an epoch uses, repetitions included; at least 1 if it has a pair."""
+    """Number of pairs of a part that an epoch uses, repetitions included; at least 1 if it has a pair."""
     if not part.pairs:
         return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 
 def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
-    """Returns where a random permutation of `size` places, chosen by `key`, moves each of `places`.
+    """Where a random permutation of `size` places, chosen by `key`, moves each of `places`.
 
     A Feistel network (Luby and Rackoff 1988) permutes a power of four without storing the permutation. Results of
     `size` or more are permuted again until they are smaller.
@@ -328,12 +329,12 @@ def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
 
 
 def _lengths(store: TokenStore, numbers: Ids) -> NDArray[np.int64]:
-    """Returns the positions that each pair takes on its longer side, END included."""
+    """Positions that each pair takes on its longer side, END included."""
     return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
 def _token_count(store: TokenStore, side: Side, planned: PlannedMicroBatch) -> int:
-    """Returns the number of tokens of one side of a micro-batch, END included."""
+    """Number of tokens on one side of a micro-batch, END included."""
     return int(store.lengths(side, planned.numbers).sum()) + len(planned.numbers)
 
 

@@ -40,7 +40,7 @@ def read_pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:
-    """Returns a line as text; raises ValueError with file and line for bytes that are not UTF-8."""
+    """Decodes a line; raises ValueError with file and line number for bytes that are not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -81,7 +81,7 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     r"""Yields the lines of a plain or compressed file, without a byte order mark.
 
     A line ends at "\n" and nowhere else; a "\r" before it is dropped.
-    Raises ValueError for a file that is not text with one sentence a line.
+    Raises ValueError for a file that is not text with one sentence per line.
     """
     with _decompress(path) as file:
         for index, line in enumerate(raw_lines(file, str(path))):
@@ -90,7 +90,6 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _decompress(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a plain or compressed file."""
     with open_corpus_file(path) as file, decompressed(file, path) as content:
         yield content
 
@@ -103,14 +102,14 @@ def open_corpus_file(path: Path) -> BufferedReader:
 
 
 def check_files(*corpora: CorpusSpec) -> None:
-    """Raises ValueError or OSError where a file of the corpora cannot be opened."""
+    """Raises ValueError or OSError if a file of the corpora cannot be opened."""
     for corpus in corpora:
         for path in files_of(corpus):
             open_corpus_file(path).close()
 
 
 def _strip_first_line(line: bytes, path: Path) -> bytes:
-    """Returns the first line of a file without byte order mark and line end."""
+    """Strips byte order mark and line end from the first line of a file."""
     refuse_other_forms(line, str(path))
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
 
@@ -123,7 +122,7 @@ def _read_two_files(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]
 
 
 def _unequal_lines_error(source: Path, target: Path) -> ValueError:
-    """Returns the error for two files of unequal length: both counts, and the first misaligned line."""
+    """Builds the error for two files of unequal length: both counts, and the first misaligned line."""
     counts = {path: sum(1 for _ in read_byte_lines(path)) for path in (source, target)}
     shorter, longer = sorted(counts, key=counts.__getitem__)
     described = "No line shows where they become misaligned: look at the end first."
@@ -159,7 +158,7 @@ def _read_hub(corpus: Hub) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _join_lines(text: str) -> bytes:
-    """Returns a sentence that spans several lines as one line, without indentation."""
+    """Joins a sentence that spans several lines to one line, without indentation."""
     return " ".join(filter(None, (line.strip() for line in LINE_BREAKS.split(text)))).encode()
 
 
@@ -176,13 +175,13 @@ class ParallelText(NamedTuple):
 
     @property
     def checksum(self) -> str:
-        """A checksum of the text of both sides."""
+        """Checksum of the text of both sides."""
         sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
         return "-".join(sums)
 
 
 def read_parallel_text(spec: CorpusSpec) -> ParallelText:
-    """Reads a corpus as text; raises ValueError if it has no pair, or where a file of it is markup.
+    """Reads a corpus as text; raises ValueError if it has no pair, or if one of its files is markup.
 
     Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
     """

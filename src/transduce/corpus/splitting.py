@@ -1,7 +1,7 @@
 """Splits a corpus into training, validation and test sets without near-duplicates across them.
 
-Pairs whose sources, or whose targets, are equal but for case, punctuation, digits and white space form a group, and so
-do pairs that are connected by others. A group is in one set as a whole.
+Pairs form a group if their sources or their targets are equal except for case, punctuation, digits and white space;
+pairs that are connected through other pairs belong to the same group. A whole group goes into one set.
 """
 
 from array import array
@@ -23,12 +23,12 @@ class CorpusSplit(NamedTuple):
     groups: int
 
     def count(self, part: str) -> int:
-        """Returns the number of pairs of a part."""
+        """Number of pairs of a part."""
         return int((self.parts == PARTS.index(part)).sum())
 
 
 def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
-    """Returns the group of each pair, named by the index of its first pair; takes some 60 bytes a pair."""
+    """The group of each pair, named by the index of its first pair; takes about 60 bytes per pair."""
     hashes = array("q"), array("q")
     for number, pair in enumerate(pairs):
         for column, text in enumerate(pair):

@@ -1,7 +1,7 @@
 """Reads translation memories (TMX 1.4, Localization Industry Standards Association 2005) unit by unit.
 
 A unit (`tu`) has one variant (`tuv`) for each language. A variant has a segment (`seg`) of text, which may contain
-inline codes of the document's layout. Memory has one segment at a time, whatever else the file contains.
+inline codes for the document's layout. Only one segment at a time is in memory, whatever else the file contains.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,22 +15,22 @@ LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
 SEGMENT = ["tu", "tuv", "seg"]
 
 INLINE_CODES = {"bpt", "ept", "it", "ph", "ut"}
-"""Elements whose content is code of another program, such as tags of a web page, and not text."""
+"""Elements that contain code of another program, for example tags of a web page, and not text."""
 
 CHUNK_BYTES = 1 << 16
 
-# What the parser keeps in memory, at most; a translation memory has much less.
-MAX_MARKUP_BYTES = 1 << 20  # of a tag, of a comment, or before the first element
+# Limits on what the parser keeps in memory; a real translation memory needs much less.
+MAX_MARKUP_BYTES = 1 << 20  # in a tag, in a comment, or before the first element
 MAX_NAMES = 1_000  # of elements and attributes
 MAX_DEPTH = 1_000  # elements inside each other
-MAX_LANGUAGES = 50  # named in a message
+MAX_LANGUAGES = 50  # most languages that a message names
 
 
 def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tuple[str, str]]:
     """Yields source and target of every unit; a missing side is empty, so that units keep their numbers.
 
-    A variant of a region counts as its language: "en-GB" as "en". Raises ValueError for a file that is not TMX, and at
-    the end if no unit has text in both languages.
+    A variant of a region counts as its language: "en-GB" counts as "en". Raises ValueError for a file that is not TMX,
+    and at the end if no unit has text in both languages.
     """
     names: dict[str, str] = {}
     parser = expat.ParserCreate(namespace_separator="}", intern=names)
@@ -65,7 +65,7 @@ def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterato
 
 
 def _check_limits(unparsed: int, names: Mapping[str, str], place: str) -> None:
-    """Raises ValueError if the parser would keep too much: bytes that it cannot parse yet, or names."""
+    """Raises ValueError if the parser would keep too many bytes that it cannot parse yet, or too many names."""
     if unparsed > MAX_MARKUP_BYTES:
         raise ValueError(
             f"{place} has a tag, a comment or a declaration of more than {MAX_MARKUP_BYTES:,} bytes; "
@@ -127,7 +127,7 @@ class UnitReader:
         self._path.pop()
 
     def _keep(self, text: str) -> None:
-        """Keeps the first text in each language, variants of its regions last."""
+        """Keeps the first text in each language; a variant of a region counts only if there is no exact match."""
         code = _normalise(self._language)
         for side, language in enumerate(self._codes):
             texts = self._exact if code == language else self._regional if code.startswith(f"{language}-") else None
@@ -148,5 +148,5 @@ class UnitReader:
 
 
 def _normalise(code: str) -> str:
-    """Returns a language code in lower case with hyphens."""
+    """Converts a language code to lower case with hyphens."""
     return code.lower().replace("_", "-")

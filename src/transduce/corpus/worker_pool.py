@@ -1,7 +1,7 @@
 """Applies one function to many items in several processes, in the order of the items.
 
 Each worker is a fresh interpreter that communicates through pipes. A worker imports only the modules of the function
-and not the main module, receives no signals from a terminal, and ends when this process ends, even if it is killed
+and not the main module, receives no signals from a terminal, and ends when this process ends, even if that is killed
 (docs/decisions/0016).
 """
 
@@ -21,17 +21,17 @@ from typing import Generic, Self, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A worker uses one core; the subwords library, too, would use all of them.
+# A worker uses one core; otherwise the libraries, the subwords library too, would use all of them.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Yields `function(item)` for each item, computed in `processes` processes, or in this one where one is enough.
+    """Yields `function(item)` for each item, computed in `processes` processes, or in this process if one is enough.
 
-    `function`, items and results must be picklable. Raises the errors of `function`, and RuntimeError where a worker
-    ended early.
+    `function`, items and results must be picklable. Raises the errors of `function`, and RuntimeError if a worker ended
+    early.
     """
     if processes < 2:
         yield from map(function, items)
@@ -51,7 +51,7 @@ def map_in_order(
         pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(pool.submit(compute, item))
-            if len(pending) > processes:  # one item more than workers, so that no worker waits for the reader
+            if len(pending) > processes:  # one more item than workers, so that no worker waits for the reader
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -61,13 +61,13 @@ class _Worker(Generic[Item, Result]):
     """An interpreter that applies `function` to the items that it receives."""
 
     def __init__(self, function: Callable[[Item], Result]) -> None:
-        self._unsent = pickle.dumps(function)  # first: its error would leave the process
+        self._unsent = pickle.dumps(function)  # first, because after an error here the process would be left running
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import _serve; _serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
-            # Ctrl-C in a terminal reaches a group of processes: each system has a word of its own for a new group.
+            # Ctrl-C in a terminal reaches a whole process group; the option for a new group differs between systems.
             process_group=0,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
@@ -102,7 +102,7 @@ class _Worker(Generic[Item, Result]):
 def _serve() -> None:
     """Reads a function and items from standard input, and writes a result for each item, until the input ends."""
     if hasattr(signal, "SIGPIPE"):  # not on Windows
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # where nobody reads the results, end without a traceback
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without a traceback if nobody reads the results
     items, results = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
         function = pickle.load(items)

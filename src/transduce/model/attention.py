@@ -1,7 +1,8 @@
 """Multi-head attention (section 3.2).
 
-A mask is True where a query may attend, and is the same for every head. The arithmetic of equation 1 is a *core*, a
-module without parameters: `FusedCore` computes it fast, `ExplicitCore` step by step and can return the weights.
+A mask is True at the keys that a query may attend to, and is the same for every head. The arithmetic of equation 1 is a
+*core*, a module without parameters: `FusedCore` computes it fast, `ExplicitCore` step by step and can return the
+weights.
 """
 
 import math
@@ -52,7 +53,7 @@ class Attention(AttentionSpec):
 
 
 class FusedCore(nn.Module):
-    """Computes equation 1, softmax(QKᵀ / √d_k) V, in few calls: on a GPU in one that is fused."""
+    """Computes equation 1, softmax(QKᵀ / √d_k) V, in a few calls; on a GPU in a single fused one."""
 
     def forward(
         self,
@@ -66,7 +67,7 @@ class FusedCore(nn.Module):
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Returns the weighted sums of the values, for all heads.
 
-        `causal` hides later positions. `dropout` is that of the weights, 0 outside training.
+        `causal` hides later positions. `dropout` is the dropout probability of the weights, 0 outside training.
         """
         if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
@@ -79,8 +80,8 @@ class FusedCore(nn.Module):
         products = compatibility(query, keys)
         # In float32 at least: torch does not vectorise the softmax of short rows in bfloat16 and float16.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
-        # Not −∞, so that two masks can be added and a query without a visible key gives no NaN. Where a key is visible,
-        # the weights of masked keys are exactly 0.
+        # Not −∞, so that two masks can be added and a query without a visible key gives no NaN. If a query has a
+        # visible key, the weights of its masked keys are exactly 0.
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -91,7 +92,7 @@ class FusedCore(nn.Module):
 
 
 def _softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """Returns the softmax over keys; pads short rows on a CPU, since torch vectorises only rows of `VECTOR` or more."""
+    """Softmax over keys; on a CPU it pads short rows, because torch vectorises only rows of `VECTOR` or more."""
     missing = VECTOR - scores.shape[-1]
     if missing <= 0 or not scores.is_cpu:
         return scores.softmax(-1)
@@ -104,7 +105,7 @@ class ExplicitCore(nn.Module):
     def weights(
         self, compatibility: nn.Module, query: Queries, keys: Keys, visible: Visible | None, causal: bool
     ) -> Weights:
-        """Returns softmax(QKᵀ / √d_k), with −∞ before the softmax where a query may not attend."""
+        """Returns softmax(QKᵀ / √d_k), with masked scores set to −∞ before the softmax."""
         scores = compatibility(query, keys)
         if visible is not None:
             scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
@@ -131,7 +132,7 @@ class ExplicitCore(nn.Module):
 class MultiHeadAttention(Mixer):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
-    `query` has the W^Q of all heads side by side. `key_value` has all W^K and then all W^V, so that one product
+    `query` holds the W^Q of all heads side by side. `key_value` holds all W^K and then all W^V, so that one product
     projects the attended states. `output` is W^O, the output projection. Model files use these names.
     """
 
@@ -152,9 +153,9 @@ class MultiHeadAttention(Mixer):
         causal: bool = False,
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
-        """Returns the attention output of each state over the keys and values `keys_values`.
+        """Computes the attention output of each state over `keys_values`.
 
-        In a search `rows` are the hypotheses of the states, and `visible` is a mask of their rectangle.
+        In a search, `rows` holds the hypotheses that the states belong to, and `visible` is a mask of their rectangle.
         """
         attended = self.attend(self.project_query(states, rows), keys_values, visible, causal)
         return self.output(attended if rows is None else rows.from_rectangle(attended))
@@ -166,7 +167,7 @@ class MultiHeadAttention(Mixer):
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch target heads_d_v"]:
-        """Returns the weighted sums of values of all heads, concatenated."""
+        """Weighted sums of the values, with all heads concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
         return self.core(self.compatibility, query, *keys_values, visible, causal, dropout).transpose(1, 2).flatten(2)
 
@@ -177,19 +178,19 @@ class MultiHeadAttention(Mixer):
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Weights:
-        """Returns the attention weights of every head, from `states` to `key_states`."""
+        """Attention weights of every head, from `states` to `key_states`."""
         query, (keys, _) = self.project_query(states), self.project_key_value(key_states)
         return ExplicitCore().weights(self.compatibility, query, keys, visible, causal)
 
     def project_query(self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None) -> Queries:
-        """Returns x W^Q, split by head."""
+        """Computes x W^Q and splits it by head."""
         query = self.query(states)
         return self._split(query if rows is None else rows.to_rectangle(query), self.spec.d_k)
 
     def project_key_value(
         self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None
     ) -> tuple[Keys, Values]:
-        """Returns x W^K and x W^V, split by head."""
+        """Computes x W^K and x W^V and splits both by head."""
         projected = self.key_value(states) if rows is None else rows.to_rectangle(self.key_value(states))
         keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)
         return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
@@ -208,5 +209,5 @@ class MultiHeadAttention(Mixer):
         return self(states, keys_values, context.visible, rows=context.rows)
 
     def _split(self, projected: Tensor, width: int) -> Tensor:
-        """Returns `projected` [batch length heads·width] as [batch heads length width]."""
+        """Reshapes `projected` [batch length heads·width] to [batch heads length width]."""
         return projected.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)

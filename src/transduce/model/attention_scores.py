@@ -17,7 +17,7 @@ Scores = Float[Tensor, "batch heads target source"]
 
 
 class _WithoutProjection(Spec):
-    """A compatibility without a matrix of its own."""
+    """A compatibility that has no matrix of its own."""
 
     def multiplications(self, heads: int, d_k: int) -> int:
         """Counts the multiplications of one query besides its products with keys."""
@@ -74,7 +74,7 @@ Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discrimin
 def masked_softmax(
     scores: Float[Tensor, "rows target source"], visible: Bool[Tensor, "rows #target source"]
 ) -> Float[Tensor, "rows target source"]:
-    """Returns the softmax over visible keys; uniform weights, and no NaN, where no key is visible."""
+    """Softmax over visible keys; uniform weights instead of NaN if no key is visible."""
     return scores.masked_fill(~visible, torch.finfo(scores.dtype).min / 2).softmax(-1)
 
 
@@ -86,11 +86,11 @@ class DotProduct(nn.Module):
         self.scale = scale
 
     def transform_query(self, query: Queries) -> Queries:
-        """Returns the query unchanged."""
+        """The query, unchanged."""
         return query
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
-        """Returns the scores of all heads."""
+        """Computes the scores of all heads."""
         return (self.transform_query(query) @ keys.transpose(-1, -2)).mul_(self.scale)
 
 
@@ -107,7 +107,7 @@ class BilinearProduct(DotProduct):
                 self.weight.add_(torch.eye(d_k))
 
     def transform_query(self, query: Queries) -> Queries:
-        """Returns qᵀ M."""
+        """Computes qᵀ M."""
         # einsum, not a broadcast product, which copies the matrices once for each sentence.
         return torch.einsum("bhtk,hkl->bhtl", query, self.weight.to(query.dtype))
 
@@ -123,6 +123,6 @@ class AdditiveNetwork(nn.Module):
             nn.init.uniform_(self.weight, -math.sqrt(3 / d_k), math.sqrt(3 / d_k))
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
-        """Returns the scores of all heads; the hidden layers of all pairs are in memory at once."""
+        """Computes the scores of all heads; the hidden layers of all pairs are in memory at once."""
         hidden = torch.tanh(query.unsqueeze(3) + keys.unsqueeze(2))
         return (hidden * self.weight[:, None, None, :].to(hidden.dtype)).sum(-1)

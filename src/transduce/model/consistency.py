@@ -1,9 +1,10 @@
 """R-Drop: cross-entropy of two passes with different dropout, and the divergence of their predictions.
 
 With logits y and z of the two passes, p = softmax(y) and q = softmax(z), the loss of a token is the mean of both
-cross-entropies and `strength` / 2 times the mean of KL(p‖q) and KL(q‖p) (Wu, Li et al. 2021). The sum of both
-divergences is Σ (p − q)·d with d = y − z; its gradient by y is p − q + p·(d − Σ p·d), and by z the same with p, q and
-the sign of d swapped. As in `cross_entropy` loss and gradients are computed together, a chunk of rows at a time.
+cross-entropies plus `strength` / 2 times the mean of KL(p‖q) and KL(q‖p) (Wu, Li et al. 2021). The sum of both
+divergences is Σ (p − q)·d with d = y − z. Its gradient by y is p − q + p·(d − Σ p·d); its gradient by z is the same
+with p and q swapped and the sign of d changed. As in `cross_entropy`, loss and gradients are computed together, a chunk
+of rows at a time.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from transduce.runtime.device import has_numba
 
 
 class ConsistentCrossEntropy(torch.autograd.Function):
-    """Both sums of the loss as an autograd function, whose forward pass computes the gradients too."""
+    """Both sums of the loss as an autograd function. Its forward pass computes the gradients too."""
 
     @staticmethod
     def forward(
@@ -32,7 +33,7 @@ class ConsistentCrossEntropy(torch.autograd.Function):
         product_dtype: torch.dtype,
         strength: float,
     ) -> tuple[Tensor, Tensor]:
-        """Returns the sums of the smoothed loss with the divergence, and of the unsmoothed loss of both passes."""
+        """Returns two sums over both passes: the smoothed loss with the divergence, and the unsmoothed loss."""
         states = torch.stack([first, second]).to(product_dtype)
         sums, gradients = consistency(states, weight.to(product_dtype), target, pad, shares, strength)
         ctx.save_for_backward(*gradients)
@@ -41,7 +42,7 @@ class ConsistentCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Returns the gradients by both states and the weight, computed in the forward pass."""
+        """Scales the gradients by both states and by the weight, which the forward pass computed."""
         (first, second), weight = ctx.saved_tensors
         return first * smoothed, second * smoothed, weight * smoothed, None, None, None, None, None
 
@@ -54,7 +55,7 @@ def consistency(
     shares: tuple[float, float],
     strength: float,
 ) -> tuple[Loss, tuple[Float[Tensor, "2 rows d_model"], Float[Tensor, "vocabulary d_model"]]]:
-    """Returns the sums, and the gradients of the smoothed one by the states of both passes and by the weight."""
+    """Returns the sums of the loss, and the gradients of the smoothed sum by the states and the weight."""
     sum_dtype = torch.promote_types(weight.dtype, torch.float32)
     (extra, share), present = shares, (target != pad).to(sum_dtype)
     summed_weight = weight.sum(0, dtype=sum_dtype)
@@ -87,9 +88,9 @@ def _row_losses(
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
     """Returns the terms of the loss, and its gradient by the logits without the term of `share`.
 
-    The terms are sums over both passes, of the logits of the target tokens and of −log of their probabilities, and
-    Σ (p − q)·d.
-    The gradients of the cross-entropies are p − extra·δ and q − extra·δ. Their difference is p − q.
+    The terms are the sum over both passes of the target tokens' logits, the sum over both passes of −log of the target
+    tokens' probabilities, and Σ (p − q)·d. The gradients of the cross-entropies are p − extra·δ and q − extra·δ, and
+    their difference is p − q.
     """
     target_logits, surprisal, cross_entropy_gradient = chunk_loss(logits.flatten(0, 1), tokens.repeat(2), extra)
     first, second = cross_entropy_gradient.chunk(2)
@@ -97,7 +98,8 @@ def _row_losses(
     targets = torch.arange(len(tokens), device=tokens.device), tokens
     sum_dtype = torch.promote_types(first.dtype, torch.float32)
     at_target = difference[targets].to(sum_dtype)
-    # torch sums in float32 and rounds the result; with another type of the result it is ten times as slow on a CPU.
+    # torch sums in float32 and rounds the result. Asking for another type of the result takes ten times as long on a
+    # CPU.
     sums = [(each * difference).sum(1).to(sum_dtype) for each in (first, second)]
     gradient = torch.empty_like(cross_entropy_gradient).unflatten(0, (2, -1))
     for index, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):

@@ -1,7 +1,7 @@
-"""Cross-entropy with label smoothing, computed in chunks without all logits in memory (section 5.4).
+"""Cross-entropy with label smoothing, computed in chunks: the logits are never in memory all at once (section 5.4).
 
 The loss of a token with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
-logsumexp(z) − (1−ε)·z_target − ε·mean(z), whose gradient by z is softmax(z) − q. Loss and gradient are computed
+logsumexp(z) − (1−ε)·z_target − ε·mean(z), and its gradient by z is softmax(z) − q. Loss and gradient are computed
 together, a chunk of rows at a time, so that a large vocabulary needs little memory.
 """
 
@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK = 4 * 2**20  # logits of a chunk: with fewer, summing the weight's gradient costs more than its products
+CHUNK = 4 * 2**20  # logits in a chunk; in smaller chunks, summing the weight's gradient would cost more than products
 
-# oneDNN computes products in 16 bits on a CPU and keeps a compiled product for each number of rows, of which there are
-# few where each is a multiple of this. Other products have no such memory.
+# On a CPU, oneDNN computes 16-bit products and keeps a compiled product for each number of rows. If every number of
+# rows is a multiple of this one, there are few of them. Products in other types keep nothing.
 ROWS_MULTIPLE = 64
 
 
@@ -54,7 +54,7 @@ class Evaluation(NamedTuple):
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """Both sums of the loss as an autograd function, whose forward pass computes the gradients too."""
+    """Both sums of the loss as an autograd function. Its forward pass computes the gradients too."""
 
     @staticmethod
     def forward(
@@ -77,7 +77,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Returns the gradients by states and weight, computed in the forward pass."""
+        """Scales the gradients by states and weight, which the forward pass computed."""
         states_gradient, weight_gradient = ctx.saved_tensors
         return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
 
@@ -92,7 +92,7 @@ def chunked_cross_entropy(
     *,
     with_gradients: bool,
 ) -> tuple[Evaluation, tuple[Tensor, ...]]:
-    """Returns the sums, and the gradients of the smoothed loss by states and weight.
+    """Returns the sums of the loss, and the gradients of the smoothed sum by states and weight.
 
     `shares` is the result of `Smoothing.shares`. Correct tokens are counted only without gradients. The gradient by the
     logits is softmax(z) − share − extra·δ. A chunk computes softmax(z) − extra·δ; share is subtracted at the end.
@@ -132,14 +132,14 @@ def subtract_share(
     weight_gradient: Float[Tensor, "vocabulary d_model"],
     counted: Float[Tensor, "rows d_model"],
 ) -> tuple[Tensor, Tensor]:
-    """Subtracts the terms of `share` from both gradients, sets rows of padding to zero, both in place; returns both."""
+    """Subtracts the terms of `share` and zeroes the rows of padding, in place; returns both gradients."""
     states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
     weight_gradient.sub_(share * counted.sum(0, dtype=weight_gradient.dtype))
     return states_gradient, weight_gradient
 
 
 def chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
-    """Returns slices of rows of about `CHUNK` logits; a GPU needs more rows to be busy."""
+    """Slices of rows with about `CHUNK` logits each; a GPU needs more rows to be busy."""
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
     if states.element_size() <= 2:
         rows = rows // ROWS_MULTIPLE * ROWS_MULTIPLE or rows
@@ -167,9 +167,9 @@ def _surprisal(
     places: tuple[Tensor, Tensor],
     smallest: float,
 ) -> Float[Tensor, " rows"]:
-    """Returns −log of probabilities, computed from the logits where a probability is below `smallest`.
+    """Computes −log of probabilities; uses the logits if a probability is below `smallest`.
 
-    `smallest` is the smallest normal number. On a GPU smaller probabilities count as `smallest`, because a check for
+    `smallest` is the smallest normal number. On a GPU smaller probabilities count as `smallest`, because checking for
     them would synchronise.
     """
     surprisal = -probabilities.clamp(min=smallest).log()

@@ -1,6 +1,7 @@
 """States of a search over a model: the rows of its hypotheses, the key-value caches, and the states made of both.
 
-A state has a key-value cache that grows by a slot a token (`DecoderState`), or a fixed size (`RecurrentState`).
+A state has either a key-value cache that grows by one slot for each token (`DecoderState`) or a fixed size
+(`RecurrentState`).
 """
 
 from typing import NamedTuple
@@ -28,14 +29,14 @@ class HypothesisRows(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
-        """Returns the layout of rows whose `sentences` are sorted and less than `batch`."""
+        """Builds the layout of rows; `sentences` must be sorted and less than `batch`."""
         # The number of each row within its sentence, from 0.
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1
         return cls(sentences, sentences * width + ranks, batch, width)
 
     def to_rectangle(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch width_new features"]:
-        """Returns the rectangle with each row's states at its place, and zeros at places without a row."""
+        """Puts each row's states at its place in the rectangle; places without a row are zeros."""
         rows, new, features = states.shape
         if rows < self.batch * self.width:
             states = states.new_zeros(self.batch * self.width, new, features).index_copy_(0, self.places, states)
@@ -44,7 +45,7 @@ class HypothesisRows(NamedTuple):
     def from_rectangle(
         self, rectangle: Float[Tensor, "batch width_new features"]
     ) -> Float[Tensor, "rows new features"]:
-        """Returns each row's states from the rectangle, the inverse of `to_rectangle`."""
+        """Takes each row's states out of the rectangle; the inverse of `to_rectangle`."""
         places = rectangle.reshape(self.batch * self.width, -1, rectangle.shape[2])
         return places if len(self.places) == len(places) else places[self.places]
 
@@ -53,11 +54,11 @@ VisibleSlots = Bool[Tensor, "batch target slots"]
 
 
 class KeyValueCache:
-    """Keys and values of earlier tokens, or the inputs of another mixer: one slot a token.
+    """Keys and values of earlier tokens, or the inputs of another mixer, with one slot for each token.
 
     Slots are appended in place and never reordered. The decoder's state has a mask of the slots of each hypothesis
-    (`DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. Slots of no
-    hypothesis are dropped when the cache is full.
+    (`DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. When the cache is full, slots
+    that no hypothesis uses are dropped.
     """
 
     def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
@@ -71,7 +72,7 @@ class KeyValueCache:
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
     def select(self, sentences: Int[Tensor, " chosen"], slots: Int[Tensor, "chosen slots"]) -> "KeyValueCache":
-        """Returns a cache of the chosen sentences, with the chosen slots of each sentence."""
+        """Copies the chosen slots of the chosen sentences into a new cache."""
         return KeyValueCache(tuple(_select_slots(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
@@ -84,25 +85,25 @@ class DecodingContext(NamedTuple):
 
 
 def capacity_for(slots: int) -> int:
-    """Returns the number of slots to allocate where `slots` are needed: twice as many, since more will follow."""
+    """Number of slots to allocate if `slots` are needed: twice as many, because more will follow."""
     return max(2 * slots, 32)
 
 
 def _select_slots(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
-    """Returns a copy of the chosen slots of the chosen sentences, [sentences heads capacity _], made in one pass.
+    """Copies the chosen slots of the chosen sentences in one pass, to [sentences heads capacity _].
 
-    The slots are filled up to the new capacity with slot 0, which no mask shows there.
+    The rest of the new capacity is filled with copies of slot 0, which every mask hides there.
     """
     heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
-    # Places in the buffer with its first three dimensions as one.
+    # Indices into the buffer with its first three dimensions flattened.
     first = capacity * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
     places = first.unsqueeze(2) + slots.unsqueeze(1)
     return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
 def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """Writes `new` at slot `start` and returns the buffer, reallocated where it is too short."""
+    """Writes `new` at slot `start` and returns the buffer, reallocated if it is too short."""
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])
@@ -113,15 +114,15 @@ def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
     return buffer
 
 
-ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
-SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped
+ASYNCHRONOUS = {"cuda"}  # devices on which reading a size synchronises
+SPARSE = 0.75  # sentences without a row are dropped when at most this share of the sentences still has one
 
 
 class DecoderState(NamedTuple):
     """State with key-value caches: `memory`, `visible` and `caches` by sentence, `ancestors` by row (hypothesis).
 
     `ancestors` marks the slots of each row's tokens in the caches of its sentence. `slots_after_drop` is the number of
-    slots after unused slots were last dropped. A step consumes its state: caches are written in place.
+    slots that were left when unused slots were last dropped. A step consumes its state: caches are written in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -134,10 +135,10 @@ class DecoderState(NamedTuple):
     source_words: SourceWords | None = None  # of a parser
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """Returns the state of the chosen rows, whose sentences are in order.
+        """Returns the state of the chosen rows, which must be in the order of their sentences.
 
-        On a GPU, where the number of rows is unchanged, the number of every sentence's rows is assumed unchanged: a
-        check would synchronise.
+        On a GPU, if the number of rows is unchanged, the number of rows of each sentence is assumed to be unchanged
+        too: a check would synchronise.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
         asynchronous = sentences.device.type in ASYNCHRONOUS
@@ -163,7 +164,7 @@ class DecoderState(NamedTuple):
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
     def masks(self, new: int) -> tuple[Bool[Tensor, "batch target slots"], Bool[Tensor, "rows slots"]]:
-        """Returns two masks over the caches once `new` tokens a row are appended.
+        """Builds two masks over the caches for when `new` tokens are appended to each row.
 
         The first marks the slots that each new token may attend to, the second the slots of each row's tokens.
         """
@@ -177,7 +178,7 @@ class DecoderState(NamedTuple):
         return visible, torch.cat([ancestors, new_slots], dim=1)
 
     def _drop_unused_slots(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":
-        """Returns the state with caches of `sentences` only, whose slots are those that a row needs."""
+        """Keeps only the caches of `sentences`, and in them only the slots that a row needs."""
         needed = self.rows.to_rectangle(self.ancestors.unsqueeze(1)).any(1)
         count = int(needed.sum(1).max())
         slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :count]
@@ -189,7 +190,7 @@ class DecoderState(NamedTuple):
 
 
 class RecurrentState(NamedTuple):
-    """A state of fixed size: tensors by sentence, such as the encoder's output, and tensors that each row carries."""
+    """A state of fixed size: tensors by sentence (for example the encoder's output), and tensors by row."""
 
     memory: tuple[Shaped[Tensor, "batch *rest"], ...]
     rows: HypothesisRows
@@ -198,12 +199,15 @@ class RecurrentState(NamedTuple):
 
     @classmethod
     def of(cls, memory: tuple[Tensor, ...], carried: tuple[Tensor, ...]) -> "RecurrentState":
-        """Builds the state before the first token: one row a sentence."""
+        """Builds the state before the first token, with one row for each sentence."""
         batch = len(memory[0])
         return cls(memory, HypothesisRows.of(torch.arange(batch, device=memory[0].device), batch), carried)
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "RecurrentState":
-        """Returns the state of the chosen rows, whose sentences are in order, without sentences that have no row."""
+        """Returns the state of the chosen rows, without sentences that have no row left.
+
+        The rows must be in the order of their sentences.
+        """
         sentences, carried = self.rows.sentences[rows], tuple(tensor[rows] for tensor in self.carried)
         if sentences.device.type in ASYNCHRONOUS and len(sentences) == len(self.rows.sentences):
             return self._replace(carried=carried)  # as in `DecoderState.pick`
@@ -216,7 +220,7 @@ class RecurrentState(NamedTuple):
 
 
 def _select_sentences(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
-    """Returns the keys or values of the chosen sentences, in the same memory layout."""
+    """Selects the keys or values of the chosen sentences and keeps their memory layout."""
     if key_or_value.is_contiguous():
         return key_or_value.index_select(0, sentences)
     return key_or_value.mT.index_select(0, sentences).mT

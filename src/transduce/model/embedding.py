@@ -55,8 +55,8 @@ PositionsSpec = Annotated[Sinusoidal | Learned, Field(discriminator="kind")]
 
 
 def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[Tensor, "length d_model"]:
-    """Returns the table of section 3.5, computed in float64 and rounded to float32."""
-    # On the CPU also where the model is built on the meta device: the table is not a weight, and is not loaded.
+    """Computes the table of section 3.5 in float64 and rounds it to float32."""
+    # On the CPU even if the model is built on the meta device: the table is not a weight, and is not loaded.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
     spacing = max(d_model / 2 - 1, 1) if layout == "halves" else d_model / 2
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
@@ -66,7 +66,7 @@ def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[T
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids for any length; the table grows where a sentence is longer."""
+    """Sinusoids for any length; the table grows when a sentence is longer."""
 
     max_positions = None
     table: Tensor
@@ -77,7 +77,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(512, d_model, spec.layout), persistent=False)
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors of the tokens `first` to `first + length − 1`, counted from 0."""
+        """Vectors of the tokens `first` to `first + length − 1`, counted from 0."""
         first += self.first
         table = self.table  # read once: another thread may replace it by a shorter one
         if first + length > len(table):
@@ -94,7 +94,10 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(spec.max_positions, d_model))
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors of positions `first` to `first + length − 1`, counted from 0."""
+        """Vectors of the tokens `first` to `first + length − 1`, counted from 0.
+
+        Raises ValueError if the table is too short.
+        """
         if first + length > self.max_positions:
             raise ValueError(
                 f"a sentence of {first + length} tokens is longer than the {self.max_positions} learned positions of "
@@ -115,7 +118,7 @@ class Embedding(nn.Module):
         self.blank = blank  # token whose vector is zeros: the first input of the decoder in the released code
 
     def forward(self, tokens: Int[Tensor, "rows length"], first: int = 0) -> Float[Tensor, "rows length d_model"]:
-        """Returns the vectors of `tokens`, the first of which is at position `first`."""
+        """Computes the vectors of `tokens`; the first token is at position `first`."""
         vectors = functional.embedding(tokens, self.weight)
         if self.blank is not None:
             vectors = vectors.masked_fill((tokens == self.blank).unsqueeze(-1), 0.0)
@@ -124,7 +127,7 @@ class Embedding(nn.Module):
 
 
 def _to_autocast_precision(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Returns the states in bfloat16 where autocast on a CPU computes products in bfloat16, else unchanged.
+    """Casts the states to bfloat16 if autocast on a CPU computes products in bfloat16.
 
     States then stay in bfloat16 between products. On a GPU autocast casts them to float32 for every norm; compiled code
     fuses that cast.

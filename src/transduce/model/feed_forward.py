@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network (section 3.3), and a mixture of experts in its place.
+"""The position-wise feed-forward network (section 3.3), and a mixture of experts that can replace it.
 
 A mixture of experts (Shazeer et al. 2017) has more weights for little more work.
 """
@@ -43,7 +43,7 @@ class FeedForward(Spec):
 
 
 class FeedForwardNetwork(nn.Module):
-    """Two linear maps with an activation between, the same at every position: two convolutions with kernel 1."""
+    """Two linear maps with an activation between them, the same at every position: two convolutions with kernel 1."""
 
     def __init__(self, spec: FeedForward, d_model: int) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class MixtureOfExperts(nn.Module):
     def forward(
         self, states: Float[Tensor, "*rows d_model"]
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, ""] | None]:
-        """Returns the weighted output of each token's experts, and while training the load-balancing penalty."""
+        """Returns the weighted output of each token's experts and, while training, the load-balancing penalty."""
         tokens = states.reshape(-1, states.shape[-1])
         clean, penalty = self.gate(tokens).float(), None
         deviation = functional.softplus(self.noise(tokens).float()) + MIN_DEVIATION if self.training else None
@@ -128,13 +128,13 @@ class MixtureOfExperts(nn.Module):
 
 
 def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
-    """Returns the probability that each expert is chosen when only its noise is redrawn: a count has no gradient."""
-    # A chosen expert competes with the best expert not chosen, any other expert with the last one chosen.
+    """Probability that each expert is chosen if only its noise is redrawn. Unlike a count, it has a gradient."""
+    # A chosen expert competes with the best expert that was not chosen, any other expert with the last chosen one.
     last, next_best = best[:, -2:-1], best[:, -1:]
     rival = torch.where(noisy > next_best, next_best, last)
     return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))
 
 
 def _squared_variation(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
-    """Returns the squared coefficient of variation."""
+    """Squared coefficient of variation."""
     return totals.var(correction=0) / (totals.mean() ** 2 + 1e-10)

@@ -22,7 +22,7 @@ def initialise(
     """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
 
     `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in `cross_attentions` W^K and W^V, as the released
-    code does. Where heads · d_k = heads · d_v = d_model, these matrices are 1/√2 times those of `glorot`, and in
+    code does. If heads · d_k = heads · d_v = d_model, these matrices are 1/√2 times those that `glorot` draws, and in
     `cross_attentions` √(2/3) times. With post-norm the decoder then learns to attend to the source in half the steps
     (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
 

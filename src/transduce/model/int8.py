@@ -1,8 +1,9 @@
-"""Matrix products in int8 (dynamic quantisation) by torch, for models that have no compiled code (`cpu_stepper`).
+"""Matrix products in int8 (dynamic quantisation) by torch, for models without compiled code (`cpu_stepper`).
 
-A matrix W is stored as integers from −127 to 127 with a scale a row; states are quantised at each product, with a scale
-a row too. No scale depends on more than one row, so a sentence's translation does not depend on the other sentences of
-its batch. Sums are exact, in int32: on processors where sums of 8-bit weights are not, weights have 7 bits.
+A matrix W is stored as integers from −127 to 127 with one scale for each row; states are quantised at each product,
+also with one scale for each row. No scale depends on more than one row, so a sentence's translation does not depend on
+the other sentences of its batch. Sums are exact, in int32. Weights have 7 bits on processors whose sums of products
+with 8-bit weights are not exact.
 """
 
 import copy
@@ -43,7 +44,7 @@ class Int8Linear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """Returns x Wᵀ + b in float32 for states x in float32."""
+        """Computes x Wᵀ + b in float32 for states x in float32."""
         rows = states.reshape(-1, self.inputs)
         largest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
         scales = largest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
@@ -56,7 +57,7 @@ class Int8Linear(nn.Module):
         return scaled.view(*states.shape[:-1], self.outputs)
 
     def product(self, quantised: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """Returns the product of quantised states, `ZERO` standing for 0; the caller applies row scales and bias."""
+        """Product of quantised states, in which `ZERO` stands for 0, and W; the caller applies row scales and bias."""
         return torch.ops.onednn.qlinear_pointwise(
             quantised, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
@@ -64,7 +65,7 @@ class Int8Linear(nn.Module):
 
 @cache
 def largest_weight() -> int:
-    """Returns `LARGEST` where this processor's products with such weights are exact, else `LARGEST_OF_SEVEN_BITS`.
+    """Returns `LARGEST` if this processor's products with weights that large are exact, else `LARGEST_OF_SEVEN_BITS`.
 
     A trial product decides. An x86 processor without VNNI adds two products in 16 bits, and saturates.
     """
@@ -81,13 +82,13 @@ class Int8Readout(nn.Module):
         self.project = Int8Linear(weight, bias)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
-        """Returns log-probabilities in float32."""
+        """Computes log-probabilities in float32."""
         return self.project(states).log_softmax(-1)
 
 
 @torch.no_grad()
 def quantise(model: TranslationModel) -> TranslationModel:
-    """Returns a copy of `model` with linear maps and readout in int8; it shares the other parameters."""
+    """Copies `model` with linear maps and readout in int8; the copy shares the other parameters."""
     quantised = _share_parameters(model)
     for module in list(quantised.modules()):
         for name, child in list(module.named_children()):
@@ -99,6 +100,6 @@ def quantise(model: TranslationModel) -> TranslationModel:
 
 
 def _share_parameters(module: Module) -> Module:
-    """Returns a copy of the modules in evaluation mode; parameters and buffers are the same tensors."""
+    """Copies the modules, in evaluation mode; parameters and buffers are the same tensors."""
     tensors = (*module.parameters(), *module.buffers())
     return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors}).eval()

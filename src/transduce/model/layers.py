@@ -59,12 +59,12 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = spec.wrapper()
 
     def forward(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> LayerOutput:
-        """Returns the states after the layer."""
+        """Computes the states after the layer."""
         mixed = self.mixer.mix(self.around_mixer.sublayer_input(states), visible, causal=False)
         return _feed_forward(self, self.around_mixer(states, mixed))
 
     def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
-        """Returns the weights of self-attention; arguments as in `forward`."""
+        """Weights of self-attention; arguments as in `forward`."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         return self.mixer.weights(inputs, inputs, visible)
@@ -89,7 +89,7 @@ class DecoderLayer(nn.Module):
         visible: Visible,
         context: DecodingContext | None = None,
     ) -> LayerOutput:
-        """Returns the states after the layer.
+        """Computes the states after the layer.
 
         `memory` is the encoder's output, or its keys and values for `cross`; `visible` is the mask of the source.
         Without a `context` the states are whole sentences, masked causally. With a `context` the states are new tokens
@@ -108,7 +108,7 @@ class DecoderLayer(nn.Module):
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
     ) -> tuple[Float[Tensor, "batch _ target target"], Float[Tensor, "batch _ target source"]]:
-        """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
+        """Weights of self-attention and of attention over the encoder's output, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         weights = self.mixer.weights(inputs, inputs, causal=True)
@@ -120,21 +120,21 @@ class DecoderLayer(nn.Module):
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
     ) -> Float[Tensor, "batch _ target source"]:
-        """Returns the weights of attention over the encoder's output, for whole sentences."""
+        """Weights of attention over the encoder's output, for whole sentences."""
         inputs = self.around_cross.sublayer_input(self._mix(states, None))
         return self.cross.weights(inputs, encoded, visible)
 
     def _mix(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext | None
     ) -> Float[Tensor, "rows new d_model"]:
-        """Returns the states after masked self-attention, the first sub-layer."""
+        """Applies masked self-attention, the first sub-layer."""
         inputs = self.around_mixer.sublayer_input(states)
         mixed = self.mixer.step(inputs, context) if context else self.mixer.mix(inputs, None, causal=True)
         return self.around_mixer(states, mixed)
 
 
 def _feed_forward(layer: EncoderLayer | DecoderLayer, states: Float[Tensor, "rows new d_model"]) -> LayerOutput:
-    """Returns the output of a layer: applies its last sub-layer, the feed-forward network, to `states`."""
+    """Applies the feed-forward network, the last sub-layer of a layer."""
     inputs, penalty = layer.around_feed_forward.sublayer_input(states), None
     if isinstance(layer.feed_forward, MixtureOfExperts):
         transformed, penalty = layer.feed_forward(inputs)

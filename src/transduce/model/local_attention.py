@@ -42,7 +42,7 @@ class NeighbourAttention(MultiHeadAttention):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Computes attention in whole sentences, by blocks of `neighbours`: a block sees itself and adjacent blocks."""
+        """Computes attention in whole sentences by blocks of `neighbours`: a block sees itself and adjacent blocks."""
         length, reach = states.shape[1], self.spec.neighbours
         if reach >= length:
             return super().mix(states, visible, causal)
@@ -54,8 +54,8 @@ class NeighbourAttention(MultiHeadAttention):
         keys, values = (functional.pad(part, (0, 0, *around)) for part in self.project_key_value(states))
         present = states.new_ones(len(states), 1, length, dtype=torch.bool) if visible is None else visible
         present = functional.pad(present, around).unfold(2, width, reach).transpose(1, 2).flatten(0, 1)
-        # Masks [neighbours width] of the window positions that each position of a block may attend to, and of each
-        # position itself, which is visible even in padding: every query has a key.
+        # Masks [neighbours width]: the window positions that each position of a block may attend to, and the position
+        # itself, which is visible even in padding, so that every query has a key.
         positions = torch.arange(width, device=states.device)
         distance = positions - reach - positions[:reach].unsqueeze(1)
         attended = self.attend(
@@ -77,5 +77,5 @@ class NeighbourAttention(MultiHeadAttention):
 def _windows(
     states: Float[Tensor, "batch heads length features"], width: int, step: int
 ) -> Float[Tensor, "windows heads width features"]:
-    """Returns every window of `width` positions, `step` apart, each as a sentence."""
+    """Cuts out every window of `width` positions, `step` apart; each becomes a sentence of its own."""
     return states.unfold(2, width, step).permute(0, 2, 1, 4, 3).flatten(0, 1)

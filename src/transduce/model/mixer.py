@@ -32,11 +32,11 @@ class Mixer(nn.Module):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Returns the mixed states of whole sentences."""
+        """Computes the mixed states of whole sentences."""
         raise NotImplementedError
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Returns the mixed states of a search's new tokens, and appends these to the cache."""
+        """Computes the mixed states of a search's new tokens, and appends the tokens to the cache."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""`ModelSpec`, the settings of any model: a Transformer, a system with which the paper compares it, or a custom one."""
+"""`ModelSpec`, the settings of any model: a Transformer, a baseline of the paper, or a custom model."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -36,13 +36,16 @@ class CustomModel(BaseModelSpec):
         return self._builder
 
     def with_builder(self, builder: ModelBuilder) -> "CustomModel":
-        """Returns the record with a function that builds the model."""
+        """Returns a copy of the record that builds the model with `builder`."""
         spec = self.replaced()
         spec._builder = builder
         return spec
 
     def build(self, vocabulary: Vocabulary) -> TranslationModel:
-        """Calls the function; raises ValueError if there is none, or its model would not be saved as a whole."""
+        """Calls the function that builds the model.
+
+        Raises ValueError if there is no function, or if the model has buffers that would not be saved.
+        """
         model = self.builder(vocabulary)
         model.spec, model.vocabulary = self, vocabulary
         if not_saved := model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys():
@@ -53,7 +56,7 @@ class CustomModel(BaseModelSpec):
         return model
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Raises ValueError, because nobody has counted them."""
+        """Always raises ValueError: the number of multiplications of a custom model is not known."""
         raise ValueError(
             f"the multiplications of the custom model `{self.name}` are not known: its FLOPs cannot be computed, and "
             "on a GPU `training.micro_batches` must be a number"

@@ -11,8 +11,8 @@ from torch.nn import functional
 class SourceWords(NamedTuple):
     """The words of sentences: `vectors` and `begun` by sentence, `tagged` by row of a search.
 
-    `begun` counts the words that have begun up to each source token, and `tagged` those whose part of speech has been
-    written.
+    `begun` counts the words that have begun up to each source token. `tagged` counts the words whose part of speech has
+    been written.
     """
 
     vectors: Float[Tensor, "batch source d_model"]
@@ -20,14 +20,14 @@ class SourceWords(NamedTuple):
     tagged: Int[Tensor, " rows"]
 
     def padded(self, length: int) -> "SourceWords":
-        """Returns the words of sentences padded to `length` source tokens."""
+        """Pads the sentences to `length` source tokens."""
         missing = length - self.begun.shape[1]
         # After the last token all words have begun.
         begun = torch.cat([self.begun, self.begun[:, -1:].expand(-1, missing)], 1)
         return self._replace(vectors=functional.pad(self.vectors, (0, 0, 0, missing)), begun=begun)
 
     def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " remaining"] | None = None) -> "SourceWords":
-        """Returns the words of the chosen rows, and of the remaining sentences only."""
+        """Selects the words of the chosen rows, and of the remaining sentences only."""
         if sentences is None:
             return self._replace(tagged=self.tagged[rows])
         return SourceWords(self.vectors[sentences], self.begun[sentences], self.tagged[rows])
@@ -36,7 +36,7 @@ class SourceWords(NamedTuple):
 class NextWord(nn.Module):
     """Adds to each input of the decoder the encoder's output at the next word, times a matrix.
 
-    The next word is number n + 1 after n parts of speech; after the last one nothing is added. `begins_word` flags the
+    After n parts of speech the next word is word n + 1; after the last word nothing is added. `begins_word` flags the
     source tokens with which a word begins, and `is_tag` the target tokens that are parts of speech.
     """
 
@@ -57,20 +57,20 @@ class NextWord(nn.Module):
     def source_words(
         self, source: Int[Tensor, "batch source"], encoded: Float[Tensor, "batch source d_model"]
     ) -> SourceWords:
-        """Returns the words of each sentence, none of them with a part of speech yet."""
+        """Builds the words of each sentence, none of them with a part of speech yet."""
         begun = self.begins_word[source].cumsum(1)
         return SourceWords(self.project(encoded), begun, begun.new_zeros(len(source)))
 
     def next_words(
         self, tokens: Int[Tensor, "rows new"], words: SourceWords, sentences: Int[Tensor, " rows"]
     ) -> tuple[Float[Tensor, "rows new d_model"], SourceWords]:
-        """Returns the vector of the next word after each of `tokens`, and the words after them.
+        """Returns the vector of the next word after each of `tokens`, and the words with `tokens` counted.
 
         `sentences` has the sentence of each row.
         """
         tagged = words.tagged.unsqueeze(1) + self.is_tag[tokens].cumsum(1)
         begun = words.begun[sentences]
-        # The number of source tokens before the next word; all of them where no word is left.
+        # The number of source tokens before the next word, or all tokens if no word is left.
         places = (begun.unsqueeze(1) <= tagged.unsqueeze(2)).sum(2)
         is_left = places < begun.shape[1]
         vectors = words.vectors[sentences.unsqueeze(1), places.clamp(max=begun.shape[1] - 1)]

@@ -21,7 +21,7 @@ from transduce.settings import Spec
 
 
 class _ReadoutSpec(Spec):
-    """What both kinds of readout have."""
+    """Settings that both kinds of readout share."""
 
     bias: bool = Field(
         default=False, description="A bias for each token; imported models have it, the paper's model has not."
@@ -51,7 +51,7 @@ class Separate(_ReadoutSpec):
         return Readout(weight, pad, with_bias=self.bias)
 
 
-ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast whose widths are multiples of this
+ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast if their widths are multiples of this
 
 ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
@@ -65,7 +65,7 @@ class Readout(nn.Module):
         self.bias = nn.Parameter(torch.zeros_like(weight[:, 0])) if with_bias else None
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
-        """Returns log-probabilities, in float32 at least."""
+        """Computes log-probabilities, in float32 at least."""
         logits = functional.linear(states, self.weight, self.bias)
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
@@ -75,7 +75,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Loss:
-        """Returns the sums of the smoothed and the unsmoothed loss over `target` without padding."""
+        """Sums the smoothed and the unsmoothed loss over `target` without padding."""
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             return Loss(*ChunkedCrossEntropy.apply(rows, weight, tokens, *settings))
@@ -87,7 +87,7 @@ class Readout(nn.Module):
         smoothing: Smoothing,
         strength: float,
     ) -> Loss:
-        """Returns the sums of `loss`, the means of two passes, with `strength` times their divergence (R-Drop)."""
+        """Returns the loss averaged over two passes, plus `strength` times their divergence (R-Drop)."""
         (first, weight, tokens, settings), (second, *_) = (
             self._loss_arguments(each, target, smoothing) for each in states
         )
@@ -101,7 +101,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Evaluation:
-        """Returns the sums of `loss` without gradients, and the number of correctly predicted tokens."""
+        """Sums the loss without gradients, and counts the correctly predicted tokens."""
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             sums, _ = chunked_cross_entropy(rows, weight, tokens, *settings, with_gradients=False)
@@ -121,10 +121,9 @@ class Readout(nn.Module):
         return *self._with_bias_column(rows), tokens, settings
 
     def _counted_places(self, tokens: Int[Tensor, " rows"], product_dtype: torch.dtype) -> Int[Tensor, " counted"]:
-        """Returns the places of the tokens without padding; for 16 bits, with padding up to a multiple of rows.
+        """Indices of the tokens that are not padding; in 16 bits, padding is added up to a multiple of `ROWS_MULTIPLE`.
 
-        Padding has no loss and no gradient. Without it the number of rows would be another in each step
-        (`ROWS_MULTIPLE`).
+        Padding has no loss and no gradient. Without it the number of rows would change with every step.
         """
         is_padding = tokens == self.pad
         if product_dtype.itemsize > 2:
@@ -135,9 +134,9 @@ class Readout(nn.Module):
     def _with_bias_column(
         self, rows: Float[Tensor, "rows d_model"]
     ) -> tuple[Float[Tensor, "rows width"], Float[Tensor, "vocabulary width"]]:
-        """Returns states and matrix whose product includes the bias: the states have a feature that is always 1.
+        """Returns states and matrix whose product includes the bias: the states get a feature that is always 1.
 
-        A bias adds `ALIGNMENT` features, all but one of them zero.
+        A bias adds `ALIGNMENT` features; all but one of them are zero.
         """
         if self.bias is None:
             return rows, self.weight

@@ -17,7 +17,7 @@ class Dropout(nn.Module):
         self.probability = probability
 
     def forward(self, states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Returns the states after dropout while training, and the states themselves otherwise."""
+        """Applies dropout while training; otherwise returns the states themselves."""
         if not self.training or self.probability == 0:
             return states
         if states.is_cpu:
@@ -26,7 +26,7 @@ class Dropout(nn.Module):
 
 
 def _mask(states: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
-    """Returns a mask of zeros, drawn with `probability`, and 1 / (1 − probability) elsewhere.
+    """Draws a mask that is 0 with `probability`, and 1 / (1 − probability) elsewhere.
 
     On a CPU it takes an eighth of the time of torch's dropout. Fifteen random bits decide an element, by a subtraction
     and a shift, which torch vectorises, unlike comparisons. NumPy draws the random bits, seeded from torch's generator.
@@ -51,16 +51,16 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns the input of the sub-layer: the states."""
+        """The input of the sub-layer: the states, unchanged."""
         return states
 
     def forward(self, states: States, output: States) -> States:
-        """Returns the states after the sub-layer, whose output is `output`."""
+        """Adds the sub-layer's `output` to the states and normalises the sum."""
         return self.norm(states + self.dropout(output))
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))); not the formula of the paper, to which it is often attributed."""
+    """x + Dropout(Sublayer(LayerNorm(x))); often attributed to the paper, but not its formula."""
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
@@ -68,11 +68,11 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns the input of the sub-layer: the normalised states."""
+        """The input of the sub-layer: the normalised states."""
         return self.norm(states)
 
     def forward(self, states: States, output: States) -> States:
-        """Returns the states after the sub-layer, whose output is `output`."""
+        """Adds the sub-layer's `output` to the states."""
         return states + self.dropout(output)
 
 

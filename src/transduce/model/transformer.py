@@ -62,7 +62,7 @@ class Transformer(BaseModelSpec):
         return TransformerModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`; masked attention sees half of a sentence."""
+        """Counts the multiplications like `BaseModelSpec.multiplications`; masked attention sees half of a sentence."""
         network = self.feed_forward.multiplications(self.d_model)
         # Keys and values for attention over the source are computed once a source token, in every decoder layer.
         key_value = self.d_model * self.cross.heads * (self.cross.d_k + self.cross.d_v)
@@ -75,7 +75,7 @@ class Transformer(BaseModelSpec):
 
     @property
     def layer(self) -> LayerSpec:
-        """Returns the settings that the layers share."""
+        """Settings that the layers share."""
         return LayerSpec(
             d_model=self.d_model,
             mixer=self.mixer,
@@ -91,7 +91,7 @@ ENCODED_AT_ONCE = 32  # sentences that a search on a CPU encodes in one batch
 
 
 class AttentionWeights(NamedTuple):
-    """Attention weights of whole sentences, a tensor a layer."""
+    """Attention weights of whole sentences, with one tensor for each layer."""
 
     encoder: tuple[Float[Tensor, "batch heads source source"], ...]
     decoder: tuple[Float[Tensor, "batch heads target target"], ...]
@@ -134,13 +134,13 @@ class TransformerModel(TranslationModel):
         return Decoded(self.decoder_norm(states), torch.stack(of_experts).sum() if of_experts else None)
 
     def blocks(self) -> list[nn.Module]:
-        """Returns the layers."""
+        """The layers of encoder and decoder."""
         return [*self.encoder, *self.decoder]
 
     def encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> Float[Tensor, "batch source d_model"]:
-        """Returns the encoder's output z for tokens x (section 3.1)."""
+        """Computes the encoder's output z for tokens x (section 3.1)."""
         return self._encode(source, visible)[0]
 
     def attention_weights(
@@ -149,7 +149,7 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> AttentionWeights:
-        """Returns the weights of every attention; needs `mixer.kind: attention`."""
+        """Weights of every attention; needs `mixer.kind: attention`."""
         states, mask = self.source_embedding(source), visible.unsqueeze(1)
         encoder, decoder, cross = [], [], []
         for layer in self.encoder:
@@ -167,7 +167,10 @@ class TransformerModel(TranslationModel):
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> DecoderState:
-        """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
+        """Encodes the sentences and returns the state before the first token.
+
+        The state has one row for each sentence, and room for at most `max_length` tokens.
+        """
         assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
         )
@@ -202,7 +205,7 @@ class TransformerModel(TranslationModel):
         encoded: Float[Tensor, "batch source d_model"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Returns the input of the decoder for whole sentences."""
+        """Embeds the target of whole sentences and, if the model has `next_word`, adds the next words."""
         states: Tensor = self.target_embedding(target_in)
         if self.next_word is None:
             return states
@@ -222,9 +225,9 @@ class TransformerModel(TranslationModel):
     def _memory(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[tuple[tuple[Keys, Values], ...], SourceWords | None]:
-        """Returns the keys and values of attention over the source, layer by layer, and the words for `next_word`.
+        """Returns the keys and values of attention over the source for each layer, and the words for `next_word`.
 
-        On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time, padded to the longest of them only.
+        On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time and pads them only to the longest of these sentences.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         layers: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
@@ -246,7 +249,7 @@ class TransformerModel(TranslationModel):
         return memory, SourceWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
     def _last_norm(self) -> nn.Module:
-        """Builds the norm after the last layer: a LayerNorm with pre-norm, whose last sum is not normalised."""
+        """Builds the norm after the last layer: a LayerNorm with pre-norm, which does not normalise its last sum."""
         if self.spec.norm == "post":
             return nn.Identity()
         return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)
@@ -255,10 +258,10 @@ class TransformerModel(TranslationModel):
 def _concatenate(
     batches: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
-    """Returns the keys or values of all sentences, padded to `length`."""
+    """Concatenates the keys or values of all sentences, padded to `length`."""
     return torch.cat([functional.pad(batch, (0, 0, 0, length - batch.shape[2])) for batch in batches])
 
 
 def _to_column_major(keys: Keys) -> Keys:
-    """Returns the keys, on a CPU in column-major order, which makes products with few queries fastest."""
+    """Stores the keys in column-major order on a CPU, which is fastest for products with few queries."""
     return keys.mT.contiguous().mT if keys.is_cpu else keys

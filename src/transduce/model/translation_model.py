@@ -1,4 +1,4 @@
-"""What all models share: symbols, vocabularies, token tables, settings, and the interface of a model."""
+"""What all models share: symbols, vocabularies, embeddings, settings, and the interface of a model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class BaseModelSpec(Spec):
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
         """Counts the multiplications in matrix products of one source token and of one target token.
 
-        The count is that of a forward pass in sentences of `length` tokens, without the projection to the vocabulary.
+        The count is for a forward pass over sentences of `length` tokens, without the projection to the vocabulary.
         """
         raise NotImplementedError
 
@@ -68,8 +68,8 @@ class Decoded(NamedTuple):
 class TranslationModel(nn.Module, ABC):
     """Interface of a model; with `start` and `step` it is a stepper of a search.
 
-    A model defines `start` and `decode`; or `start`, and instead of `decode` a `forward` that reads all tokens of a
-    sentence at once and a `step` that reads the new ones.
+    A model defines `start` and either `decode`, or both a `forward` that reads all tokens of a sentence at once and a
+    `step` that reads the new tokens.
     """
 
     spec: Any
@@ -83,26 +83,29 @@ class TranslationModel(nn.Module, ABC):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`, the input of `readout`."""
+        """Computes the decoder's states after each token of `target_in`, the input of `readout`."""
         states, _ = self.decode(target_in, self.start(source, visible, target_in.shape[1]))
         return Decoded(states)
 
     @property
     def is_compilable(self) -> bool:
-        """Returns whether `torch.compile` can compile the whole model once for every shape.
+        """Whether `torch.compile` can compile the whole model once for every shape.
 
-        A model without blocks may loop over tokens and would be compiled for each length. A mixture of experts reads
-        the number of tokens of each expert on the host.
+        A model without blocks may loop over tokens and would be compiled again for each length. A mixture of experts
+        reads the number of tokens of each expert on the host.
         """
         return bool(self.blocks()) and not any(isinstance(module, MixtureOfExperts) for module in self.modules())
 
     def blocks(self) -> list[nn.Module]:
-        """Returns the parts that run one after another; sharding gathers the weights of one part at a time."""
+        """The parts that run one after another; sharding gathers the weights of one part at a time."""
         return []
 
     @abstractmethod
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
-        """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
+        """Returns the state before the first token.
+
+        The state has one row for each sentence, and room for at most `max_length` tokens.
+        """
 
     def decode(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new d_model"], Any]:
         """Returns the decoder's states after each of `tokens`, and the state with `tokens` appended."""
@@ -115,7 +118,7 @@ class TranslationModel(nn.Module, ABC):
 
 
 def build_without_weights(spec: BaseModelSpec, vocabulary: Vocabulary) -> TranslationModel:
-    """Builds the model on the meta device: shapes without storage.
+    """Builds the model on the meta device, with shapes but without storage.
 
     Raises ValueError if torch cannot represent a size.
     """
@@ -130,7 +133,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 def typed_module_list(layers: Iterable[Layer]) -> Iterable[Layer]:
-    """Returns an `nn.ModuleList` whose static type keeps the type of the layers."""
+    """Wraps the layers in an `nn.ModuleList` whose static type keeps the type of the layers."""
     return cast(Iterable[Layer], nn.ModuleList(layers))
 
 
@@ -144,7 +147,7 @@ def check_shared(spec: BaseModelSpec, vocabulary: Vocabulary) -> None:
 
 
 def embeddings(spec: BaseModelSpec, vocabulary: Vocabulary) -> tuple[nn.Parameter, nn.Parameter]:
-    """Returns the uninitialised tables of source and target tokens, one matrix where they are shared (section 3.4)."""
+    """Builds the uninitialised tables of source and target tokens; both are one matrix if shared (section 3.4)."""
     check_shared(spec, vocabulary)
     source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))
     shared = spec.embeddings == "shared"
@@ -155,10 +158,10 @@ FLOPS_LENGTH = 25  # tokens of a sentence, about the mean of WMT; the cost of at
 
 
 def flops(spec: BaseModelSpec, vocabulary: Vocabulary, length: int = FLOPS_LENGTH) -> tuple[int, int]:
-    """Returns floating-point operations of the forward pass: of one source token and of one target token.
+    """Floating-point operations of the forward pass, for one source token and for one target token.
 
-    Counts matrix products, with a multiplication and an addition each, in sentences of `length` tokens. Training takes
-    three times as many.
+    Counts matrix products, with one multiplication and one addition for each term, in sentences of `length` tokens.
+    Training takes three times as many.
     """
     source, target = spec.multiplications(length)
     return round(2 * source), round(2 * (target + spec.d_model * vocabulary.target))

@@ -1,6 +1,6 @@
-"""Pages about attention, trees, corpora, calibrations, systems and runs; some pictures as PNG or SVG too.
+"""Pages about attention, trees, corpora, calibrations, systems and runs; some pictures also as PNG or SVG.
 
-The report of runs is `report_page`, which needs the trainer and is imported from its module.
+The report of runs is `report_page`, which needs the trainer and must be imported from its module.
 """
 
 from transduce.pages.attention_drawing import draw_attention, render_attention_page

@@ -27,19 +27,19 @@ class AttentionMap(NamedTuple):
 
     name: str
     title: str
-    description: str  # a sentence that says what a row and a column are
+    description: str  # a sentence that explains rows and columns
     queries: tuple[str, ...]  # subwords of the rows
     keys: tuple[str, ...]  # subwords of the columns
-    layers: tuple[NDArray[np.float32], ...]  # a layer: [heads queries keys], rows sum to 1
+    layers: tuple[NDArray[np.float32], ...]  # per layer: [heads queries keys]; rows sum to 1
     colours: tuple[str, ...]  # of the heads, as `#rrggbb`
 
 
 def draw_attention(explanation: "Explanation", path: Path) -> None:
-    """Writes a picture of all attention weights of `explanation` to `path` (as the paper's figures 3 to 5).
+    """Writes a picture of all attention weights of `explanation` to `path` (like the paper's figures 3 to 5).
 
     `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
     figure. Equal explanations give equal bytes. A file is replaced atomically. Raises ValueError for another suffix,
-    OSError where the file cannot be written.
+    and OSError if the file cannot be written.
     """
 
     def write_figure(target: Path, kind: Literal["png", "svg"]) -> None:
@@ -53,7 +53,7 @@ def draw_attention(explanation: "Explanation", path: Path) -> None:
 
 
 def render_attention_page(explanation: "Explanation") -> str:
-    """Returns the page of all attention weights, as integers in thousandths; it needs no other file."""
+    """Renders the page of all attention weights, as integers in thousandths; it needs no other file."""
     encoder, decoder, cross = attention_maps(explanation)
     maps = [
         {
@@ -64,7 +64,7 @@ def render_attention_page(explanation: "Explanation") -> str:
             "keys": attention.keys,
             "layers": [np.round(1000 * layer.astype(np.float64)).astype(int).tolist() for layer in attention.layers],
         }
-        for attention in (cross, encoder, decoder)  # in the order of a reader who asks where a word comes from
+        for attention in (cross, encoder, decoder)  # cross-attention first: it shows where a word comes from
     ]
     return render(
         "attention.html.jinja",
@@ -75,9 +75,9 @@ def render_attention_page(explanation: "Explanation") -> str:
 
 
 def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionMap, AttentionMap]:
-    """Returns encoder self-attention, decoder self-attention and cross-attention of an explanation."""
+    """Encoder self-attention, decoder self-attention and cross-attention of an explanation."""
     source, target = subword_labels(explanation.source), subword_labels(explanation.target)
-    # A row of the decoder is the step that wrote its subword, after reading the begin symbol and the subwords before.
+    # A row of the decoder is the step that wrote its subword, after it had read the begin symbol and earlier subwords.
     inputs = (BEGIN, *target[:-1])
     encoder, decoder, cross = explanation.encoder, explanation.decoder, explanation.cross
     # A head's number has the same colour in every attention.
@@ -99,7 +99,7 @@ def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionM
 
 
 def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns readable subwords: "▁" is removed where a word begins, and "·" stands where a word continues."""
+    """Readable subwords: "▁" is removed where a word begins, and "·" stands where a word continues."""
     labels = []
     for index, subword in enumerate(subwords):
         plain = subword.removeprefix(WORD_START) or WORD_START
@@ -110,7 +110,7 @@ def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def head_colours(heads: int) -> tuple[str, ...]:
-    """Returns a colour a head, as `#rrggbb`: evenly spaced hues in OKLCH that are visible on white and on black."""
+    """One colour per head, as `#rrggbb`: evenly spaced hues in OKLCH that are visible on white and on black."""
     number = np.arange(heads)
     # Neighbours differ in lightness too, so that sixteen heads can be told apart.
     lightness = np.where(number % 2 == 0, 0.60, 0.69)

@@ -1,6 +1,6 @@
 """The figure in PNG or SVG: two layers as lines between subwords, then every layer and head as a heat map.
 
-All panels are on one pair of axes whose unit is the typographic point, with y pointing down.
+All panels are on one pair of axes whose unit is the typographic point; y points down.
 """
 
 import unicodedata
@@ -22,15 +22,15 @@ from transduce.pages.tree_layout import shorten
 
 DPI = 180.0
 MARGIN = 28.0
-HEADING_HEIGHT = 64.0  # of both sentences
+HEADING_HEIGHT = 64.0  # height of both sentences
 PANEL_GAP = 34.0
-TITLE_HEIGHT = 52.0  # of a panel's title and the numbers of the heads
-FONT_SIZE = 9.0  # of the subwords that lines join
-LINE_LENGTH = 170.0  # of an upright line
-MAX_CHARACTERS = 20  # of a subword that are drawn
+TITLE_HEIGHT = 52.0  # height of a panel's title and the numbers of the heads
+FONT_SIZE = 9.0  # of the subwords that lines connect
+LINE_LENGTH = 170.0  # length of a vertical line
+MAX_CHARACTERS = 20  # most characters that are drawn of a subword
 MIN_WEIGHT = 0.03  # a weaker line would be invisible
 MAP_GAP = 2  # cells between heat maps
-MAPS_WIDTH = 1150.0  # of all heads of a layer, where the cells can be small enough
+MAPS_WIDTH = 1150.0  # width of all heads of a layer, if the cells can be small enough
 
 
 def write_attention_figure(
@@ -40,7 +40,7 @@ def write_attention_figure(
 
     def build() -> Figure:
         encoder, decoder, cross = attentions
-        # Cells are small enough for all heads in a row, and large enough for a subword beside a cell.
+        # Cells are small enough for all heads in a row, and large enough for a subword next to a cell.
         unit_panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
         cell = min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in unit_panels)))
         # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
@@ -77,7 +77,7 @@ def write_attention_figure(
 
 
 class LinePanel:
-    """One layer as lines between two rows of subwords, one colour a head (the paper's figures 3 to 5)."""
+    """One layer as lines between two rows of subwords, with one colour per head (the paper's figures 3 to 5)."""
 
     def __init__(self, attention: AttentionMap, layer: int) -> None:
         """Computes the least width at which subwords do not touch, and the height of title, subwords and lines."""
@@ -99,7 +99,7 @@ class LinePanel:
         upper = top + TITLE_HEIGHT + _text_length(attention.queries, FONT_SIZE) + 6
         head, query, key = np.nonzero(weights >= MIN_WEIGHT)
         opacity = weights[head, query, key]
-        # The lines of the heads lie side by side, so that lines between the same subwords are all visible.
+        # The lines of the heads are drawn side by side, so that all lines between the same subwords are visible.
         shift = 0.6 * span / max(weights.shape[1:]) * ((head + 0.5) / len(weights) - 0.5)
         starts = np.stack([_centres(attention.queries, span)[query] + shift, np.full(len(head), upper)], axis=-1)
         ends = np.stack([_centres(attention.keys, span)[key] + shift, np.full(len(head), upper + LINE_LENGTH)], axis=-1)
@@ -116,15 +116,15 @@ class LinePanel:
 
 
 class HeatMapPanel:
-    """Every layer and head of an attention as a heat map: a row a layer, a column a head."""
+    """Every layer and head of an attention as a heat map, with one row per layer and one column per head."""
 
     def __init__(self, attention: AttentionMap, cell: float) -> None:
-        """Computes the sizes; the margin on the left has the number and the subwords of each layer."""
+        """Computes the sizes; the left margin has the number and the subwords of each layer."""
         self.attention, self.cell = attention, cell
         self.heads = max(len(weights) for weights in attention.layers)  # of the layer that has the most
         self.font_size = 0.86 * cell
         self.margin = 24 + _text_length(attention.queries, self.font_size)
-        # From one map to the next, across and down.
+        # Distance from one map to the next, across and down.
         self.step = cell * (len(attention.keys) + MAP_GAP), cell * (len(attention.queries) + MAP_GAP)
         self.width = self.margin + self.heads * self.step[0]
         keys = _text_length(attention.keys, self.font_size)
@@ -145,7 +145,7 @@ class HeatMapPanel:
             for head in range(len(weights)):
                 corner = (left + head * across, start)
                 axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=EDGE, linewidth=0.6, zorder=2))
-        # The queries stand beside every layer, the keys below the last.
+        # The queries stand next to every layer, the keys below the last one.
         for number in range(len(self.attention.layers)):
             start = upper + number * down
             middle, layer = start + (down - MAP_GAP * self.cell) / 2, f"layer {number + 1}"
@@ -159,7 +159,7 @@ class HeatMapPanel:
             _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
 
     def _mosaic(self) -> np.ndarray:
-        """Returns all maps as one RGBA image, a pixel a cell: the head's colour with opacity √weight."""
+        """All maps as one RGBA image with one pixel per cell: the head's colour with opacity √weight."""
         rows, columns = len(self.attention.queries) + MAP_GAP, len(self.attention.keys) + MAP_GAP
         mosaic = np.zeros((rows * len(self.attention.layers), columns * self.heads, 4))
         colours = [to_rgb(colour) for colour in self.attention.colours]
@@ -179,33 +179,33 @@ def _write_title(axes: Axes, top: float, title: str, description: str) -> None:
 
 
 def _draw_heads(axes: Axes, colours: Sequence[str], height: float, centres: np.ndarray) -> None:
-    """Draws the numbers of the heads in squares of their colours, a square at each of `centres`."""
+    """Draws the numbers of the heads in squares of their colours, one square at each of `centres`."""
     for number, (colour, centre) in enumerate(zip(colours, centres, strict=False), start=1):
         axes.add_patch(Rectangle((centre - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
         _write(axes, centre, height, str(number), size=8, va="center_baseline", ha="center")
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    """Writes `text`; `$` is a dollar sign, and does not begin mathematics."""
+    """Writes `text`; `$` is a dollar sign and does not begin mathematics."""
     axes.text(x, y, text, **{"color": INK, "parse_math": False, **style})
 
 
 def _write_upright(axes: Axes, subwords: Sequence[str], centres: np.ndarray, height: float, **style: Any) -> None:
-    """Writes each subword from bottom to top, at its place of `centres`."""
+    """Writes each subword from bottom to top, at its position in `centres`."""
     for centre, subword in zip(centres, subwords, strict=True):
         _write(axes, centre, height, shorten(subword, MAX_CHARACTERS), rotation=90, ha="center", **style)
 
 
 def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
-    """Returns the centres of the subwords of a row that are spread over `span`."""
+    """Centres of the subwords of a row that is spread over `span`."""
     return MARGIN + (np.arange(len(subwords)) + 0.5) * span / len(subwords)
 
 
 def _text_length(subwords: Sequence[str], size: float) -> float:
-    """Returns the length of the longest subword at font size `size`, both in points."""
+    """Length of the longest subword at font size `size`, both in points."""
     return 8 + 0.62 * size * max(_display_width(shorten(subword, MAX_CHARACTERS)) for subword in subwords)
 
 
 def _display_width(text: str) -> int:
-    """Returns the width of `text` in characters; wide East Asian characters count twice."""
+    """Width of `text` in characters; wide East Asian characters count twice."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,4 +1,4 @@
-"""The words in which two outputs of a sentence differ, and whether the reference has them; the page that shows them."""
+"""Marks the words in which two outputs of a sentence differ, by whether the reference has them; draws the page."""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from transduce.storage.result_files import replace_file
 if TYPE_CHECKING:
     from transduce.pages.system_comparison import OutputComparison
 
-MAX_WORDS = 1000  # of a text that is compared; time grows with the square
+MAX_WORDS = 1000  # most words of a text that is compared; time grows with the square
 
-# Scripts that write words without spaces: a character is a word.
+# Scripts that write words without spaces: each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _PUNCTUATION = "!-/:-@[-`{-~\u00a1-\u00bf\u2010-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20\u060c\u061b\u061f"
 _WORD = re.compile(rf"\s+|[{_UNSPACED}]|[{_PUNCTUATION}]|[^\s{_UNSPACED}{_PUNCTUATION}]+")
@@ -24,7 +24,7 @@ Mark = Literal["right", "wrong"]
 
 
 class MarkedText(NamedTuple):
-    """A piece of an output: `right` and `wrong` words are not in the other output; None is all other text."""
+    """A piece of an output: `right` and `wrong` words are not in the other output; None marks all other text."""
 
     text: str
     mark: Mark | None  # right: the reference has the words
@@ -41,7 +41,7 @@ class SentenceOutputs(NamedTuple):
 
     @property
     def marked(self) -> list[tuple[MarkedText, ...]]:
-        """The outputs; of two, the words that the other one does not have are marked."""
+        """The outputs; if there are two, the words that the other output does not have are marked."""
         if len(self.outputs) != 2:
             return [(MarkedText(output, None),) for output in self.outputs]
         first, second = self.outputs
@@ -49,9 +49,10 @@ class SentenceOutputs(NamedTuple):
 
 
 def mark_differences(output: str, other: str, reference: str) -> tuple[MarkedText, ...]:
-    """Returns the pieces of `output`, which together are `output`; marks the words that `other` does not have.
+    """Splits `output` into pieces and marks the words that `other` does not have.
 
-    A word is in a text where an alignment in order finds it. A text of more than a thousand words is not marked.
+    A word counts as being in a text if an alignment in order finds it there. A text of more than a thousand words is
+    not marked.
     """
     words, *others = (_WORD.findall(text) for text in (output, other, reference))
     if max(map(len, (words, *others))) > MAX_WORDS:
@@ -63,7 +64,7 @@ def mark_differences(output: str, other: str, reference: str) -> tuple[MarkedTex
     marks: list[Mark | None] = [
         None if index in in_other else "right" if index in in_reference else "wrong" for index in range(len(words))
     ]
-    # White space has the mark of the words on both sides where they have one mark.
+    # White space gets the mark of the words on both sides if they have the same mark.
     neighbours = [None, *marks, None]
     marks = [
         mark if not word.isspace() else before if before == after else None
@@ -78,7 +79,7 @@ def draw_comparison(
 ) -> None:
     """Writes the page of `comparison` to `path`; `names` are the systems.
 
-    `texts` are those of each sentence, each after its name: source if there is one, reference, A and B. Equal
+    `texts` holds for each sentence its texts, each after its name: source if there is one, reference, A and B. Equal
     comparisons give equal bytes. A file is replaced atomically. Raises OSError if it cannot be written.
     """
     tables = []

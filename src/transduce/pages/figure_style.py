@@ -17,20 +17,20 @@ MAX_SIDE = 60_000  # pixels; Matplotlib's limit is 2^16
 
 _log = logging.getLogger(__name__)
 
-# Matplotlib brings the first. The others are tried before all other installed fonts.
+# The first font comes with Matplotlib. The others are tried before all other installed fonts.
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Symbola")
 BOXES = "Last Resort"  # the font whose glyphs are boxes
-# What the names of characters of Chinese, Japanese and Korean begin with.
+# First words of the names of Chinese, Japanese and Korean characters.
 EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
 EMOJI = range(0x1F000, 0x1FB00)
-SHOWN = 5  # characters that a warning names
+SHOWN = 5  # number of characters that a warning names
 
 
 def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Literal["png", "svg"], dpi: float) -> None:
     """Writes the figure that `build` returns, in fonts that have the characters of `text`; SVG keeps text as text.
 
-    Equal figures give equal bytes. Logs a warning where a PNG cannot show `text` as it should: a reader of SVG has
-    fonts and writing order of its own.
+    Equal figures give equal bytes. Logs a warning if a PNG cannot show `text` correctly; a viewer of SVG has its own
+    fonts and writing order.
     """
     fonts, missing = choose_fonts(text)
     if kind == "png":
@@ -39,7 +39,7 @@ def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Litera
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "transduce", "font.family": fonts}
     # Without date and version, equal figures give equal bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    # Matplotlib logs that a font has no bold face: titles alone are bold, and DejaVu Sans has them.
+    # Matplotlib logs that a font has no bold face. Only titles are bold, and DejaVu Sans has bold letters.
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -55,14 +55,14 @@ def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Litera
 
 
 def resolution(width: float, height: float, dpi: float) -> float:
-    """Returns the dots an inch of a figure, whose sides are in inches: fewer where the picture would be too large."""
+    """Dots per inch for a figure with sides in inches: fewer if the picture would be too large."""
     return min(dpi, MAX_SIDE / max(width, height), float(np.sqrt(MAX_PIXELS / (width * height))))
 
 
 def choose_fonts(text: str) -> tuple[list[str], set[str]]:
-    """Returns the names of fonts, in the order in which a glyph of `text` is looked for, and the characters of none.
+    """Names of fonts, in the order in which they are searched for the glyphs of `text`, and characters in no font.
 
-    Finds fonts too that were installed after Matplotlib listed the fonts.
+    Also finds fonts that were installed after Matplotlib listed the fonts.
     """
     missing = {character for character in text if unicodedata.category(character)[0] not in "CZ"}
     names = [FONTS[0]]
@@ -97,7 +97,7 @@ def _installed_fonts() -> Iterator[tuple[str, str]]:
 
 
 def warn_of_missing(missing: set[str]) -> None:
-    """Logs which characters are drawn as boxes, and the package of a font that has them, if there are any."""
+    """Logs which characters are drawn as boxes, if any, and the package of a font that has them."""
     if not missing:
         return
     ordered, packages = sorted(missing), set[str]()
@@ -116,7 +116,7 @@ def warn_of_missing(missing: set[str]) -> None:
 
 
 def warn_of_order(text: str) -> None:
-    """Logs a warning where `text` has letters from right to left and this Matplotlib writes them from left to right."""
+    """Logs a warning if `text` has right-to-left letters and this Matplotlib writes them from left to right."""
     has_layout = hasattr(ft2font, "__libraqm_version__")  # from 3.11 on
     if not has_layout and any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
         _log.warning(

@@ -15,7 +15,7 @@ SHOWN_CHARACTERS = 600
 
 
 def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[str]) -> str:
-    """Returns the HTML of inspected corpora; `notes` are sentences about checks that are off."""
+    """Renders inspected corpora as HTML; `notes` are sentences about checks that are off."""
     sections = []
     for result in results:
         faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
@@ -48,7 +48,7 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
 
 
 def _shown_line(line: str) -> Markup:
-    """Returns a line as HTML: cut where it is very long, with control and invisible characters as their numbers."""
+    """Formats a line as HTML: cut if it is very long, with control and invisible characters as their numbers."""
     code = Markup("<code>U+{:04X}</code>")
     letters = (
         escape(letter) if letter.isprintable() or letter == " " else code.format(ord(letter))

@@ -1,4 +1,4 @@
-"""The page docs/recipe.md, generated from the settings: `python -m transduce.pages.recipe_page` prints it."""
+"""The page docs/recipe.md, generated from the settings; `python -m transduce.pages.recipe_page` prints it."""
 
 import inspect
 import json
@@ -34,15 +34,15 @@ SHARED: dict[type[Any], str] = {
     TaggedCorpus: "Key of every corpus",
     ParallelCorpus: "Keys of every corpus of translations",
 }
-"""Settings classes whose keys others inherit, with the headings of their tables."""
+"""Settings classes whose keys other classes inherit, with the headings of their tables."""
 
 CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
 
-TEMPLATE = files(__package__) / "recipe_page.md"  # the page, with places for the tables
+TEMPLATE = files(__package__) / "recipe_page.md"  # the page, with placeholders for the tables
 
 
 def reference_page() -> str:
-    """Returns the page in Markdown: example, rules, a table of keys for each section and part, presets."""
+    """The page in Markdown: example, rules, a table of keys for each section and part, presets."""
     sections = ["## Sections\n", keys_table(Recipe)]
     documented: set[type[Spec]] = {Recipe}
     for name, field in Recipe.model_fields.items():
@@ -57,12 +57,12 @@ def reference_page() -> str:
 
 
 def reference_specs() -> list[type[Spec]]:
-    """Returns every settings class of a recipe."""
+    """Every settings class of a recipe."""
     return list(dict.fromkeys(specs_below(Recipe)))
 
 
 def specs_below(annotation: Any) -> Iterator[type[Spec]]:
-    """Yields the settings classes that an annotation mentions, after its base, before those of its keys."""
+    """Yields the settings classes in an annotation, each after its base and before the classes of its keys."""
     for argument in typing.get_args(annotation):
         yield from specs_below(argument)
     if isinstance(annotation, type) and issubclass(annotation, Spec):
@@ -73,7 +73,7 @@ def specs_below(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
-    """Yields the settings classes of a field; of those that a table of kinds has, only classes of the core."""
+    """Yields the settings classes of a field; of a table of kinds, only the classes of the core."""
     for spec in _by_kind(field):
         yield from specs_below(spec)
     if not _by_kind(field):
@@ -81,12 +81,12 @@ def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
 
 
 def _by_kind(field: FieldInfo) -> list[type[Spec]]:
-    """Returns the classes that the core has of a field's kinds; empty for a field without a table of kinds."""
+    """The core's classes in a field's table of kinds; empty for a field without one."""
     return [spec for mark in field.metadata if isinstance(mark, ByKind) for spec in mark.core_classes()]
 
 
 def title(spec: type[Spec]) -> str:
-    """Returns the heading of a settings class: its kind, the first key of a corpus, or its name."""
+    """Heading of a settings class: its kind, the first key of a corpus, or its name."""
     if spec in SHARED:
         return SHARED[spec]
     if spec in CORPORA:
@@ -96,7 +96,7 @@ def title(spec: type[Spec]) -> str:
 
 
 def keys_table(spec: type[Spec]) -> str:
-    """Returns summary and table of a settings class, without `kind` and the keys that it inherits."""
+    """Summary and table of a settings class, without `kind` and inherited keys."""
     shared = {key for base in spec.__bases__ if base in SHARED for key in base.model_fields}
     inherited = shared - inspect.get_annotations(spec).keys()
     summary = (inspect.getdoc(spec) or "").partition("\n\n")[0].replace("\n", " ")
@@ -110,7 +110,7 @@ def keys_table(spec: type[Spec]) -> str:
 
 
 def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
-    """Returns the type of a key in words, with its bounds."""
+    """The type of a key in words, with its bounds."""
     for mark in metadata:
         if isinstance(mark, ByKind):
             kinds = " or ".join(_type_of(spec) for spec in mark.core_classes())
@@ -140,7 +140,7 @@ def _number(value: Any) -> str:
 
 
 def _bound(bound: Any) -> str:
-    """Returns a bound of a number as a comparison."""
+    """A bound of a number as a comparison."""
     match bound:
         case annotated_types.Ge(ge=limit):
             return f"≥ {_number(limit)}"
@@ -156,7 +156,7 @@ def _bound(bound: Any) -> str:
 
 
 def _default(field: Any) -> str:
-    """Returns the default of a key; of a part only its kind."""
+    """The default of a key; for a part, only its kind."""
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
@@ -167,7 +167,7 @@ def _default(field: Any) -> str:
 
 
 def presets_table(presets: Mapping[str, Values]) -> str:
-    """Returns a table of presets: the whole of `base`, and of each other preset what differs from `base`."""
+    """A table of presets: `base` as a whole, and for each other preset what differs from `base`."""
     base = dict(flat(BASE))
     rows = ["|preset|settings|", "|---|---|"]
     for name, preset in presets.items():
@@ -182,7 +182,7 @@ def presets_table(presets: Mapping[str, Values]) -> str:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    """Returns keys and values; a value that `mixer` and `cross` share is written once."""
+    """Formats keys and values; a value that `mixer` and `cross` share is written once."""
     merged: dict[str, Any] = {}
     for key, value in values.items():
         twin = key.replace("model.mixer.", "model.cross.")

@@ -1,7 +1,8 @@
-"""Templates into pages, and pages and figures into files: all HTML is in `templates`, all CSS in `assets/style.css`.
+"""Renders templates to pages, and writes pages and figures to files.
 
-Every value that a template writes is escaped, and its control characters become visible (see `visible`). A variable
-that a template names and Python does not give is an error.
+All HTML is in `templates`, all CSS in `assets/style.css`. Every value that a template writes is escaped, and its
+control characters become visible (see `visible`). A variable that a template names and Python does not define is an
+error.
 """
 
 import json
@@ -20,17 +21,17 @@ from transduce.storage.result_files import replace_file
 
 PictureFormat = Literal["html", "png", "svg"]
 
-INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"  # of figures in files, which have a white ground
+INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"  # of figures in files, which have a white background
 
-METRICS = {"bleu": "BLEU", "chrf": "chrF"}  # and how pages name them
+METRICS = {"bleu": "BLEU", "chrf": "chrF"}  # metrics, and their names on pages
 
-# Unicode has pictures of the control characters. XML forbids most control characters, and two non-characters, which
+# Unicode has pictures of the control characters. XML forbids most control characters and two non-characters; the latter
 # become the replacement character.
 CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
 
 
 def render(template: str, **values: object) -> str:
-    """Returns a template of `templates` with its values filled in."""
+    """Fills in a template of `templates`."""
     return _environment.get_template(template).render(values)
 
 
@@ -39,9 +40,9 @@ def write_picture(
     texts: dict[PictureFormat, Callable[[], str]],
     write_figure: Callable[[Path, Literal["png", "svg"]], None],
 ) -> None:
-    """Writes a picture in the format that the suffix of `path` names: one of `texts`, or else a figure of Matplotlib.
+    """Writes a picture in the format that the suffix of `path` names: one of `texts`, or else a Matplotlib figure.
 
-    A file is replaced atomically. Raises ValueError for another suffix, OSError where the file cannot be written.
+    A file is replaced atomically. Raises ValueError for another suffix, and OSError if the file cannot be written.
     """
     kind = picture_format(path)
     if kind not in texts:
@@ -58,7 +59,7 @@ def write_picture(
 
 
 def picture_format(path: Path) -> PictureFormat:
-    """Returns the format that the suffix of `path` names; raises ValueError for another suffix."""
+    """The format that the suffix of `path` names; raises ValueError for another suffix."""
     formats: dict[str, PictureFormat] = {".html": "html", ".png": "png", ".svg": "svg"}
     if path.suffix.lower() not in formats:
         raise ValueError(f"cannot draw into `{path}`: the file's name must end in .html, .png or .svg")
@@ -71,7 +72,7 @@ def show_control_characters(text: str) -> str:
 
 
 def visible(value: object) -> object:
-    """Returns a text with pictures of control characters, and of bytes that are not UTF-8, as names of files may have.
+    """Replaces control characters, and bytes that are not UTF-8 (file names may have them), by visible characters.
 
     HTML that a template or Python has made, and numbers, stay as they are.
     """
@@ -81,7 +82,7 @@ def visible(value: object) -> object:
 
 
 def _script_json(record: object) -> Markup:
-    """Returns a record as JSON that cannot end the script element around it."""
+    """Formats a record as JSON that cannot end the script element around it."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
@@ -96,7 +97,7 @@ _environment = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_assets = resources.files(__package__) / "assets"  # this project's own style sheets and scripts, which need no escapes
+_assets = resources.files(__package__) / "assets"  # our own style sheets and scripts, which need no escaping
 _environment.globals.update(asset=lambda name: Markup((_assets / name).read_text(encoding="utf-8")))
 _environment.globals.update(charts=charts, METRICS=METRICS, INK=INK, MUTED=MUTED)
 _environment.filters.update(

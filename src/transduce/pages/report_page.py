@@ -1,6 +1,6 @@
-"""Reports of trained models: what they cost, how good they are on test sets, where they err; as a page or Markdown.
+"""Reports on trained models: what they cost, how good they are on test sets, where they err; as a page or Markdown.
 
-The page is one file without scripts that needs no network and prints well; the Markdown is for a model card.
+The page is a single file without scripts that needs no network and prints well; the Markdown is for a model card.
 """
 
 import functools
@@ -36,19 +36,19 @@ from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-EXPLAINED = 3  # sentences whose attention is shown
-EXPLAINED_WORDS = range(5, 16)  # words of such a sentence
+EXPLAINED = 3  # number of sentences whose attention is shown
+EXPLAINED_WORDS = range(5, 16)  # number of words of a sentence whose attention is shown
 
 
 class Curve(NamedTuple):
-    """A value that was logged during a run, by its steps."""
+    """A value that was logged during a run, by step."""
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
 
 
 class RunReport(NamedTuple):
-    """A run: its model, its settings and its training. Seconds and tokens are of the steps in the metrics log."""
+    """A run: its model, its settings and its training. Seconds and tokens cover the steps in the metrics log."""
 
     name: str
     config: Config
@@ -56,7 +56,7 @@ class RunReport(NamedTuple):
     seconds: float
     tokens: int
     curves: Mapping[str, Curve]  # by the names of the metrics log
-    recipe: str  # as the run resolved it
+    recipe: str  # as resolved by the run
     reliability: Reliability | None  # of the confidence in its translations
 
 
@@ -72,17 +72,17 @@ class TestSetReport(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """The name as part of an address."""
+        """The name as part of a URL."""
         return "".join(letter if letter.isalnum() else "-" for letter in self.name)
 
     @property
     def speeds(self) -> list[str]:
-        """The sentences that each run has translated a second."""
+        """Sentences per second of each run, as text."""
         return [f"{len(self.outputs[0]) / seconds:,.1f}" if seconds else "" for seconds in self.seconds]
 
 
 class ModelReport(NamedTuple):
-    """Everything that a report shows; `explanations` are of the first run."""
+    """Everything that a report shows; `explanations` come from the first run."""
 
     runs: Sequence[RunReport]
     tests: Sequence[TestSetReport]
@@ -93,8 +93,8 @@ class ModelReport(NamedTuple):
 def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: str, bootstrap: int) -> ModelReport:
     """Translates the test sets with each run and measures the translations.
 
-    The scores are those of `transduce evaluate`. Raises ValueError for a parser, and for a run that does not translate
-    the direction of a test set.
+    The scores are the same as in `transduce evaluate`. Raises ValueError for a parser, and for a run that does not
+    translate the direction of a test set.
     """
     reports = [_read_run(run) for run in runs]
     for report in reports:
@@ -140,7 +140,7 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
 
 
 def _read_run(run: Path) -> RunReport:
-    """Reads what a model directory says of its training; raises ValueError for a parser."""
+    """Reads what a model directory says about its training; raises ValueError for a parser."""
     config = Model.read_config(run)
     if config.linearisation is not None:
         raise ValueError(f"{run} is a parser: `transduce evaluate` measures its trees")
@@ -160,7 +160,7 @@ def _read_run(run: Path) -> RunReport:
 
 
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads the records of a metrics log; a line that is not a record, as after a crash, is left out."""
+    """Reads the records of a metrics log; lines that are not records, for example after a crash, are skipped."""
     records = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else ():
         try:
@@ -173,10 +173,10 @@ def _read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """Returns the curves of the training loss, the validation loss and the validation score.
+    """Curves of the training loss, the validation loss and the validation score.
 
-    The last step may have several validations: that of the training comes first, those of an average follow. Where a
-    training goes back to earlier weights, the steps that it takes again replace the ones before.
+    The last step may have several validations: first the run's own, then the validations of an average. If a run went
+    back to earlier weights, the steps that it took again replace the earlier ones.
     """
     curves: dict[str, list[tuple[int, float]]] = {"loss": [], "validation_loss": [], "bleu": []}
     for record in records:
@@ -192,19 +192,19 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
 
 
 CURVES = {"loss": "training loss", "validation_loss": "validation loss", "bleu": "BLEU of the validation set"}
-COLOURS = 6  # of runs in the style sheet
-SHOWN = 5  # best and worst sentences of a run
+COLOURS = 6  # number of colours for runs in the style sheet
+SHOWN = 5  # number of best and of worst sentences of a run
 
 
 def report_page(report: ModelReport) -> str:
-    """Returns the page; equal reports give equal pages."""
+    """Renders the page; equal reports give equal pages."""
     calibrations = [
         (run.name, calibration_charts(run.reliability.before, run.reliability.after))
         for run in report.runs
         if run.reliability is not None
     ]
     attentions = [
-        # The mean of the heads of the last layer.
+        # Weights are the mean over the heads of the last layer.
         (subword_labels(each.source), zip(subword_labels(each.target), each.cross[-1].mean(0).tolist(), strict=True))
         for each in report.explanations
     ]
@@ -219,7 +219,7 @@ def report_page(report: ModelReport) -> str:
             charts.append(LineChart(title, "steps", lines))
     tests = []
     for test in report.tests:
-        worst_and_best = []  # of each run the sentences with the lowest and the highest chrF; none is in both lists
+        worst_and_best = []  # for each run, the sentences with the lowest and the highest chrF; none is in both lists
         for number, scores in enumerate(test.systems.sentence_chrf):
             order = sorted(range(len(scores)), key=lambda index: (scores[index], index))
             half = len(order) // 2
@@ -227,7 +227,7 @@ def report_page(report: ModelReport) -> str:
             sentences = [(title, [_sentence(test, index, number) for index in lists[title]]) for title in lists]
             worst_and_best.append(sentences)
         first, *others = test.systems.sentence_chrf
-        differences = []  # of each run but the first where it differs most from the first, in both directions
+        differences = []  # for each later run, where it differs most from the first, in both directions
         for number, other in enumerate(others, start=1):
             sides = sentence_differences(first, other, top=SHOWN)
             differences.append([[_sentence(test, each.line - 1, 0, number) for each in side] for side in sides])
@@ -245,13 +245,13 @@ def report_page(report: ModelReport) -> str:
 
 
 def report_text(report: ModelReport) -> str:
-    """Returns tables of the runs and of their scores, in Markdown."""
+    """Renders tables of the runs and of their scores in Markdown."""
     facts = [_facts_of(run) for run in report.runs]
     return render("report.md.jinja", runs=report.runs, facts=facts, tests=report.tests)
 
 
 def _facts_of(run: RunReport) -> dict[str, str]:
-    """Returns what a run is and what it cost; a fact that the run has not is empty."""
+    """What a run is and what it cost; a fact that is not known is empty."""
     config = run.config
     languages = ", ".join(map(str, config.directions)) or f"{config.source_language} → {config.target_language}"
     sizes = f"{config.vocabulary.source:,} and {config.vocabulary.target:,}"
@@ -272,7 +272,6 @@ def _facts_of(run: RunReport) -> dict[str, str]:
 
 
 def _sentence(test: TestSetReport, index: int, *runs: int) -> SentenceOutputs:
-    """Returns a sentence with the outputs of some runs."""
     return SentenceOutputs(
         line=index + 1,
         source=test.corpus.source[index],

@@ -1,7 +1,7 @@
 """Systems on one test set: how good they are by length and by word frequency, and where two of them differ.
 
-The analyses are those of compare-mt (Neubig et al. 2019, "compare-mt: A Tool for Holistic Comparison of Language
-Generation Systems"). Words are what the tokeniser of BLEU makes of a line.
+The analyses follow compare-mt (Neubig et al. 2019, "compare-mt: A Tool for Holistic Comparison of Language Generation
+Systems"). Words are the tokens of BLEU's tokeniser.
 """
 
 from collections import Counter
@@ -12,16 +12,16 @@ from transduce.measure.metrics import metric_named, words_of_bleu
 from transduce.measure.scoring import Comparison, compare
 
 METRICS = ("bleu", "chrf")
-LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket; the last one has no upper bound
+LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket; the last has no upper bound
 FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least frequency of each bucket
 ORDER = 4  # words of the longest n-gram
-SMOOTHING = 1.0  # is added to matched and to missed n-grams, so that an n-gram of one sentence does not lead the list
+SMOOTHING = 1.0  # added to matched and missed n-grams, so that an n-gram of a single sentence does not lead the list
 
 Words = Sequence[Sequence[str]]  # [sentences, words]
 
 
 def _range_text(low: int, high: int | None) -> str:
-    """Returns the numbers from `low` to `high`, as "10 to 19"."""
+    """The range from `low` to `high` in words, for example "10 to 19"."""
     if high is None:
         return f"{low:,} or more"
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -38,50 +38,50 @@ class LengthBucket(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The range in words, as "10 to 19"."""
+        """The range in words, for example "10 to 19"."""
         return _range_text(self.low, self.high)
 
 
 class FrequencyBucket(NamedTuple):
     """The words whose frequency is in a range, and how well each system finds them in the reference.
 
-    A word of an output matches where the reference of the same sentence has it, at most as often as there. `f1` is in
-    per cent, of each system.
+    A word of an output matches if the reference of the same sentence has it, at most as often as there. `f1` is in
+    per cent, for each system.
     """
 
     low: int
     high: int | None  # inclusive; None without an upper bound
-    words: int  # of the reference, in running text
+    words: int  # number of running words of the reference
     f1: tuple[float, ...]
 
     @property
     def range(self) -> str:
-        """The range in words, as "10 to 19"."""
+        """The range in words, for example "10 to 19"."""
         return _range_text(self.low, self.high)
 
 
 class NgramDifference(NamedTuple):
     """An n-gram of the reference that one system matches more often than the other.
 
-    `odds` is the ratio of the odds of a match, the better system's by the other's: (m + 1) / (n - m + 1) for m matches
-    of n n-grams of the reference.
+    `odds` is the ratio of the odds of a match, the better system's divided by the other's. A system with m matches of n
+    n-grams in the reference has the odds (m + 1) / (n - m + 1).
     """
 
     ngram: str
     in_reference: int
-    matches: tuple[int, int]  # of each system, in its order
+    matches: tuple[int, int]  # of each system, in order
     odds: float
 
 
 class SentenceDifference(NamedTuple):
-    """A sentence, counted from 1, and the chrF of both outputs of it."""
+    """A sentence, counted from 1, and the chrF of both its outputs."""
 
     line: int
     chrf: tuple[float, float]
 
 
 class SystemScores(NamedTuple):
-    """How good the outputs of one or several systems are, in their order; scores are from 0 to 100."""
+    """How good the outputs of one or several systems are, in order; scores are from 0 to 100."""
 
     scores: dict[str, Comparison]  # by metric; the first system is the baseline
     words: tuple[int, ...]  # of the outputs
@@ -92,7 +92,7 @@ class SystemScores(NamedTuple):
 
     @property
     def length_ratios(self) -> tuple[float, ...]:
-        """Words of each output by words of the reference; not a number where the reference has none."""
+        """Words of each output divided by words of the reference; NaN if the reference has none."""
         return tuple(count / self.reference_words if self.reference_words else float("nan") for count in self.words)
 
 
@@ -113,10 +113,10 @@ def compare_systems(
     bootstrap: int = 1000,
     top: int = 10,
 ) -> OutputComparison:
-    """Compares the outputs of two systems, a line a sentence.
+    """Compares the outputs of two systems; each line is a sentence.
 
-    The other parameters are those of `score_systems`; `top` is the most n-grams and sentences of each direction.
-    Raises ValueError as `scores` does.
+    The other parameters are those of `score_systems`; `top` limits the n-grams and the sentences in each direction.
+    Raises ValueError like `scores`.
     """
     scored = score_systems(systems, reference, train=train, language=language, bootstrap=bootstrap)
     outputs = words_of_bleu(systems[0], language=language), words_of_bleu(systems[1], language=language)
@@ -132,10 +132,10 @@ def score_systems(
     language: str | None = None,
     bootstrap: int = 1000,
 ) -> SystemScores:
-    """Scores the outputs of systems, a line a sentence: as a whole, by length, by word frequency, and each sentence.
+    """Scores the outputs of systems, one sentence per line: overall, by length, by word frequency, and each sentence.
 
-    Words are counted in `train`, text of the language of the outputs, or in the reference where it is None. Raises
-    ValueError as `scores` does.
+    Words are counted in `train`, a text in the language of the outputs, or in the reference if `train` is None. Raises
+    ValueError like `scores`.
     """
     scores = compare(systems, [reference], METRICS, language=language, bootstrap=bootstrap)
     outputs = [words_of_bleu(system, language=language) for system in systems]
@@ -158,7 +158,7 @@ def score_systems(
 def _score_by_length(
     systems: Sequence[Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
 ) -> tuple[LengthBucket, ...]:
-    """Returns the buckets that have sentences; `lengths` are the words of the reference."""
+    """The buckets that have sentences; `lengths` are the numbers of words of the references."""
     buckets = []
     for low, high in _ranges(LENGTHS):
         chosen = [index for index, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
@@ -173,14 +173,14 @@ def _score_by_length(
 
 
 def _ranges(bounds: Sequence[int]) -> Iterator[tuple[int, int | None]]:
-    """Yields the least and the greatest number of each bucket; the last bucket has no greatest one."""
+    """Yields the least and the greatest number of each bucket; the last bucket has no greatest number."""
     yield from zip(bounds, [*(bound - 1 for bound in bounds[1:]), None], strict=True)
 
 
 def _score_by_frequency(
     systems: Sequence[Words], reference: Words, frequency: Mapping[str, int]
 ) -> tuple[FrequencyBucket, ...]:
-    """Returns the buckets that hold words of the reference; `frequency` counts the words of a training text."""
+    """The buckets that hold words of the reference; `frequency` counts the words of a training text."""
     in_reference = _counts_by_bucket(Counter(word for words in reference for word in words), frequency)
     in_outputs, matched = [], []
     for system in systems:
@@ -198,7 +198,7 @@ def _score_by_frequency(
 
 
 def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -> Counter[int]:
-    """Returns the sum of the counts of the words in each bucket, which its least frequency names."""
+    """Sum of the counts of the words in each bucket; a bucket is named by its least frequency."""
     totals: Counter[int] = Counter()
     for word, count in counts.items():
         totals[max(low for low in FREQUENCIES if low <= frequency.get(word, 0))] += count
@@ -208,9 +208,9 @@ def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -
 def _ngram_differences(
     systems: tuple[Words, Words], reference: Words, top: int
 ) -> tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]:
-    """Returns the n-grams of one to four words that the first system matches more often, and those of the second.
+    """The n-grams of one to four words that the first system matches more often, and those that the second does.
 
-    Each list has at most `top` n-grams, the highest odds ratio first.
+    Each list has at most `top` n-grams, highest odds ratio first.
     """
     in_reference = Counter(ngram for words in reference for ngram in _ngrams(words, ORDER))
     first, second = (_matches(system, reference, order=ORDER) for system in systems)
@@ -227,7 +227,7 @@ def _ngram_differences(
 
 
 def _matches(system: Words, reference: Words, *, order: int) -> Counter[str]:
-    """Returns how often each n-gram up to `order` of an output is in the reference, clipped sentence by sentence."""
+    """How often each n-gram up to `order` of an output is in the reference, clipped sentence by sentence."""
     total: Counter[str] = Counter()
     for output, expected in zip(system, reference, strict=True):
         total.update(Counter(_ngrams(output, order)) & Counter(_ngrams(expected, order)))
@@ -244,7 +244,7 @@ def _ngrams(words: Sequence[str], order: int) -> Iterator[str]:
 def sentence_differences(
     first: Sequence[float], second: Sequence[float], *, top: int
 ) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
-    """Returns the sentences where the first system is better by chrF, and those of the second, most different first.
+    """The sentences where the first system is better by chrF, and those where the second is, most different first.
 
     The parameters are the chrF of each sentence.
     """

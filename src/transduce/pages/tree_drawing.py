@@ -1,7 +1,7 @@
 """A parse tree as a page, SVG or PNG, with the phrases in which it differs from a reference tree of the same sentence.
 
-The SVG is a template, `templates/tree.svg.jinja`: a file of its own, or an element of the page, whose style sheet
-overrides the colours.
+The SVG is a template, `templates/tree.svg.jinja`: either a file of its own, or an element of the page, whose style
+sheet overrides the colours.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ from transduce.parsing.trees import Tree, format_tree
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the least, letters have five pixels
-NOTE_CHARACTERS = 110  # of a line in a figure
+DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the lowest resolution, letters have five pixels
+NOTE_CHARACTERS = 110  # most characters of a line in a figure
 
 
 def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
@@ -29,8 +29,10 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
     `.svg` and `.png` are one figure: the words in a row, their parts of speech above them, the phrases above their
     parts. `.html` is one self-contained page that highlights the words of the phrase that the reader points at. The
     phrases that only `other` has are listed below the picture. Equal trees give equal bytes. A file is replaced
-    atomically. Raises ValueError for another suffix, a tree that is not clean or has no words or too many, and an
-    `other` of different words; OSError where the file cannot be written.
+    atomically.
+
+    Raises ValueError for another suffix, for a tree that is not clean or has no words or too many, and for an `other`
+    with different words. Raises OSError if the file cannot be written.
     """
     layout = lay_out(tree)
     notes = compare(layout, lay_out(other)) if other is not None else None
@@ -59,21 +61,21 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
 
 
 class TreeNotes(NamedTuple):
-    """The marked nodes of a picture, and what stands below it."""
+    """The marked nodes of a picture, and the text below it."""
 
     extra: frozenset[int]  # numbers of the nodes that the reference tree does not have
     legend: str
     heading: str  # of the missing phrases
-    missing: tuple[str, ...]  # a line a phrase that only the reference tree has
+    missing: tuple[str, ...]  # one line for each phrase that only the reference tree has
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All lines, shortened where they are very long."""
+        """All lines, shortened if they are very long."""
         return tuple(shorten(line, NOTE_CHARACTERS) for line in (self.legend, self.heading, *self.missing))
 
 
 def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
-    """Returns the differences: phrases are equal where label, first and last word are; parts of speech do not count.
+    """Compares two trees: phrases are equal if label, first and last word are; parts of speech do not count.
 
     Raises ValueError if the words differ.
     """
@@ -110,7 +112,7 @@ def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
 
 
 def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float, float]) -> "Figure":
-    """Returns the figure of Matplotlib, whose unit is the typographic point."""
+    """Builds the Matplotlib figure, whose unit is the typographic point."""
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
@@ -142,7 +144,7 @@ def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float
             draw_box(node.x, node.y, node.width + 2 * tree_layout.BOX_PADDING, tree_layout.ROW_HEIGHT - 2)
     for word in layout.words:
         write(word.drawn, word.x, word.y, tree_layout.WORD_SIZE, color=INK, ha="center")
-    if extra:  # the legend has a box as the marked labels have
+    if extra:  # the legend has a box like the marked labels
         draw_box(
             tree_layout.NOTE_LEFT + tree_layout.SWATCH / 2,
             layout.height + tree_layout.NOTE_HEIGHT / 2,

@@ -1,6 +1,6 @@
-"""Where the labels, lines and words of a parse tree stand in its picture.
+"""Positions of the labels, lines and words of a parse tree in its picture.
 
-Every node has columns of its own, which no other node outside of it enters: labels do not overlap, lines do not cross.
+Every node has its own columns, which no node outside it enters, so that labels do not overlap and lines do not cross.
 Lengths are typographic points in PNG and pixels in SVG; x points right, y points down.
 """
 
@@ -10,44 +10,44 @@ from typing import NamedTuple
 from transduce.pages.rendering import show_control_characters
 from transduce.parsing.trees import Tree, preterminals, unescape_word
 
-MAX_WORDS = 1000  # of the longest sentence that is drawn
+MAX_WORDS = 1000  # most words of a sentence that is drawn
 MARGIN = 24.0
 WORD_SIZE, LABEL_SIZE = 14.0, 12.0  # of the fonts
-ROW_HEIGHT = 20.0  # of a label with its box, and of a word
+ROW_HEIGHT = 20.0  # height of a label with its box, and of a word
 COLUMN_GAP = 12.0  # between neighbouring words or labels
-LINE_HEIGHT = 20.0  # between a row of labels and the next
+LINE_HEIGHT = 20.0  # between one row of labels and the next
 BASELINE = 0.36  # below the middle of a text, as a share of the font's size
 BOX_PADDING = 4.0  # left and right of a label
-NOTE_HEIGHT = 20.0  # of a line below the tree
-NOTE_LEFT = 24.0  # edge of these lines
+NOTE_HEIGHT = 20.0  # height of a line below the tree
+NOTE_LEFT = 24.0  # left edge of the lines below the tree
 SWATCH = 22.0  # width of the legend's box
 LINE, MARK = "#9a9ca5", "#b3261e"  # colours of the lines, and of the phrases that a reference tree does not have
-MAX_CHARACTERS = 60  # of a word that are drawn
+MAX_CHARACTERS = 60  # most characters that are drawn of a word
 
 NARROW, BROAD = frozenset("'ijlIJ,. /:;\\|f-t()[]!r\""), frozenset("mwMW%@")
 
 
 class PlacedNode(NamedTuple):
-    """A phrase or a part of speech in its place."""
+    """A phrase or a part of speech at its position."""
 
     label: str
     x: float  # centre
     y: float  # middle
-    width: float  # estimate, of the label alone
-    parent: int | None  # number of the phrase around it
+    width: float  # estimate, of the label only
+    parent: int | None  # number of the phrase that contains it
     first: int  # number of its first word, from 0
     last: int
-    is_phrase: bool  # False of a part of speech
-    line: tuple[tuple[float, float], ...]  # points from the phrase around it; of the root none
+    is_phrase: bool  # False for a part of speech
+    line: tuple[tuple[float, float], ...]  # points from the phrase that contains it; empty for the root
 
     @property
     def span(self) -> tuple[str, int, int]:
-        """What must be equal in equal phrases: the label, the first word and the last."""
+        """What must be equal in equal phrases: label, first word and last word."""
         return self.label, self.first, self.last
 
 
 class PlacedWord(NamedTuple):
-    """A word in its place, as text has it."""
+    """A word at its position, with its full text."""
 
     text: str
     x: float  # centre
@@ -56,7 +56,7 @@ class PlacedWord(NamedTuple):
 
     @property
     def drawn(self) -> str:
-        """The text, shortened where it is very long."""
+        """The text, shortened if it is very long."""
         return shorten(self.text, MAX_CHARACTERS)
 
 
@@ -69,7 +69,7 @@ class TreeLayout(NamedTuple):
     height: float
 
     def text_of(self, node: PlacedNode) -> str:
-        """Returns the words of a node, with spaces between them."""
+        """The words of a node, joined by spaces."""
         return " ".join(word.text for word in self.words[node.first : node.last + 1])
 
 
@@ -78,7 +78,7 @@ class _Block(NamedTuple):
 
     label: str
     words: tuple[str, ...]
-    level: int  # 0 of a part of speech; a phrase stands a level above its highest part
+    level: int  # 0 for a part of speech; a phrase stands one level above its highest part
     width: float
     x: float  # centre of the label, from the left edge
     parts: tuple["_Block", ...]
@@ -86,9 +86,9 @@ class _Block(NamedTuple):
 
 
 def lay_out(tree: Tree) -> TreeLayout:
-    """Returns the picture of a cleaned tree.
+    """Lays out the picture of a cleaned tree.
 
-    Raises ValueError if the tree has no words or more than `MAX_WORDS`, or where it is not clean.
+    Raises ValueError if the tree has no words or more than `MAX_WORDS`, or if it is not clean.
     """
     words = len(preterminals(tree))
     if words > MAX_WORDS:
@@ -106,7 +106,7 @@ def lay_out(tree: Tree) -> TreeLayout:
 
 
 def _character_width(character: str) -> float:
-    """Returns the width of a character as a share of the font's size; fitted to DejaVu Sans, a broad font."""
+    """Width of a character as a share of the font size; fitted to DejaVu Sans, a broad font."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0.0  # marks lie on the letter before them
     if unicodedata.east_asian_width(character) in "WF" or character in BROAD:
@@ -119,17 +119,17 @@ def _character_width(character: str) -> float:
 
 
 def text_width(text: str, size: float) -> float:
-    """Returns the length of `text` at font size `size`: an estimate, too long rather than too short."""
+    """Estimates the length of `text` at font size `size`, too long rather than too short."""
     return size * sum(map(_character_width, text))
 
 
 def shorten(text: str, characters: int) -> str:
-    """Returns `text` with at most `characters`, the last of which is "…" where some are left out."""
+    """Cuts `text` to at most `characters`; the last of them is "…" if some are left out."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def _block(tree: Tree) -> _Block:
-    """Returns the columns of a node, which are wide enough for its label, its word and all of its parts."""
+    """Computes the columns of a node, wide enough for its label, its word and all its parts."""
     label = show_control_characters(tree.label)
     label_width = text_width(label, LABEL_SIZE) + COLUMN_GAP
     parts = tuple(_block(child) for child in tree.children if isinstance(child, Tree))
@@ -141,7 +141,7 @@ def _block(tree: Tree) -> _Block:
         width = max(label_width, text_width(shorten(word, MAX_CHARACTERS), WORD_SIZE) + COLUMN_GAP)
         return _Block(label, (word,), 0, width, width / 2, (), 0.0)
     parts_width = sum(part.width for part in parts)
-    # In the middle between the first part and the last.
+    # The label stands in the middle between the first part and the last.
     x = (parts[0].x + parts_width - parts[-1].width + parts[-1].x) / 2
     left = max(0.0, label_width / 2 - x)
     x += left
@@ -151,7 +151,7 @@ def _block(tree: Tree) -> _Block:
 
 
 def _place(block: _Block, top: int, left: float, parent: int | None, first: int, nodes: list[PlacedNode]) -> None:
-    """Appends a node and all its parts in their places, with the line from the phrase around each.
+    """Appends a node and all its parts at their positions, with the line from the phrase that contains each.
 
     `top` is the level of the root, `left` the node's left edge, `first` its first word.
     """
@@ -161,8 +161,8 @@ def _place(block: _Block, top: int, left: float, parent: int | None, first: int,
     if parent is not None:
         above = nodes[parent]
         start = above.y + half
-        # Across right below the phrase, where other labels and lines are not; then down in columns of its own. Slanted
-        # lines to the many parts of a wide phrase would lie on each other.
+        # Across just below the phrase, where there are no other labels and lines, then down in the node's own columns.
+        # Slanted lines to the many parts of a wide phrase would overlap.
         bar = start + LINE_HEIGHT / 2
         line = ((above.x, start), (above.x, bar), (x, bar), (x, y - half))
     last = first + len(block.words) - 1
@@ -176,5 +176,5 @@ def _place(block: _Block, top: int, left: float, parent: int | None, first: int,
 
 
 def _middle(row: int) -> float:
-    """Returns the middle of a row of labels; row 0 is the root's."""
+    """Middle of a row of labels; row 0 is the root's."""
     return MARGIN + ROW_HEIGHT / 2 + row * (ROW_HEIGHT + LINE_HEIGHT)

@@ -1,1 +1,1 @@
-"""A whole training: prepare, train, validate, save checkpoints, select weights, publish a model directory."""
+"""A whole run: prepares, trains, validates, saves checkpoints, selects weights and publishes a model directory."""

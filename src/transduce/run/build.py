@@ -1,4 +1,4 @@
-"""The parts of a run, built from its recipe."""
+"""Builds the parts of a run from its recipe."""
 
 import math
 
@@ -31,7 +31,7 @@ def build_optimiser(
     device: torch.device,
     group: ProcessGroup,
 ) -> Optimiser:
-    """Moves the model, or this process's shards of it, to the device and returns the optimiser."""
+    """Moves the model, or this process's shards of it, to the device and builds the optimiser."""
     if settings.parallel == "sharded" and group.size > 1:
         assert isinstance(settings.optimiser, Adam)
         from transduce.training.sharded import ShardedAdam
@@ -50,16 +50,16 @@ def build_planner(
     model: TranslationModel,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Planner:
-    """Returns the planner of the batches; all processes call it.
+    """Builds the planner of the batches; all processes call it.
 
     On a GPU lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
-    allows: it idles between small ones. On a CPU small ones stay in the cache.
+    allows, because a GPU idles between small ones. On a CPU micro-batches are small, so that they stay in the cache.
     """
     micro_batches = settings.micro_batches
     if micro_batches == "auto" and device.type == "cuda":
         precision, length = Precision(settings.precision, device).name, prepared.train.max_length + 1
         estimate = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
-        micro_batches = int(*group.all_reduce_max(estimate))  # that of the smallest GPU
+        micro_batches = int(*group.all_reduce_max(estimate))  # the estimate of the smallest GPU
     return Planner(
         prepared.train,
         batch_tokens=settings.batch_tokens,
@@ -88,7 +88,7 @@ def build_validation(
     group: ProcessGroup,
     measure: Measure,
 ) -> Validation | JointValidation | None:
-    """Returns the validation of the recipe, checked against `model`; None if the recipe names no corpus for it."""
+    """Builds the recipe's validation and checks it against `model`; None if the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
     metric = "bleu" if measure == "f1" or measure == "loss" else measure
     validations = {
@@ -116,7 +116,7 @@ def build_validation(
 def describe_start(
     model: TranslationModel, prepared: PreparedCorpus, planner: Planner, environment: TrainingEnvironment
 ) -> str:
-    """Returns a line with the size of the model, the device, the precision and the amount of data."""
+    """One line with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device, precision = (environment.environment[name] for name in ("device", "precision"))
     is_slow = precision == "bfloat16" and not has_fast_bfloat16(next(model.parameters()).device)
@@ -131,9 +131,9 @@ def describe_start(
 def gather_model(
     model: TranslationModel, prepared: PreparedCorpus, optimiser: Optimiser, group: ProcessGroup
 ) -> TranslationModel:
-    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
+    """Returns the model for validation: the trained model, or a whole copy of it if its weights are sharded.
 
-    Raises RuntimeError on all processes where memory does not suffice on one.
+    Raises RuntimeError on all processes if the memory of any process does not suffice.
     """
     if not optimiser.lockstep:
         return model
@@ -151,7 +151,7 @@ def gather_model(
 
 
 def count_steps(settings: Training, planner: Planner) -> int | None:
-    """Returns the steps of a run that its recipe bounds, an estimate where epochs do; None without a bound."""
+    """Number of steps to which the recipe limits a run, estimated if epochs limit it; None without a limit."""
     of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
     if of_epochs is not None and planner.ramp is not None:
         of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))

@@ -1,8 +1,9 @@
-"""Checkpoints: everything that a run needs to resume and end with bit-identical weights, and when it is saved.
+"""Checkpoints: everything that a run needs to resume and end with bit-identical weights, and when they are saved.
 
-A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
+A checkpoint is a folder with a manifest. It is written under another name, flushed, renamed and read back before an
 older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
-A checkpoint that cannot be read raises OSError, so that no training goes back because of a disk that is away.
+A checkpoint that cannot be read raises OSError, so that a run does not fall back to an older checkpoint only because a
+disk is not mounted.
 """
 
 import errno
@@ -36,14 +37,14 @@ _log = logging.getLogger("transduce")
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
 
-# A file beside the checkpoints, which stays where somebody moves all of them away: `NOT_YET` until the first is saved.
+# A file next to the checkpoints that says whether one was saved: `NOT_YET` until then. It stays if all are moved away.
 SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
 
 
 def saved_steps(directory: Path) -> list[int]:
-    """Returns the steps that have a checkpoint in a folder, oldest first."""
+    """Steps that have a checkpoint in a folder, oldest first."""
     suffixes = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
-    # A copy that somebody made, such as `step-00000040.old`, does not count.
+    # A copy that somebody made, for example `step-00000040.old`, does not count.
     return sorted(int(suffix) for suffix in suffixes if re.fullmatch(r"[0-9]{8,}", suffix))
 
 
@@ -52,28 +53,28 @@ class DamagedError(ValueError):
 
 
 class Checkpoint(NamedTuple):
-    """A training after a step."""
+    """A run after a step."""
 
     step: int
-    weights: dict[str, Tensor]  # on the CPU, each contiguous and with storage of its own
+    weights: dict[str, Tensor]  # on the CPU; each tensor is contiguous and has its own storage
     optimiser: dict[str, Tensor]
     state: dict[str, Any]  # position in the data, best score, loss scale, environment and more
 
 
 class Checkpoints:
-    """The checkpoints of a run, a folder each; `save` keeps `keep`: the newest, and before it those of the schedule.
+    """The checkpoints of a run, one folder each; `save` keeps the newest and, up to `keep` in all, scheduled ones.
 
-    The schedule's checkpoints are those at multiples of `every` steps, or, where `every` is None and the clock decides,
-    those saved with `is_due`. The others were saved at a stop and are deleted when the next is saved, so that stopping
-    does not change which checkpoints are averaged.
+    Scheduled checkpoints are saved at multiples of `every` steps; if `every` is None and the clock decides, they are
+    the checkpoints saved with `is_due`. All others were saved when a run was stopped, and are deleted when the next
+    checkpoint is saved, so that stopping does not change which checkpoints are averaged.
     """
 
     def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
         self.directory, self.keep, self.every = directory, keep, every
-        self._undeletable: set[str] = set()  # folders that could not be deleted and were warned of
+        self._undeletable: set[str] = set()  # folders that could not be deleted, each with one warning
 
     def steps(self) -> list[int]:
-        """Returns the steps that have a checkpoint, oldest first."""
+        """Steps that have a checkpoint, oldest first."""
         return saved_steps(self.directory)
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -89,7 +90,6 @@ class Checkpoints:
         self.delete_old()
 
     def _write(self, checkpoint: Checkpoint) -> None:
-        """Writes a checkpoint atomically and reads it back."""
         self._delete_unfinished()
         temporary = self._unused_path(f"writing-{checkpoint.step}")
         temporary.mkdir(parents=True)
@@ -105,7 +105,7 @@ class Checkpoints:
         self._put_in_place(temporary, checkpoint.step)
 
     def _put_in_place(self, written: Path, step: int) -> None:
-        """Renames a written checkpoint and reads it back; an earlier one of the same step stays where that fails."""
+        """Renames a written checkpoint and reads it back; if that fails, an earlier one of the same step stays."""
         path, earlier = self._path(step), self._unused_path(f"replaced-{step:08d}")
         if path.exists():
             path.rename(earlier)
@@ -127,7 +127,7 @@ class Checkpoints:
         self._delete_unfinished()
 
     def restore_replaced(self) -> None:
-        """Puts back a checkpoint whose replacement, of the same step, was interrupted before it was in its place."""
+        """Puts a checkpoint back if its replacement, of the same step, was interrupted before it was in place."""
         for replaced in self.directory.glob("replaced-*"):
             number = replaced.name.removeprefix("replaced-")
             path = self.directory / f"step-{number}"
@@ -142,14 +142,14 @@ class Checkpoints:
         return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """Reads the weights of `step` alone; raises DamagedError if any file of the checkpoint is damaged."""
+        """Reads only the weights of `step`; raises DamagedError if any file of the checkpoint is damaged."""
         return _tensors(self._undamaged_path(step) / WEIGHTS)
 
     def load_newest(self) -> Checkpoint | None:
         """Reads the newest undamaged checkpoint; returns None if nothing was saved.
 
         Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
-        DamagedError where all checkpoints are damaged, and OSError where the newest cannot be read.
+        DamagedError if all checkpoints are damaged, and OSError if the newest cannot be read.
         """
         self.restore_replaced()
         newest = None
@@ -176,7 +176,7 @@ class Checkpoints:
             self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """Returns a sentence for each fault of the files of a checkpoint; raises OSError if they cannot be read."""
+        """One sentence for each fault of a checkpoint's files; raises OSError if the files cannot be read."""
         path = self._path(step)
         try:
             manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -192,31 +192,31 @@ class Checkpoints:
             raise OSError(error.errno, message, str(error.filename or path)) from None
 
     def kept_steps(self) -> list[int]:
-        """Returns the steps whose checkpoints stay, `keep` at most, oldest first: the newest, and of the schedule."""
+        """Steps whose checkpoints stay, `keep` at most, oldest first: the newest and the latest scheduled ones."""
         steps = self.steps()
         return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
 
     def delete_old(self) -> None:
-        """Deletes unfinished checkpoints and those that do not stay; warns of folders that cannot be deleted."""
+        """Deletes unfinished checkpoints and checkpoints that do not stay; warns of folders that cannot be deleted."""
         for step in set(self.steps()) - set(self.kept_steps()):
             path = self._path(step)
-            try:  # renamed first, so that none is left that is half deleted
+            try:  # renamed first, so that no half-deleted checkpoint is left under its name
                 path.rename(self._unused_path(f"deleting-{step:08d}"))
             except OSError as error:
                 self._warn_undeletable(path, error)
         self._delete_unfinished()
 
     def _is_of_schedule(self, step: int) -> bool:
-        """Returns whether the schedule, and not a stop, caused the checkpoint of `step`."""
+        """Whether the checkpoint of `step` was saved by the schedule and not because the run was stopped."""
         if self.every is not None:
             return step % self.every == 0
         try:
             return bool(_json_values(self._path(step) / STATE).get("is_due", True))
         except (OSError, ValueError, AttributeError):
-            return True  # it is damaged or cannot be read, which `load_newest` reports
+            return True  # it is damaged or unreadable; `load_newest` reports that
 
     def _delete_unfinished(self) -> None:
-        """Deletes what an interrupted `save`, or an interrupted deletion, has left."""
+        """Deletes what an interrupted `save` or an interrupted deletion has left."""
         for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
             try:
                 remove(path)
@@ -224,7 +224,7 @@ class Checkpoints:
                 self._warn_undeletable(path, error)
 
     def _warn_undeletable(self, path: Path, error: OSError) -> None:
-        """Warns once of a folder that could not be deleted, such as one with an immutable file; it is passed over."""
+        """Warns once of a folder that could not be deleted, for example because it has an immutable file."""
         if path.name not in self._undeletable:
             self._undeletable.add(path.name)
             _log.warning(
@@ -232,26 +232,26 @@ class Checkpoints:
             )
 
     def _undamaged_path(self, step: int) -> Path:
-        """Returns the path of a checkpoint; raises DamagedError if it is damaged."""
+        """Path of a checkpoint; raises DamagedError if it is damaged."""
         if faults := self.find_damage(step):
             raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
         return self._path(step)
 
     def state_path(self, step: int) -> Path:
-        """Returns the path of the state of a checkpoint, for messages."""
+        """Path of the state of a checkpoint, for messages."""
         return self._path(step) / STATE
 
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
 
     def _unused_path(self, name: str) -> Path:
-        """Returns the path of `name` in the folder, with a number where the name is taken."""
+        """Path of `name` in the folder, with a number appended if the name is taken."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         return next(path for path in map(self.directory.joinpath, names) if not path.exists())
 
 
 def _json_values(path: Path) -> Any:
-    """Reads a file of JSON; raises DamagedError if it is none."""
+    """Reads a JSON file; raises DamagedError if it is not valid JSON."""
     try:
         return parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
     except ValueError as error:
@@ -267,11 +267,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-RETRY = 10  # steps after which a checkpoint that could not be written is tried again
+RETRY = 10  # after this many steps, a checkpoint that could not be written is tried again
 
 
 class TrainingEnvironment(NamedTuple):
-    """What a run depends on besides its recipe; every checkpoint records it."""
+    """Everything except the recipe that a run depends on; every checkpoint records it."""
 
     environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
     fingerprint: str  # of the training data
@@ -279,7 +279,7 @@ class TrainingEnvironment(NamedTuple):
     scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
-        """Returns a warning where the environment differs from the one `before`, else None."""
+        """A warning if the environment differs from `before`, else None."""
         changed = [
             f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()
@@ -291,7 +291,10 @@ class TrainingEnvironment(NamedTuple):
 
 
 class Checkpointer:
-    """Saves and loads weights, optimiser and state of a run; all processes call it, rank zero has the files."""
+    """Saves and loads weights, optimiser and state of a run.
+
+    All processes call it, but only rank zero has the files.
+    """
 
     def __init__(
         self,
@@ -306,9 +309,9 @@ class Checkpointer:
         self._retry_step: int | None = None  # the step after which a checkpoint that failed is tried again
 
     def is_due(self, state: TrainingState, since: float, record: StepRecord) -> bool:
-        """Returns whether to save after this step, `since` seconds after the last checkpoint.
+        """Whether to save after this step, `since` seconds after the last checkpoint.
 
-        A checkpoint that falls on a skipped step is postponed, because its weights may be diverging.
+        A checkpoint that falls on a skipped step is postponed, because the weights may be diverging.
         """
         steps, seconds = self._settings.save_steps, self._settings.save_seconds
         if steps is not None:
@@ -332,9 +335,9 @@ class Checkpointer:
         *,
         is_due: bool,
     ) -> TrainingState:
-        """Writes a checkpoint and returns the state in it; raises OSError in all processes where it cannot be written.
+        """Writes a checkpoint and returns the state in it; raises OSError in all processes if it cannot be written.
 
-        `is_due` is True for checkpoints of the schedule and False for those of a stop, which are not averaged.
+        `is_due` is True for scheduled checkpoints and False for checkpoints saved at a stop, which are not averaged.
         """
         log.report()
         state = state._replace(skips=state.skips._replace(rollbacks=0))
@@ -358,24 +361,24 @@ class Checkpointer:
         return state._replace(log_bytes=size)
 
     def log_failure(self, step: int, error: OSError, log: MetricsLog) -> None:
-        """Logs that the checkpoint of `step` could not be written, and makes it due again."""
+        """Logs that the checkpoint of `step` could not be written, and schedules another attempt."""
         self._retry_step = step + RETRY
         saved_steps = self._checkpoints.steps()
         last = f"the last is of step {saved_steps[-1]}" if saved_steps else "there is none yet"
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
     def resume_place(self, state: TrainingState) -> str:
-        """Returns from where a run that stops now goes on."""
+        """Where a run that stops now will resume, as words for a message."""
         if not state.skips.in_a_row:
             return "there"
         # After skipped steps no checkpoint was written, because the weights may be diverging.
         return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
 
     def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
-        """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
+        """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, or None without one.
 
-        Raises ValueError if the data, the subwords or the model differ from those of the checkpoint, and OSError
-        where it cannot be read.
+        Raises ValueError if the data, the subwords or the model differ from the checkpoint's, and OSError if it cannot
+        be read.
         """
         loaded: list[Checkpoint] = []
 
@@ -406,7 +409,10 @@ class Checkpointer:
         return saved
 
     def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
-        """Loads the newest checkpoint and returns its state; None if there is none. Raises as `load_newest`."""
+        """Loads the newest checkpoint and returns its state; None if there is none.
+
+        Raises what `load_newest` raises.
+        """
         saved = self.load_newest(environment)
         if saved is None:
             return None

@@ -1,4 +1,4 @@
-"""A dry run: measures some steps and one validation of a run, and computes its duration; nothing is kept."""
+"""A dry run: measures a few steps and one validation of a run, and computes the duration; nothing is kept."""
 
 import bisect
 import contextlib
@@ -26,30 +26,30 @@ from transduce.runtime.progress import quiet
 from transduce.training.loop import StepRecord
 from transduce.training.training_settings import Training
 
-MAX_STEPS = 2**53  # that a recipe may ask for
-WARM_UP = 5  # steps that do not count
-MIN_STEPS, MIN_SECONDS = 10, 5.0  # that count, whichever is longer
+MAX_STEPS = 2**53  # most steps that a recipe may ask for
+WARM_UP = 5  # first steps, which are not measured
+MIN_STEPS, MIN_SECONDS = 10, 5.0  # least that is measured, whichever takes longer
 
 
 def whole_steps(training: Training, steps: int) -> float:
-    """Returns the work of the first `steps` of a run, in steps after the ramp of `batch_tokens`."""
+    """Work of the first `steps` of a run, in full-size steps; steps in the ramp of `batch_tokens` are smaller."""
     ramp = training.batch_tokens
     return ramp.whole_steps(steps) if isinstance(ramp, BatchRamp) else steps
 
 
 class Pace(NamedTuple):
-    """Measured seconds: of a step, after the ramp of `batch_tokens`, and of a validation."""
+    """Measured seconds of a full-size step, after the ramp of `batch_tokens`, and of a validation."""
 
     step: float
     validation: float
 
     def seconds(self, training: Training, steps: int) -> float:
-        """Returns the duration of the first `steps` steps of a run, with their validations."""
+        """Duration of the first `steps` steps of a run, validations included."""
         validations = 0 if training.validate_every is None else steps // training.validate_every
         return whole_steps(training, steps) * self.step + validations * self.validation
 
     def steps_within(self, training: Training, seconds: float) -> int:
-        """Returns the largest number of steps, with their validations, that fit into `seconds`."""
+        """Largest number of steps, validations included, that fit into `seconds`."""
         most = 1
         while most < MAX_STEPS and self.seconds(training, most) <= seconds:
             most *= 2
@@ -57,7 +57,7 @@ class Pace(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """What a run takes."""
+    """What a run needs: steps, time, memory and disk space."""
 
     parameters: int
     pairs: int
@@ -65,25 +65,25 @@ class DryRun(NamedTuple):
     steps_per_epoch: int
     tokens_per_second: float  # target tokens, without validations
     pace: Pace
-    steps: int | None  # at most; None if only `patience` or a signal ends the training
+    steps: int | None  # at most; None if only `patience` or a signal ends the run
     epochs: float | None
     seconds: float | None  # with validations
     peak_memory: float  # bytes, as in `runtime.memory`
     checkpoint_bytes: int
-    checkpoints: int  # that stay on disk
+    checkpoints: int  # number that stays on disk
 
 
 def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
-    """Trains `recipe` for some steps in a temporary directory, and returns what the training into `out` would take.
+    """Trains `recipe` for a few steps in a temporary directory, and returns what the run into `out` would need.
 
-    Raises ValueError for faults of the recipe and its files, and RuntimeError where the memory does not suffice; that
-    another run is in `out` is not checked. One process measures.
+    Raises ValueError for faults in the recipe and its files, and RuntimeError if memory does not suffice. It does not
+    check whether `out` holds another run. It measures a single process.
     """
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError("--dry-run measures one process: call it without torchrun")
     device = choose_device(options.device)
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
-    if directory is None and record is not None:  # a run that goes on needs its first model no more, a dry run does
+    if directory is None and record is not None:  # a resumed run no longer needs its first model, but a dry run does
         directory = Path(record.start.directory)
     base = Model.read(directory) if directory else None
     if base is not None:
@@ -103,7 +103,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:
-    """Measures a run whose settings are `training`, and whose steps are those of `trainer`."""
+    """Measures a run with the settings `training`; `trainer` takes the steps that are timed."""
     records = list(_timed_steps(trainer, base))
     tokens_per_second = sum(step.tokens for step in records) / sum(step.seconds for step in records)
     planner = build_planner(trainer.prepared, training, trainer.precision.device, trainer.model)
@@ -132,7 +132,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
 
 
 def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
-    """Yields the steps that count."""
+    """Yields the steps that are measured, after the warm-up."""
     with contextlib.closing(trainer.train(base)) as steps:
         for _ in itertools.islice(steps, WARM_UP):
             pass
@@ -144,10 +144,10 @@ def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
 
 
 def validation_seconds(trainer: Trainer) -> tuple[float, ValidationResult]:
-    """Returns the estimated duration of a validation of a trained model, and the validation of `trainer`'s model.
+    """Estimates the duration of a validation of a trained model; also returns the validation of `trainer`'s model.
 
-    A model that has hardly been trained writes translations as long as it may. The time of translating is scaled to the
-    length of the references, because a search takes a step for each token.
+    A barely trained model writes translations up to the length limit. The time of translating is therefore scaled to
+    the length of the references, because a search takes one step for each token.
     """
     validation, model = trainer.validation, trainer.model
     assert validation is not None

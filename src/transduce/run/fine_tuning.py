@@ -1,7 +1,7 @@
-"""A training that begins with another model: its record, how it starts or resumes, and its report.
+"""A run that begins with another model: its record, how it starts or resumes, and its report.
 
-The record lies in the folder `training` of the run, so that the same command, with or without `--from`, resumes the
-training. The report compares both models on the test sets of the recipe, before and after.
+The record is in the run's folder `training`, so that the same command resumes the run with or without `--from`. The
+report compares both models on the recipe's test sets, before and after.
 """
 
 import logging
@@ -44,7 +44,7 @@ UNMEASURED = "not measured"
 
 
 class NamedScore(Spec):
-    """The score of a model on a test set; `fault` says why there is none."""
+    """The score of a model on a test set, or the `fault` that prevented it."""
 
     name: str
     corpus: dict[str, Any]
@@ -57,15 +57,15 @@ class FineTuning(Spec):
 
     version: Literal[1] = 1
     start: StartingPoint
-    base: str  # the fingerprint of the model of --from
-    grow_vocabulary: int | None = None  # subwords that were added at most, a side
-    before: tuple[NamedScore, ...] = ()  # of the model of --from
+    base: str  # fingerprint of the model of --from
+    grow_vocabulary: int | None = None  # most subwords that each side may gain
+    before: tuple[NamedScore, ...] = ()  # scores of the model of --from
     after: tuple[NamedScore, ...] = ()
-    model: str | None = None  # the fingerprint of the model that `after` is of
+    model: str | None = None  # fingerprint of the model whose scores `after` holds
 
     @classmethod
     def read(cls, out: Path) -> "FineTuning | None":
-        """Reads the record of a run; returns None if the training began with weights of its own."""
+        """Reads the record of a run; returns None if the run began with random weights."""
         path = out / "training" / FINE_TUNING
         if not path.exists():
             return None
@@ -79,12 +79,12 @@ class FineTuning(Spec):
             ) from None
 
     def write(self, out: Path) -> None:
-        """Writes the record of a run, whose folder `training` exists."""
+        """Writes the record of a run; its folder `training` must exist."""
         atomic_write_text(out / "training" / FINE_TUNING, self.model_dump_json(indent=2) + "\n")
 
 
 class Start(NamedTuple):
-    """How a run starts: the record of a fine-tuning, and the model directory that is read."""
+    """How a run starts: the record of a fine-tuning, and the model directory to read."""
 
     record: FineTuning | None = None
     directory: Path | None = None
@@ -93,7 +93,10 @@ class Start(NamedTuple):
 def load_training_recipe(
     path: Path, changes: Iterable[str], out: Path, *, start_from: Path | None, restart: bool
 ) -> Recipe:
-    """Returns the recipe of a run in `out`, over the settings of the model with which it begins or has begun."""
+    """Loads the recipe of a run in `out`.
+
+    Its defaults are the settings of the model that the run begins or began with.
+    """
     record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
         return load(path, changes, StartingPoint.of(start_from))
@@ -103,9 +106,9 @@ def load_training_recipe(
 def plan_start(
     recipe: Recipe, out: Path, start_from: Path | str | None, grow_vocabulary: int | None, *, restart: bool
 ) -> Start:
-    """Returns how a run in `out` starts, anew or again.
+    """Decides how a run in `out` starts, whether it is new or resumed.
 
-    Raises ValueError if the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
+    Raises ValueError if the recipe does not fit the model, or if `grow_vocabulary` differs from the run's.
     """
     start_from = None if start_from is None else Path(start_from)
     record, has_begun = _earlier(out, start_from, restart=restart)
@@ -116,7 +119,7 @@ def plan_start(
                 f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
                 "into another directory"
             )
-        # A run with a checkpoint needs its first model, which may be gone, only where the token store is not whole.
+        # A run with a checkpoint needs its first model, which may be gone, only if the token store is incomplete.
         has_store = earlier_description(out / "training" / "store") is not None
         is_complete = has_checkpoint(out) and (record is None or has_store)
         return Start(record, None if is_complete else _first_model(out, record, start_from))
@@ -130,12 +133,12 @@ def plan_start(
     start = StartingPoint.of(start_from)
     start.check_fits(recipe)
     new = FineTuning(start=start, base=fingerprint(start_from), grow_vocabulary=grow_vocabulary)
-    # The model of an earlier start that saved nothing has been measured already.
+    # If an earlier start saved nothing, its record may already have measured this model.
     return Start(record if record and record.replaced(before=()) == new else new, start_from)
 
 
 def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
-    """Returns the model with which a run without a checkpoint begins again; None if it began with none.
+    """The model with which a run without a checkpoint begins again; None if it began with none.
 
     Raises ValueError if `start_from` is another model.
     """
@@ -151,9 +154,9 @@ def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) 
 
 
 def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
-    """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither.
+    """Returns the record of the run in `out`, and whether the run has saved anything; a restart ignores both.
 
-    Raises ValueError if a restart of a fine-tuning would forget or move its first model, or a run cannot go on.
+    Raises ValueError if a restart would forget or move the first model of a fine-tuning, or if a run cannot resume.
     """
     if restart and restart_count() == 0:
         if start_from is not None and start_from.resolve() == out.resolve():
@@ -170,14 +173,14 @@ def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[Fine
 
 @dataclass(frozen=True)
 class FineTuningReport:
-    """Measures the test sets of one training once with each of both models, and reports the scores."""
+    """Measures the test sets once with the model before and once with the model after a run, and reports the scores."""
 
     recipe: Recipe
     out: Path
     device: torch.device
 
     def measure_before(self) -> None:
-        """Measures the model that a new training begins with, where that has not been done."""
+        """Measures the model with which a new run begins, unless that was done before."""
         record = FineTuning.read(self.out)
         if record is not None and not has_saved(self.out):
             if not self.recipe.data.test:
@@ -186,10 +189,10 @@ class FineTuningReport:
             record.replaced(before=before).write(self.out)
 
     def report(self, step: int) -> None:
-        """Measures the trained model, and says, logs and writes into the model card what has changed.
+        """Measures the trained model; logs the comparison and writes it into the model card.
 
-        Does nothing where the starting model was not measured. Where the trained model is unchanged, the stored scores
-        are said again.
+        Does nothing if the starting model was not measured. If the trained model is unchanged, it reports the stored
+        scores again.
         """
         record = FineTuning.read(self.out)
         if record is None or not record.before:
@@ -203,7 +206,7 @@ class FineTuningReport:
             _log.info(line)
 
     def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
-        """Returns the scores of a model on all test sets; takes those of `earlier` that are of the same corpus."""
+        """Scores of a model on all test sets; reuses scores of `earlier` that belong to the same corpus."""
         measured = {(score.name, str(score.corpus)): score for score in earlier if score.score}
         scores, config = [], Model.read_config(directory)
         for name, spec in self.recipe.data.test.items():
@@ -224,7 +227,7 @@ class FineTuningReport:
         return tuple(scores)
 
     def _log(self, step: int, record: FineTuning) -> None:
-        """Writes the comparison into the metrics log and the model card; a failure is a warning."""
+        """Writes the comparison into the metrics log and the model card; a failure only causes a warning."""
         log = MetricsLog(self.out)
         for name, before, after in _rows(record):
             log.log_test(step, name, {"before": _values(before), "after": _values(after)})
@@ -235,20 +238,19 @@ class FineTuningReport:
 
 
 def _fault(error: Exception) -> str:
-    """Returns why a test set could not be measured."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return str(error)
 
 
 def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]:
-    """Returns the name of each test set and its scores; None before where that was another corpus."""
+    """Name of each test set and its scores; the score before is None if it was measured on another corpus."""
     before = {(score.name, str(score.corpus)): score for score in record.before}
     return [(after.name, before.get((after.name, str(after.corpus))), after) for after in record.after]
 
 
 def _values(score: NamedScore | None) -> dict[str, Any] | None:
-    """Returns a score for the metrics log; None if there is none."""
+    """Converts a score for the metrics log; None if there is none."""
     if score is None or score.score is None:
         return None
     metric, points, signature, low, high = score.score
@@ -256,14 +258,14 @@ def _values(score: NamedScore | None) -> dict[str, Any] | None:
 
 
 def _cells(record: FineTuning) -> list[tuple[str, str, str]]:
-    """Returns the table: its head, then the name and both scores of each test set."""
+    """Cells of the table: the header row, then the name and both scores of each test set."""
     label = next((score.score.label for score in (*record.before, *record.after) if score.score), "score")
     head = "test set", f"{label} before", f"{label} after"
     return [head, *((name, _cell(before), _cell(after)) for name, before, after in _rows(record))]
 
 
 def _cell(score: NamedScore | None) -> str:
-    """Returns a score with its confidence interval."""
+    """Formats a score with its confidence interval."""
     if score is None or score.score is None:
         return UNMEASURED
     _, points, _, low, high = score.score
@@ -271,12 +273,11 @@ def _cell(score: NamedScore | None) -> str:
 
 
 def _signatures(record: FineTuning) -> list[str]:
-    """Returns the signatures of the scores, each once."""
     return list(dict.fromkeys(score.score.signature for score in record.after if score.score))
 
 
 def _lines(record: FineTuning) -> list[str]:
-    """Returns the table in columns, with its signatures below."""
+    """Formats the table in aligned columns, with its signatures below."""
     cells = _cells(record)
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
@@ -284,7 +285,7 @@ def _lines(record: FineTuning) -> list[str]:
 
 
 def _markdown(record: FineTuning) -> str:
-    """Returns the section of the model card."""
+    """Formats the section of the model card."""
     head, *rows = (f"| {' | '.join(row)} |" for row in _cells(record))
     name = Path(record.start.directory).name
     signatures = ", ".join(f"`{signature}`" for signature in _signatures(record))
@@ -293,17 +294,17 @@ def _markdown(record: FineTuning) -> str:
 
 
 def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
-    """Returns the weights of `base` with rows for the tokens that `source` and `target` have gained.
+    """Returns the weights of `base` with new rows for the tokens that `source` and `target` have gained.
 
     A new row of an embedding or a readout is the mean of old rows:
 
-    - of a new subword, those of the old tokens that spell it;
-    - of a new symbol of trees, those of the old symbols of its kind;
-    - of a new tag, all.
+    - for a new subword, the rows of the old tokens that spell it;
+    - for a new symbol of trees, the rows of the old symbols of the same kind;
+    - for a new tag, all rows.
 
-    Given the old tokens of a sentence, states are those of `base`. The logit of a new token is the mean of the logits
-    of these old tokens, so that it is never above all of theirs. Probabilities of old tokens are those of `base` times
-    what the new tokens leave; relative to each other they stay.
+    For sentences of old tokens the states are the same as the states of `base`. The logit of a new token is the mean of
+    the logits of its old tokens, so it never exceeds all of them. All probabilities of old tokens shrink by the same
+    factor, so their ratios stay.
     """
     weights = weights_of(base.module)
     for names, before, now in zip(
@@ -318,7 +319,7 @@ def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary)
 
 
 def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
-    """Returns, for each token from `size` on, the old tokens whose rows begin its own."""
+    """For each token from `size` on, the old tokens whose rows are averaged for the new row."""
     if isinstance(vocabulary, SymbolVocabulary):
         same_kind: Callable[[SymbolVocabulary, int, int], list[int]]
         same_kind = from_satellite("transduce.parsing.tree_symbols:same_kind")
@@ -328,9 +329,9 @@ def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
 
 
 def _tables(spec: ModelSpec, vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Returns the names of the parameters that have a row for each source token, and for each target token.
+    """Names of the parameters that have one row for each source token, and for each target token.
 
-    A vocabulary that both sides share counts as that of the source.
+    If both sides share a vocabulary, it counts as the source's.
     """
 
     def shapes(more_source: int, more_target: int) -> dict[str, torch.Size]:

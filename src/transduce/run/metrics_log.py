@@ -23,16 +23,16 @@ _log = logging.getLogger("transduce")
 
 METRICS_LOG = "metrics.jsonl"
 
-EXAMPLES = 3  # translations shown after a validation
+EXAMPLES = 3  # number of translations that are logged after a validation
 
 
 class MetricsLog:
-    """Logs steps, validations and events; writes no files where it is not `enabled`, as on other ranks."""
+    """Logs steps, validations and events; writes no files unless `enabled`, for example on other ranks."""
 
     def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
         self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
-        self.total: int | None = None  # steps of the training, as far as they are known
-        self.elapsed = 0.0  # seconds of training, with those before it was resumed
+        self.total: int | None = None  # number of steps of the run, as far as it is known
+        self.elapsed = 0.0  # seconds of training, over all starts
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
         self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
@@ -42,13 +42,13 @@ class MetricsLog:
 
     @property
     def size(self) -> int:
-        """Bytes of `metrics.jsonl`."""
+        """Size of `metrics.jsonl` in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, size: int, step: int) -> None:
         """Cuts the log back to `size` bytes, its length in the checkpoint of `step`.
 
-        Raises ValueError if a link, which could lead to another file, or a pipe has its name.
+        Raises ValueError if the log's name belongs to a pipe, a folder, or a link, which could lead to another file.
         """
         if not self.enabled:
             return
@@ -97,7 +97,7 @@ class MetricsLog:
         )
 
     def _time_used(self, step: int, pace: float) -> str:
-        """Returns the minutes so far, and those of the recipe or those that are left at `pace`, seconds a step."""
+        """The minutes used and the minutes of the recipe, or the minutes left at `pace` (seconds per step)."""
         used = f"{self.elapsed / 60:.1f}"
         if self.minutes is not None:
             return f"{used} of {self.minutes:g} min"
@@ -113,7 +113,7 @@ class MetricsLog:
     def log_validation(
         self, step: int, elapsed: float, result: ValidationResult, corpus: ParallelText, seconds: float
     ) -> None:
-        """Logs a validation of some `seconds` after `elapsed` seconds of training, and shows three translations."""
+        """Logs a validation that took `seconds`, after `elapsed` seconds of training, and three translations."""
         values: dict[str, Any] = {"step": step, **_values_of(result)}
         if result.score is not None:
             values["signature"] = result.score.signature
@@ -125,7 +125,7 @@ class MetricsLog:
         _log.info(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
         for name, part in result.parts.items():
             _log.info(f"  {name}: {_summary(part)}")
-        # The same three lines every time, spread over the corpus, so that one can watch them change.
+        # The same three lines every time, spread over the corpus, so that you can watch them change.
         for index in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
             if index < len(result.outputs):
                 _log.info(f"  source     {corpus.source[index]}")
@@ -153,7 +153,7 @@ class MetricsLog:
                 tracker.add(values["step"], numbers)
 
     def _append(self, values: dict[str, Any]) -> None:
-        """Appends a record to `metrics.jsonl`; a failure is a warning and leaves no half line."""
+        """Appends a record to `metrics.jsonl`; a failure causes a warning and leaves no half line."""
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
@@ -166,7 +166,7 @@ class MetricsLog:
     def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
         """Writes numbers for TensorBoard, if it is installed.
 
-        A file that fails is closed, and the next values begin another.
+        If writing fails, the file is closed, and the next values go to a new file.
         """
         if find_spec("tensorboard") is None:
             return
@@ -179,7 +179,7 @@ class MetricsLog:
             _log.warning(f"warning: could not write for TensorBoard: {error}")
 
     def _close_event_file(self) -> None:
-        """Closes the event file, whose last values are lost where the disk fails."""
+        """Closes the event file; if the disk fails, its last values are lost."""
         event_file, self._event_file = self._event_file, None
         if event_file is not None:
             with contextlib.suppress(OSError):
@@ -187,7 +187,7 @@ class MetricsLog:
 
 
 def _values_of(result: ValidationResult) -> dict[str, float]:
-    """Returns the numbers of a validation by their keys in the log."""
+    """Numbers of a validation by their keys in the log."""
     numbers = {
         "validation_loss": result.loss,
         "validation_perplexity": result.perplexity,
@@ -199,7 +199,7 @@ def _values_of(result: ValidationResult) -> dict[str, float]:
 
 
 def _summary(result: ValidationResult) -> str:
-    """Returns the numbers of a validation as text."""
+    """Numbers of a validation as text."""
     score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
     return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
 
@@ -207,7 +207,7 @@ def _summary(result: ValidationResult) -> str:
 class EventFile:
     """Writes numbers for TensorBoard into a new file; raises OSError if the disk fails.
 
-    torch's writer is not used: where the disk fails, its thread prints a traceback on standard error and loses values.
+    torch's writer is not used: if the disk fails, its thread prints a traceback on standard error and loses values.
     """
 
     def __init__(self, directory: Path, purge_step: int | None) -> None:
@@ -233,7 +233,7 @@ class EventFile:
         self._records.flush()
 
     def close(self) -> None:
-        """Closes the file; what could not be written before may raise OSError again."""
+        """Closes the file; data that could not be written before may raise OSError again."""
         self._records.close()
 
     def _write(self, **fields: object) -> None:

@@ -1,10 +1,10 @@
-"""The published model of a run: which weights its model directory has, and writing them.
+"""The published model of a run: selects the weights of its model directory and writes them.
 
 Weights are published at three moments, each time by `PublishedModel.publish`:
 
-    a checkpoint, where no validation selects     the last weights
+    a checkpoint, if no validation selects        the last weights
     a validation better than all before           the best weights
-    the end of the training                       the average, the best or the last weights, by their validation
+    the end of the run                            the average, the best or the last weights, by their validation
 """
 
 import contextlib
@@ -41,21 +41,21 @@ from transduce.training.optimiser import Optimiser
 
 _log = logging.getLogger("transduce")
 
-SELECTION = "selection.json"  # in `training`: which weights the comparison after the last step has chosen
+SELECTION = "selection.json"  # in `training`: the weights that the comparison after the last step has chosen
 
 
 LOSS_OF_A_TIE = 1e-9
-"""Points of a score for a nat of the loss: so few that the loss decides between equal scores alone."""
+"""Points of score per nat of loss: so few that the loss only decides between equal scores."""
 
 
 def score_of(result: ValidationResult, measure: Measure) -> float:
-    """Returns the score of a validation by `measure`; higher is better, so that a loss or an error rate is negated."""
+    """Score of a validation by `measure`; higher is better, so a loss or an error rate is negated."""
     score = result.loss if measure == "loss" or result.score is None else result.score.score
     return -score if is_error(measure) or result.score is None else score
 
 
 class PublishedChoice(Spec):
-    """The content of `selection.json`: which weights a run has published after `step`, and their score."""
+    """The content of `selection.json`: the weights that a run has published after `step`, and their score."""
 
     step: int
     weights: Weights
@@ -64,7 +64,7 @@ class PublishedChoice(Spec):
 
 
 class Candidate(NamedTuple):
-    """Weights that may be published, and their validation score; higher is better, NaN where there is none."""
+    """Weights that may be published, and their validation score; higher is better, NaN if there is none."""
 
     which: Weights
     score: float
@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
 
 
 class PublishedModel:
-    """The model directory of a run; all processes call it together, rank zero reads and writes files."""
+    """The model directory of a run; all processes call it together, but only rank zero reads and writes files."""
 
     def __init__(
         self,
@@ -95,13 +95,13 @@ class PublishedModel:
             self.inherit_languages(Model.read_config(out))
 
     def inherit_languages(self, config: Config) -> None:
-        """Adds the languages of another model, such as that of `--from`."""
+        """Adds the languages of another model, for example the model of `--from`."""
         self._languages = self._languages.inherit(config)
 
     def publish(self, which: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None = None) -> None:
         """Writes the model directory with these weights and the result of their validation.
 
-        Raises OSError in all processes where that fails; the earlier model stays.
+        Raises OSError in all processes if that fails; the earlier model then stays.
         """
 
         def write() -> None:
@@ -119,10 +119,10 @@ class PublishedModel:
         self.group.on_rank_zero(write)
 
     def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
-        """Returns the score of a validation where it is better than the best so far, else None.
+        """Returns the score of a validation if it is the best so far, else None.
 
-        Of equal scores that with the lower loss is better. BLEU is 0 at every validation where no line has four words,
-        and the first weights, the worst, would stay the best.
+        Between equal scores, the lower loss wins. For example, BLEU is 0 at every validation if no line has four words,
+        and without this rule the first weights, which are the worst, would stay the best.
         """
         score = score_of(result, self.measure)
         if self.measure != "loss" and math.isfinite(result.loss):
@@ -131,15 +131,15 @@ class PublishedModel:
         return score if is_better else None
 
     def is_better_than_published(self, score: float) -> bool:
-        """Returns whether weights of this score may replace those that an earlier end of the training has chosen."""
+        """Whether weights with this score may replace the weights that an earlier end of the run has chosen."""
         choice = self._published_choice()
         return choice is None or choice.score is None or score > choice.score
 
     def final_weights(self, state: TrainingState) -> Weights | None:
-        """Returns the published weights of a finished training; None if others have yet to be published.
+        """The published weights of a finished run; None if others have yet to be published.
 
-        Published best weights stay when the settings of validation change later. A published mean stays when its older
-        checkpoints are deleted. Where the last step compared several weights, the choice was recorded.
+        Published best weights stay if the validation settings change later. A published mean stays if its older
+        checkpoints are deleted. If the last step compared several weights, their choice is on record.
         """
         published = self._published()
         if published is None:
@@ -159,9 +159,9 @@ class PublishedModel:
         measure: Callable[[TrainingState], ValidationResult | None] | None,
         log: MetricsLog,
     ) -> Weights:
-        """Selects the weights of a finished training, publishes them and returns which they are.
+        """Selects the weights of a finished run, publishes them and returns which weights they are.
 
-        `measure` validates the optimiser's weights; it is None if the recipe names no corpus for it.
+        `measure` validates the optimiser's weights; it is None if the recipe names no corpus for validation.
         """
         if self.settings.average is not None:
             self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
@@ -175,9 +175,9 @@ class PublishedModel:
         chosen = choose(candidates)
         if len(candidates) > 1:
             log.log_event(state.step, comparison(candidates, chosen, self.measure))
-        # Recorded first: a choice whose weights are not published counts for nothing, and is made again.
+        # Recorded first: a choice whose weights are not published is ignored, and made again.
         if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
-            # A run that goes on afterwards replaces these weights by better ones only.
+            # If the run is extended later, only better weights replace these.
             score = None if math.isnan(chosen.score) else chosen.score
             choice = PublishedChoice(
                 step=state.step, weights=chosen.which, score=score, scored_by=tuple(self.scored_by)
@@ -200,9 +200,9 @@ class PublishedModel:
         measure: Callable[[TrainingState], ValidationResult | None] | None,
         log: MetricsLog,
     ) -> list[Candidate]:
-        """Returns the selected weights, and what else a validation may prefer; measures what is new.
+        """Returns the selected weights and the alternatives that a validation may prefer; measures what is new.
 
-        The others are the choice of an earlier end of this training, or else the best validated weights, and the last
+        The alternatives are the choice of an earlier end of this run, or else the best validated weights; and the last
         weights, unless the last step was validated.
         """
 
@@ -221,7 +221,7 @@ class PublishedModel:
         if earlier is not None and earlier.score is not None and earlier.weights not in (selected, last):
             candidates.append(Candidate(earlier.weights, earlier.score))
         elif state.best is not None and self._published() == best:
-            candidates.append(Candidate(best, round(state.best, 6) + 0.0))  # without the share of the loss
+            candidates.append(Candidate(best, round(state.best, 6) + 0.0))  # rounding removes the loss's contribution
         if state.best is not None and selected.steps != last.steps and self._is_unvalidated(state):
             candidates.append(measured(last, "last weights:"))
         if selected.kind == "averaged":
@@ -233,7 +233,7 @@ class PublishedModel:
         return candidates or [Candidate(self._read_published(), math.nan)]
 
     def _select(self, state: TrainingState) -> Weights:
-        """Returns which weights a finished training publishes, before any comparison."""
+        """The weights that a finished run publishes, before any comparison."""
         if self.settings.average is not None:
             saved_steps = self.group.on_rank_zero(self.checkpoints.kept_steps)
             return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))
@@ -242,20 +242,20 @@ class PublishedModel:
         return Weights(kind="last", steps=(state.step,))
 
     def _is_unmeasured(self, state: TrainingState) -> bool:
-        """Returns whether the last weights of a run that validates were not validated."""
+        """Whether the run validates, but did not validate its last weights."""
         return self.settings.validate_every is not None and self._is_unvalidated(state)
 
     def _is_unvalidated(self, state: TrainingState) -> bool:
-        """Returns whether no validation was due after the last step."""
+        """Whether no validation was due after the last step."""
         every = self.settings.validate_every
         return every is None or state.step % every != 0
 
     def _read_published(self) -> Weights:
-        """Returns which weights the directory has; raises ValueError if it has no model or a damaged one."""
+        """The weights that the directory has; raises ValueError if it has no model or a damaged one."""
         return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
-        """Returns which weights the directory has; None if it has no model or a damaged one."""
+        """The weights that the directory has; None if it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
@@ -266,7 +266,7 @@ class PublishedModel:
         return self.group.on_rank_zero(read)
 
     def _published_choice(self) -> PublishedChoice | None:
-        """Returns the recorded choice where the model directory has its weights, and its score is comparable."""
+        """The recorded choice, if the model directory has its weights and its score is comparable; else None."""
         choice = self.group.on_rank_zero(self._read_choice)
         if choice is None or choice.score is None or list(choice.scored_by) != self.scored_by:
             return None
@@ -282,12 +282,12 @@ class PublishedModel:
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """Returns the candidate with the highest score, of equals the first; the first where none has a score."""
+    """The candidate with the highest score; the first of equals, and the first if none has a score."""
     return max(candidates, key=lambda candidate: -math.inf if math.isnan(candidate.score) else candidate.score)
 
 
 def comparison(candidates: Sequence[Candidate], chosen: Candidate, measure: Measure) -> str:
-    """Returns a sentence with the scores of all candidates."""
+    """One sentence with the scores of all candidates."""
     scores = ", ".join(f"{_name(each.which)} {_shown(each.score, measure)}" for each in candidates)
     return f"publishes {_name(chosen.which)}, the best by {label_of(measure)}: {scores}"
 
@@ -306,14 +306,14 @@ def _shown(score: float, measure: Measure) -> str:
 class TrainedLanguages(NamedTuple):
     """The languages, directions and tags of a model."""
 
-    source_language: str | None  # as the recipe has it, where there is one direction
+    source_language: str | None  # as in the recipe, if there is one direction
     target_language: str | None
     directions: tuple[TrainedDirection, ...]
-    tags: tuple[str | None, ...]  # None is a corpus without a tag; none at all where no corpus has a tag
+    tags: tuple[str | None, ...]  # None stands for a corpus without a tag; empty if no corpus has a tag
 
     @classmethod
     def of(cls, data: DataSpec, parts: Sequence[CorpusPart]) -> "TrainedLanguages":
-        """Returns the languages of corpora, of whose pairs the store has `parts`."""
+        """Collects the languages of the corpora; `parts` says how many pairs of each corpus the store has."""
         pairs = pairs_of_directions(parts, [data.direction_of(corpus) for corpus in data.train])
         directions = tuple(
             TrainedDirection(source=direction.source, target=direction.target, pairs=count)
@@ -324,7 +324,7 @@ class TrainedLanguages(NamedTuple):
         return cls(*data.directions[0], directions, () if tags == (None,) else tags)
 
     def inherit(self, config: Config) -> "TrainedLanguages":
-        """Returns these languages and those of another model, such as that of `--from`."""
+        """Adds the languages of another model, for example the model of `--from`."""
         own = {str(direction) for direction in self.directions}
         others = tuple(direction for direction in config.directions if str(direction) not in own)
         has_tags = self.tags or config.tags
@@ -334,7 +334,7 @@ class TrainedLanguages(NamedTuple):
         return TrainedLanguages(source, target, (*self.directions, *others), tuple(tags))
 
     def as_fields(self) -> dict[str, Any]:
-        """Returns the fields of `Config`: source and target of one direction, or a list of several."""
+        """Fields of `Config`: source and target of a single direction, or a list of several directions."""
         fields = self._asdict()
         if len(self.directions) > 1:
             return {**fields, "source_language": None, "target_language": None}
@@ -342,9 +342,9 @@ class TrainedLanguages(NamedTuple):
 
 
 def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
-    """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
+    """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of the steps `steps`.
 
-    Raises ValueError if a checkpoint is missing, or where `out` is not empty.
+    Raises ValueError if a checkpoint is missing, or if `out` is not empty.
     """
     check_new_or_empty(out)
     model = Model.read(run)
@@ -368,9 +368,9 @@ def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -
 
 
 def model_card(recipe: Recipe, config: Config, score: ValidationScore | None, report: Report | None) -> str:
-    """Returns the first README of a model directory, which its owner may edit.
+    """The first README of a model directory, which its owner may edit.
 
-    `score` is the validation score of the weights, `report` that of the training pairs.
+    `score` is the validation score of the weights; `report` is the report on the training pairs.
     """
     source, target = config.source_language or "source", config.target_language or "target"
     to = f" --to {config.directions[0].target}" if config.directions else ""

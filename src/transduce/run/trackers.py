@@ -1,7 +1,7 @@
-"""Trackers: the metrics of a run in a CSV file, in Weights & Biases or in MLflow, as the training goes on.
+"""Trackers: send the metrics of a run to a CSV file, Weights & Biases or MLflow while it trains.
 
-A tracker works in a thread of its own, so that it neither stops a run nor slows it. `metrics.jsonl` has every
-value whatever becomes of a tracker.
+A tracker works in its own thread, so that it neither stops a run nor slows it down. `metrics.jsonl` has every
+value even if a tracker fails.
 """
 
 import csv
@@ -26,12 +26,12 @@ from transduce.storage.result_files import name_in_errors
 _log = logging.getLogger("transduce")
 
 
-MAX_WAITING = 10_000  # records that a tracker may be behind
+MAX_WAITING = 10_000  # most records that a tracker may be behind
 PATIENCE = 20.0  # seconds for which the end of a run waits for a tracker
 
 
 class TrackerChoice(NamedTuple):
-    """The trackers that a user wants besides `metrics.jsonl` and TensorBoard."""
+    """The trackers that the user wants in addition to `metrics.jsonl` and TensorBoard."""
 
     csv: bool = False  # a table in the run directory
     wandb: str | None = None  # a project of Weights & Biases
@@ -48,24 +48,25 @@ NO_TRACKERS = TrackerChoice()
 
 
 class TrackerState(Spec):
-    """What a tracker has received, in a file of the run: a resumed training goes on there, and no value comes twice."""
+    """What a tracker has received, in a file of the run: a resumed run continues there, and sends no value twice."""
 
     run: str | None = None  # id of the run in the service
-    step: int = 0  # the last step of which it has values
-    names: tuple[str, ...] = ()  # of the values of this step
+    step: int = 0  # the last step whose values it has
+    names: tuple[str, ...] = ()  # names of the values of this step
 
 
 class Tracker(Protocol):
-    """Receives the metrics of a run. Every method may raise any error, after which no other is called."""
+    """Receives the metrics of a run. A method may raise any error; no method is called after that."""
 
     def begin(self, run: str | None) -> str | None:
-        """Opens the run with the id `run`, or a new one, and returns its id."""
+        """Opens the run with the id `run`, or a new run, and returns its id."""
         ...
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Receives the finite values of a step; steps do not go back.
+        """Receives the finite values of a step; step numbers never decrease.
 
-        After a crash the first values may be those that the tracker received last, which it must not keep twice.
+        After a crash the first values may repeat the last values that the tracker received; it must not store them
+        twice.
         """
         ...
 
@@ -75,7 +76,7 @@ class Tracker(Protocol):
 
 
 class BackgroundTracker:
-    """Passes values to a tracker in a thread; the first error becomes one warning, and the tracker is off."""
+    """Passes values to a tracker in a thread; the first error causes one warning and switches the tracker off."""
 
     def __init__(self, name: str, tracker: Tracker, state_file: Path) -> None:
         self.name, self._tracker, self._file = name, tracker, state_file
@@ -88,7 +89,7 @@ class BackgroundTracker:
         self._thread.start()
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Queues the finite numbers of `values`, without waiting; does nothing where the tracker is off."""
+        """Queues the finite numbers of `values` without waiting; does nothing if the tracker is off."""
         self._warn_of_error()
         numbers = {
             name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)
@@ -100,7 +101,7 @@ class BackgroundTracker:
                 self._turn_off(f"is more than {MAX_WAITING:,} records behind")
 
     def close(self) -> None:
-        """Waits some seconds for the tracker to receive what is queued, and to end."""
+        """Waits up to `PATIENCE` seconds for the tracker to receive the queued values and to end."""
         if self._is_on:
             try:
                 self._queue.put(None, timeout=PATIENCE)
@@ -122,11 +123,11 @@ class BackgroundTracker:
         _log.warning(f"warning: {self.name} {reason}; it gets no more values, metrics.jsonl has them all")
 
     def _work(self) -> None:
-        """Runs in the thread."""
+        """Body of the thread."""
         try:
             if (item := self._queue.get()) is None:
                 return  # nothing was trained
-            # Goes on with the run of an earlier start, or opens a new one and saves its id.
+            # Continues the run of an earlier start, or opens a new one and saves its id.
             saved = TrackerState()
             if self._file.exists():
                 content = json.loads(read_regular_file(self._file, MAX_JSON_BYTES))
@@ -137,12 +138,12 @@ class BackgroundTracker:
                 self._pass_on(*item)
                 item = self._queue.get()
             self._tracker.close()
-        except BaseException as error:  # libraries exit too; a thread has nobody else who could report it
+        except BaseException as error:  # libraries may call exit; in a thread nobody else would report it
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self._error = f"failed ({reason[:300]})"
 
     def _pass_on(self, step: int, values: dict[str, float]) -> None:
-        """Passes on what the tracker does not have yet; a resumed training repeats steps after its checkpoint."""
+        """Sends the values that the tracker does not have yet; a resumed run repeats the steps after its checkpoint."""
         state = self._state
         sent = set(state.names) if step == state.step else set()
         if step < state.step or not (new := {name: value for name, value in values.items() if name not in sent}):
@@ -151,14 +152,14 @@ class BackgroundTracker:
         self._save(TrackerState(run=state.run, step=step, names=(*sorted(sent), *new)))
 
     def _save(self, state: TrackerState) -> None:
-        """Replaces the state file; it is not flushed, because a power cut may cost a tracker a value."""
+        """Replaces the state file without flushing it: after a power cut a tracker may lose or repeat a value."""
         self._state = state
         with name_in_errors(self._file):
             atomic_write_text(self._file, state.model_dump_json(), flushed=False)
 
 
 def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]) -> Sequence[BackgroundTracker]:
-    """Starts the chosen trackers of the run directory `run`; `settings` are those of its recipe."""
+    """Starts the chosen trackers of the run directory `run`; `settings` are the settings of its recipe."""
     folder = run.resolve() / "training"
     trackers: dict[str, tuple[str, Tracker]] = {}
     if choice.csv:
@@ -173,15 +174,18 @@ def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]
 
 
 class CsvTracker:
-    """Appends rows to a file; a value of a new name adds a column, for which the file is written anew."""
+    """Appends rows to a file; a value with a new name adds a column, and the file is rewritten."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._columns: list[str] = ["step"]
-        self._last_row: list[str] = []  # of an earlier start, while no row was added
+        self._last_row: list[str] = []  # last row of an earlier start, until a row is added
 
     def begin(self, run: str | None) -> str | None:
-        """Reads the columns of the file of an earlier start, and removes a half row; a file has no run of its own."""
+        """Reads the columns that an earlier start has written, and removes a half-written row.
+
+        Returns `run` unchanged.
+        """
         if self._path.exists():
             rows = self._read()
             self._columns, self._last_row = rows[0], rows[-1]
@@ -191,12 +195,12 @@ class CsvTracker:
         return run
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Appends a row, unless it is the last one of an earlier start."""
+        """Appends a row, unless it repeats the last row of an earlier start."""
         last, self._last_row = dict(zip(self._columns, self._last_row, strict=False)), []
         if last.get("step") == str(step) and all(last.get(name) for name in values):
             return
         if new := [name for name in values if name not in self._columns]:
-            # The file is written anew, with columns on the right that earlier rows leave empty.
+            # Rewrites the file with new columns on the right, which are empty in earlier rows.
             rows = self._read()[1:] if self._path.exists() else []
             self._columns = [*self._columns, *new]
             padded = ([*row, *[""] * (len(self._columns) - len(row))] for row in rows)
@@ -209,7 +213,7 @@ class CsvTracker:
         """Does nothing: the file is closed after each row."""
 
     def _read(self) -> list[list[str]]:
-        """Returns the rows, the heading first; an empty row where the file is empty."""
+        """The rows, header first; an empty file counts as one with only the header `step`."""
         with self._path.open(encoding="utf-8", newline="") as file:
             return list(csv.reader(file)) or [["step"]]
 
@@ -219,12 +223,15 @@ def _write(path: Path, rows: Iterable[Sequence[str]]) -> None:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-PARAMETER_LENGTH = 250  # characters of a parameter, the least that versions of MLflow take
-PARAMETERS_AT_ONCE = 100  # MLflow's limit of a request
+PARAMETER_LENGTH = 250  # characters of a parameter that every version of MLflow accepts
+PARAMETERS_AT_ONCE = 100  # MLflow's limit for one request
 
 
 class WandbTracker:
-    """A run of Weights & Biases. The environment says where and whether: `WANDB_MODE=offline`, `WANDB_API_KEY`."""
+    """A run of Weights & Biases.
+
+    Environment variables configure it, for example `WANDB_MODE=offline` or `WANDB_API_KEY`.
+    """
 
     def __init__(self, project: str, folder: Path, settings: Mapping[str, Any]) -> None:
         self._project, self._folder, self._settings = project, folder, settings
@@ -234,7 +241,7 @@ class WandbTracker:
         """Opens the run with the id `run`, or a new one; returns its id."""
         import wandb
 
-        # Without a terminal the library asks no questions: a run in the background could not answer them.
+        # Without a terminal the library asks no questions, which a run in the background could not answer.
         quiet = wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True, init_timeout=30)
         self._run = wandb.init(
             project=self._project,
@@ -249,22 +256,22 @@ class WandbTracker:
         return identifier
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the values of a step; the service keeps one value of a name and a step."""
+        """Logs the values of a step; the service keeps one value for each name and step."""
         self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Ends this start of the run; a later start goes on with it."""
+        """Ends this start of the run; a later start continues it."""
         self._run.finish()
 
 
 class MlflowTracker:
-    """A run of MLflow. The environment says where: `MLFLOW_TRACKING_URI`."""
+    """A run of MLflow; the environment variable `MLFLOW_TRACKING_URI` says where."""
 
     def __init__(self, experiment: str, name: str, settings: Mapping[str, Any]) -> None:
         self._experiment, self._name, self._settings = experiment, name, settings
         self._client: Any = None
         self._run = ""
-        self._may_have_values = False  # of the step that comes first: an earlier start may have sent them
+        self._may_have_values = False  # whether an earlier start may have sent values of the next step
 
     def begin(self, run: str | None) -> str | None:
         """Opens the run with the id `run`, or a new one with the settings as parameters; returns its id."""
@@ -302,5 +309,5 @@ class MlflowTracker:
             self._client.log_batch(self._run, metrics=metrics)
 
     def close(self) -> None:
-        """Marks the run as finished; a later start goes on with it."""
+        """Marks the run as finished; a later start continues it."""
         self._client.set_terminated(self._run, "FINISHED")

@@ -45,11 +45,11 @@ class TrainOptions(NamedTuple):
     device: str = "auto"
     threads: int | None = None
     restart: bool = False  # moves an earlier run aside
-    start_from: Path | str | None = None  # a model directory: the training begins with its weights and subwords
-    grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the training corpora
+    start_from: Path | str | None = None  # a model directory; the run begins with its weights and subwords
+    grow_vocabulary: int | None = None  # most subwords that each side gains from the training corpora
     report: bool = True  # with `start_from`, measures the test sets before and after
-    trackers: TrackerChoice = NO_TRACKERS  # receive the metrics as the training goes on
-    accept_changes: bool = False  # of `training.clip`, `.micro_batches`, `.precision` and `.schedule` of a begun run
+    trackers: TrackerChoice = NO_TRACKERS  # receive the metrics while the run trains
+    accept_changes: bool = False  # a resumed run may change the keys of `run_directory.ACCEPTED`
 
 
 DEFAULTS = TrainOptions()
@@ -62,11 +62,11 @@ def prepare(
     threads: int | None = None,
     growth: int | None = None,
 ) -> PreparedCorpus:
-    """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
+    """Learns subwords and writes the token store into `out`, or finds it complete; returns the opened store.
 
-    With `start_from` the subwords are that model's, and `growth`
-    more at most. `threads` limits the cores that are used. Raises ValueError if `out` holds something else than a
-    run, where a run has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
+    With `start_from` the subwords are that model's, plus at most `growth` new ones. `threads` limits the cores that are
+    used. Raises ValueError if `out` holds anything other than a run, if a run has begun on a store of other data, or if
+    `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -91,23 +91,23 @@ def train(
     metric: MetricFunction | None = None,
     **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
-    """Trains `recipe`, or the recipe in a file, into the model directory `out`, or resumes.
+    """Trains `recipe`, or the recipe in a file, into the model directory `out`, or resumes the run there.
 
-    It trains while the records of the generator, one a step, are read; the generator returns the result.
+    It trains while you read the generator, which yields one record per step and returns the result.
 
-    `changes` are fields of `TrainOptions`, such as `device="cpu"`, that take the place of those of `options`.
-    `model` builds a model of your own for a recipe that has `model.kind: custom`; a resumed run needs it again.
-    `metric(sources, translations, references)` scores validations in the place of `training.validate_by`; more is
+    `changes` are fields of `TrainOptions`, for example `device="cpu"`, that replace fields of `options`.
+    `model` builds your own model for a recipe with `model.kind: custom`; a resumed run needs it again.
+    `metric(sources, translations, references)` scores validations instead of `training.validate_by`; higher is
     better.
 
     Progress is logged by the logger `transduce`, on rank 0 only.
 
-    Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
-    generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
-    and subnormal numbers of the process while it is open and restores them afterwards.
+    Closing the generator stops the run without a checkpoint; the same call resumes from the last checkpoint. The
+    generator runs in any thread, but handles signals only in the main thread. While it is open it sets threads,
+    deterministic algorithms and the handling of subnormal numbers for the process; then it restores them.
 
-    Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
-    data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
+    Raises ValueError for faults of the recipe, the files or `out`, DivergedError if the loss is not finite on any
+    data, Interrupted after a signal, and OSError if the last checkpoint cannot be written. Saved checkpoints stay.
     """
     options = options._replace(**changes)
     if isinstance(recipe, Path | str):
@@ -119,7 +119,7 @@ def train(
 
 
 def _warn_unless_begun(begun: list[bool]) -> None:
-    """Warns of a run whose records nobody has read."""
+    """Warns if nobody has read the records of a run."""
     if not begun:
         _log.warning(
             "warning: `train` was called, and nothing is trained until its steps are read: `for step in train(…)`"
@@ -134,7 +134,7 @@ def _train(
     metric: MetricFunction | None,
     begun: list[bool],
 ) -> Generator[StepRecord, None, TrainResult]:
-    """Does the work of `train`, and notes in `begun` that it has begun."""
+    """Does the work of `train`, and sets `begun` to say that it has started."""
     begun.append(True)
     recipe = _with_builder(recipe, model)
     options.trackers.check()
@@ -157,7 +157,7 @@ def _train(
             training = recipe.training
             restarts = options.restart and restart_count() == 0
             is_resumed = has_saved(out) and not restarts
-            # Before the preparation, which takes long; a GPU and a checkpoint have a number of their own for "auto".
+            # Checked before the slow preparation, unless `auto` depends on a GPU or on a checkpoint.
             if training.micro_batches != "auto" or (own_device.type == "cpu" and not is_resumed):
                 micro_batches = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
                 check_micro_batches(micro_batches, group.size, is_resumed=is_resumed)
@@ -185,7 +185,7 @@ def _train(
 
 
 def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
-    """Returns the recipe with the function that builds its custom model; raises ValueError if only one is there."""
+    """Adds the function that builds the recipe's custom model; raises ValueError if only one of the two is given."""
     spec = recipe.model
     if not isinstance(spec, CustomModel):
         if builder is not None:
@@ -216,6 +216,6 @@ def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) ->
 
 
 def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
-    """Leaves the process group, except after an error of this process, when waiting for the others would hang."""
+    """Leaves the process group, except after an error of this process: waiting for the others would then hang."""
     if kind is None or issubclass(kind, StoppedTogether | GeneratorExit):
         group.close()

@@ -1,8 +1,8 @@
 """The trainer: takes steps, validates, saves checkpoints, selects weights and writes the model directory.
 
-`transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
-resumes after a signal or `kill -9` and ends with weights bit-identical to those of a run that was never stopped.
-Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
+`transduce train`, the paper's tables and notebooks call `train` or `run_training`. After a signal or `kill -9`, the
+same call on the same directory resumes the run, and ends with weights bit-identical to the weights of a run that was
+never stopped. Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ from transduce.training.precision import Precision
 
 _log = logging.getLogger("transduce")
 
-RETRY_SECONDS = 60.0  # after which an epoch whose sentences could not be written is tried again
+RETRY_SECONDS = 60.0  # after this time, an epoch whose sentences could not be written is tried again
 
 
 class TrainResult(NamedTuple):
@@ -63,13 +63,13 @@ class TrainResult(NamedTuple):
 
     step: int
     tokens: int  # target tokens trained on, end symbols included
-    seconds: float  # of training, validating and saving, over all starts
-    reason: str  # why it ended, as a sentence
+    seconds: float  # time of training, validating and saving, over all starts
+    reason: str  # why the run ended, as a sentence
     weights: Weights
 
 
 class Trainer:
-    """One training in one directory, by one process of `group`."""
+    """One run in one directory, seen from one process of `group`."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class Trainer:
         prepared: PreparedCorpus,
         device: torch.device,
         group: ProcessGroup = SINGLE_PROCESS,
-        metric: MetricFunction | None = None,  # takes the place of `training.validate_by`
+        metric: MetricFunction | None = None,  # replaces `training.validate_by`
     ) -> None:
         self.recipe, self.out, self.prepared, self.group = recipe, out, prepared, group
         settings = self.settings = recipe.training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError if a size is beyond any tensor
+        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError if a size is too large for a tensor
         torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         set_word_flags(self.model, prepared.source, prepared.target)
@@ -118,7 +118,7 @@ class Trainer:
         self.published = PublishedModel(recipe, out, prepared, checkpoints, measure, self.environment.scored_by, group)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
-        """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""
+        """Yields one record per step until `TrainingState.end_reason` gives a reason; returns the result."""
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.published.final_weights(state)) is not None:
@@ -127,7 +127,7 @@ class Trainer:
         self.metrics_log.truncate(state.log_bytes, state.step)
         if not reason:
             _log.info(describe_start(self.model, self.prepared, self.planner, self.environment))
-            is_resumed = has_saved(self.out)  # a model without a checkpoint too: `begin_run` compares the recipes
+            is_resumed = has_saved(self.out)  # even without a checkpoint, because `begin_run` compares the recipes
             check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
             if self.validation is not None:
                 self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))
@@ -144,20 +144,20 @@ class Trainer:
         state = self.checkpointer.resume(self.environment)
         if state is not None:
             state = self._plan_as_recorded(state)
-            # A recipe may have lost its validation meanwhile.
+            # The recipe may no longer have a validation.
             return state._replace(validation_pending=state.validation_pending and self._validates)
         if start_from is not None:
-            # With rows for tokens that its vocabulary has gained.
+            # The grown weights have rows for new tokens of the vocabulary.
             self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
         elif self.group.size > 1:  # a process whose random numbers differ would train another model
             self.optimiser.load_weights(self.optimiser.weights())
         return TrainingState(micro_batches=self.planner.micro_batches)
 
     def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
-        """Plans as many micro-batches a step as the run has had, whatever this device would take; returns the state.
+        """Plans as many micro-batches per step as the run had before, on any device; returns the state.
 
-        Another number has other micro-batches and other dropout: only a number in the recipe, which `begin_run` has
-        accepted, takes the place of the recorded one. Raises ValueError if the processes are more than that.
+        Another number would change the micro-batches and the dropout, so only a number in the recipe, which `begin_run`
+        has accepted, replaces the recorded one. Raises ValueError if there are more processes than micro-batches.
         """
         settings, micro_batches = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
@@ -170,7 +170,7 @@ class Trainer:
         return state._replace(micro_batches=micro_batches)
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
-        """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
+        """Takes steps until the run ends, saving and validating between them; returns the state and the reason."""
         clock = TrainingClock(state.elapsed, self.group)
         tracked = track("training", count_steps(self.settings, self.planner))
         log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
@@ -198,9 +198,9 @@ class Trainer:
                             state, detector = self._roll_back(state, record), DivergenceDetector(self.precision)
                             break
                         if state.horizon != horizon:
-                            break  # and go on at the rates of the new plan
+                            break  # and continue at the rates of the new plan
                 except EpochWriteError as error:
-                    alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
+                    alone = self.group.size == 1  # otherwise other processes wait in their step meanwhile
                     event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
                     self.metrics_log.log_event(state.step, event)
                     end = time.monotonic() + RETRY_SECONDS
@@ -221,7 +221,7 @@ class Trainer:
     def _after_step(
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
-        """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
+        """Saves, validates and stops when due; returns the state, and the reason if the run ends, else None."""
         elapsed, since_save = clock.read()
         state, self.metrics_log.elapsed = state._replace(elapsed=elapsed), elapsed
         if state.step % self.settings.log_every == 0:
@@ -245,13 +245,16 @@ class Trainer:
         return state, reason
 
     def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
-        """Says where the training stopped, and raises StoppedTogether."""
+        """Logs where the run stopped, and raises StoppedTogether."""
         place = self.checkpointer.resume_place(state)
         _log.info(f"stopped after step {state.step}; the same command goes on from {place}")
         raise StoppedTogether(signal)
 
     def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
-        """Loads the weights of the last checkpoint; the data moves on, because it may have been the cause."""
+        """Loads the weights of the last checkpoint.
+
+        The run continues on new data, because the data may have been the cause.
+        """
         saved = self.checkpointer.load_newest(self.environment)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
@@ -261,11 +264,11 @@ class Trainer:
 
     @property
     def _validates(self) -> bool:
-        """Whether the recipe validates during the training."""
+        """Whether the recipe validates during the run."""
         return self.validation is not None and self.settings.validate_every is not None
 
     def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
-        """Validates, and publishes the weights where they are the best so far; returns the state afterwards."""
+        """Validates, and publishes the weights if they are the best so far; returns the new state."""
         self.metrics_log.report()
         result = self._measure(state)
         if result is None:
@@ -295,7 +298,7 @@ class Trainer:
     def _try_to_publish(
         self, selected: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
     ) -> bool:
-        """Publishes weights and returns True; logs a failure and returns False, and the earlier model stays."""
+        """Publishes weights and returns True; if that fails, logs it and returns False, and the earlier model stays."""
         try:
             self.published.publish(selected, weights, result)
         except OSError as error:
@@ -304,9 +307,9 @@ class Trainer:
         return True
 
     def _try_to_save(self, state: TrainingState, clock: TrainingClock) -> tuple[TrainingState, bool]:
-        """Saves a checkpoint of the schedule; returns the state and whether the checkpoint was written.
+        """Saves a scheduled checkpoint; returns the state and whether the checkpoint was written.
 
-        Logs a failure, after which the checkpoint is due again some steps later.
+        If that fails, logs it; the checkpoint is due again some steps later.
         """
         try:
             state = self._save(state, is_due=True)
@@ -317,7 +320,7 @@ class Trainer:
         return state, True
 
     def _save(self, state: TrainingState, *, is_due: bool) -> TrainingState:
-        """Writes a checkpoint, and its weights into the model directory where no validation selects them."""
+        """Writes a checkpoint and, if no validation selects weights, publishes its weights."""
         weights = self.optimiser.weights()
         self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
         state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)

@@ -1,4 +1,4 @@
-"""The training state: all that a run remembers besides weights and optimiser, as `state.json` has it."""
+"""The training state: all that a run remembers besides weights and optimiser, as stored in `state.json`."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -16,7 +16,7 @@ from transduce.training.training_settings import Training
 
 
 class Horizon(NamedTuple):
-    """A plan of the steps that a run takes in its minutes, for a schedule that ends."""
+    """A plan of the steps that a run takes in its minutes, for a schedule that reaches zero at the last step."""
 
     steps: int
     minutes: float
@@ -32,27 +32,27 @@ class TrainingState(NamedTuple):
     elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
     best: float | None = None  # the best validation score; higher is better
     best_step: int | None = None
-    stale: int = 0  # validations since the best
+    stale: int = 0  # validations since the best one
     validation_pending: bool = False  # the checkpoint was saved before the validation of its step
-    log_bytes: int = 0  # of `metrics.jsonl`
+    log_bytes: int = 0  # length of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
     horizon: Horizon | None = None
-    micro_batches: int = 1  # of a step
+    micro_batches: int = 1  # per step
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
-        """Returns the state after one more step."""
+        """Advances the state by one step."""
         return self._replace(
             step=record.step, position=record.position, tokens=self.tokens + record.tokens, skips=skips
         )
 
     def after_validation(self, best: float | None) -> "TrainingState":
-        """Returns the state after a validation; `best` is its score where it is the best so far, else None."""
+        """Records a validation; `best` is its score if it is the best so far, else None."""
         if best is None:
             return self._replace(validation_pending=False, stale=self.stale + 1)
         return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
 
     def end_reason(self, settings: Training) -> str | None:
-        """Returns why the training ends, as a sentence; None while steps, epochs, minutes and patience are left."""
+        """Why the run ends, as a sentence; None while steps, epochs, minutes and patience are left."""
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
         if settings.epochs is not None and self.position.epoch >= settings.epochs:
@@ -69,9 +69,9 @@ class TrainingState(NamedTuple):
         return None
 
     def planned_steps(self, settings: Training) -> int | None:
-        """Returns the steps that are planned for the minutes of `settings`; None for a schedule without an end.
+        """Number of steps planned for the minutes of `settings`; None for a schedule without an end.
 
-        A plan for other minutes, with which the training was begun, is scaled.
+        A plan that was made for other minutes is scaled.
         """
         if self.horizon is None or settings.minutes is None or not isinstance(settings.schedule, EndingSchedule):
             return None
@@ -84,21 +84,21 @@ VERSION: Literal[1] = 1  # of `state.json`
 class SavedState(Spec):
     """The content of `state.json`, besides the step."""
 
-    model_config = ConfigDict(allow_inf_nan=True)  # a score is infinite where the loss is
+    model_config = ConfigDict(allow_inf_nan=True)  # a score is infinite if the loss is
 
     version: Literal[1]
     training: TrainingState
-    loss_scale: tuple[float, int]  # and the steps since it was lowered
+    loss_scale: tuple[float, int]  # the scale, and the steps since it was lowered
     environment: dict[str, Any]
     fingerprint: str  # of the training data
     subwords: dict[str, Any]  # checksums of the tokenizer files
     scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
     parameters: list[Any]  # names and shapes, in their order
-    is_due: bool  # whether the schedule, and not a stop, caused the checkpoint
+    is_due: bool  # whether the checkpoint was scheduled, and not saved because of a stop
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, place: str) -> "SavedState":
-        """Returns the content of a `state.json`; raises ValueError with `place` where it is of another form."""
+        """Validates the content of a `state.json`; raises ValueError that names `place` if it does not fit."""
         try:
             check_version(values, VERSION, place=place)
             return validated(cls, values, place=place)
@@ -108,10 +108,10 @@ class SavedState(Spec):
 
 
 class TrainingClock:
-    """The seconds of a run over all its starts, and those since its last checkpoint; stops do not count.
+    """The seconds of a run over all its starts, and since its last checkpoint; stops do not count.
 
-    All processes read it together. What counts is the time of the process that was stopped longest, because the others
-    waited for it.
+    All processes read it together. The time of the process that was stopped longest counts, because the others waited
+    for it.
     """
 
     def __init__(self, elapsed: float, group: ProcessGroup = SINGLE_PROCESS) -> None:

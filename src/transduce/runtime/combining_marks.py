@@ -1,16 +1,16 @@
-"""Combining marks, such as the vowel signs of Hindi and Thai, which `\\w` of a regular expression leaves out."""
+"""Combining marks, for example the vowel signs of Hindi and Thai; `\\w` of a regular expression does not match them."""
 
 import functools
 import unicodedata
 
-VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, such as that of an emoji
+VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, for example an emoji's
 
 
 @functools.cache
 def combining_marks() -> str:
-    """Returns all marks, to stand within brackets of a regular expression: above, below and after letters.
+    """All marks above, below and after letters, for use inside the brackets of a regular expression.
 
-    They are ranges, which are searched faster than single characters. To find them takes 20 ms.
+    They are ranges, which are searched faster than single characters. Finding them takes 20 ms.
     """
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):
@@ -23,10 +23,10 @@ def combining_marks() -> str:
 
 
 def is_mark(character: str) -> bool:
-    """Returns whether a character is a combining mark."""
+    """Whether a character is a combining mark."""
     return unicodedata.category(character) in ("Mn", "Mc")
 
 
 def is_in_word(character: str) -> bool:
-    """Returns whether a character is a letter, a digit or a mark: no word begins after it or ends before it."""
+    """Whether a character is a letter, a digit or a mark, so that no word begins after it or ends before it."""
     return character.isalnum() or is_mark(character)

@@ -1,4 +1,4 @@
-"""The message while numba compiles for seconds: once in a process."""
+"""The message that numba compiles, shown once in a process if it takes seconds."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ PATIENCE = 2.0  # seconds of compiling before the message
 class CompilationAnnouncement:
     """Logs once that a compilation takes long; a listener of numba, which compiles in one thread at a time.
 
-    `is_kept` says whether what is compiled is kept for the next process.
+    `is_kept` says whether compiled code is cached for the next process.
     """
 
     def __init__(self, is_kept: Callable[[], bool]) -> None:
@@ -20,7 +20,7 @@ class CompilationAnnouncement:
         self._timer = threading.Timer(0, self._log)
 
     def on_start(self, event: object) -> None:
-        """Begins to wait at the outermost compilation; those of the functions that it calls lie within."""
+        """Starts the timer at the outermost compilation; functions that it calls are compiled within it."""
         self._depth += 1
         if self._depth == 1 and not self._is_logged:
             self._timer = threading.Timer(PATIENCE, self._log)
@@ -28,7 +28,7 @@ class CompilationAnnouncement:
             self._timer.start()
 
     def on_end(self, event: object) -> None:
-        """Ends the waiting."""
+        """Stops the timer after the outermost compilation."""
         self._depth -= 1
         if self._depth == 0:
             self._timer.cancel()
@@ -49,7 +49,7 @@ def announce_compilation(is_kept: Callable[[], bool]) -> None:
     from numba.core import event
 
     class Listener(CompilationAnnouncement, event.Listener):
-        """An announcement of the class that numba demands."""
+        """An announcement that has the base class that numba requires."""
 
     if not _announcements:
         _announcements.append(Listener(is_kept))

@@ -15,7 +15,7 @@ import torch
 
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
-# Most threads: enough to repeat the results of a larger machine. OpenMP crashes where it cannot start its threads.
+# Most threads: enough to repeat the results of a larger machine. OpenMP crashes if it cannot start its threads.
 MIN_LIMIT, THREADS_PER_CORE = 256, 4
 
 # Parameters of glibc's mallopt.
@@ -23,12 +23,12 @@ ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
 
 
 def gpu_memory(device: torch.device) -> int:
-    """Returns the bytes of memory that a GPU has, used or not."""
+    """Total memory of a GPU in bytes, used or not."""
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def choose_device(name: str) -> torch.device:
-    """Returns the device of a name: `auto` is a GPU where there is one; `cuda:1` also becomes torch's current GPU.
+    """Returns the device with a name; `auto` is a GPU if there is one; `cuda:1` also becomes torch's current GPU.
 
     Raises ValueError for a device that does not exist.
     """
@@ -50,10 +50,11 @@ def choose_device(name: str) -> torch.device:
 
 
 def set_up_device(name: str, threads: int | None = None, precision: str | None = None) -> torch.device:
-    """Sets up this process for computing, and returns the device of a name; for commands. For int8 `auto` is the CPU.
+    """Sets up this process for computing and returns the device with a name; for commands.
 
-    Sets threads and memory, and has Python's garbage collector leave out the objects that are there: a collection of
-    all generations would walk the 190,000 of torch, for more than a tenth of a second.
+    For int8, `auto` means the CPU. Sets threads and memory, and exempts all present objects from Python's garbage
+    collector: collecting all generations would visit torch's 190,000 objects, which takes more than a tenth of a
+    second.
     """
     set_threads(threads)
     keep_freed_memory()
@@ -62,7 +63,7 @@ def set_up_device(name: str, threads: int | None = None, precision: str | None =
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Returns whether matrix products in bfloat16 are faster than in float32.
+    """Whether matrix products in bfloat16 are faster than in float32.
 
     A CPU needs AVX512-BF16 or AMX. Intel's processors need AMX, which a virtual machine may hide: with AVX-512 alone
     their products in bfloat16 are half as fast as in float32.
@@ -76,9 +77,9 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def set_threads(threads: int | None) -> None:
-    """Sets the number of torch's threads; None keeps torch's choice, one a core.
+    """Sets the number of torch's threads; None keeps torch's choice, one per core.
 
-    Raises ValueError for less than 1 and more than MIN_LIMIT or THREADS_PER_CORE a core.
+    Raises ValueError for less than 1, and for more than both MIN_LIMIT and THREADS_PER_CORE times the cores.
     """
     if threads is None:
         return
@@ -93,8 +94,8 @@ def set_threads(threads: int | None) -> None:
 def keep_freed_memory() -> None:
     """Makes glibc keep freed memory instead of returning it to the system; does nothing with another C library.
 
-    By default glibc maps each large block anew, and the kernel clears its pages at every step: a tenth to a half of
-    the time of training a small model on a CPU.
+    By default glibc maps each large block again, and the kernel clears its pages at every step, which takes a tenth to
+    a half of the time of training a small model on a CPU.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
@@ -104,16 +105,16 @@ def keep_freed_memory() -> None:
 
 
 def flush_subnormals() -> None:
-    """Makes the CPU treat numbers below 1e-38, with which it is slow, as 0.
+    """Makes the CPU treat numbers below 1e-38, which slow it down, as 0.
 
-    Must be called before torch computes: it holds for this thread and for threads that torch starts later.
+    Must be called before torch computes: it applies to this thread and to threads that torch starts later.
     """
     torch.set_flush_denormal(True)
 
 
 @contextlib.contextmanager
 def training_numerics(device: torch.device, threads: int | None) -> Iterator[None]:
-    """Sets up bit-identical and fast training within the context, and restores the earlier settings after it.
+    """Sets up bit-identical and fast training within the context, and then restores the earlier settings.
 
     Sets deterministic algorithms, subnormal numbers as 0 and the number of threads, unless `threads` is None.
     """
@@ -133,26 +134,27 @@ def training_numerics(device: torch.device, threads: int | None) -> Iterator[Non
 
 
 def count_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_deterministic_algorithms(device: torch.device) -> None:
     """Makes results on a CPU bit-identical on the same machine with the same number of threads.
 
-    Does nothing on a GPU: the gradients of attention there are summed in no fixed order in any mode, and summing those
-    of embeddings in order would take much longer.
+    Does nothing on a GPU: there the gradients of attention are summed in no fixed order in any mode, and summing the
+    gradients of embeddings in order would take much longer.
     """
     if device.type == "cuda":
         return
-    # Like use_deterministic_algorithms(True, warn_only=True), without importing the compiler for a second and more.
+    # Like use_deterministic_algorithms(True, warn_only=True), but does not import the compiler, which takes over a
+    # second.
     torch.set_deterministic_debug_mode("warn")
     # Deterministic mode would also fill each new tensor with NaN, to expose reads of uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def processor_name() -> str:
-    """Returns the model name of the processor."""
+    """Model name of the processor, or what the platform reports instead."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -160,7 +162,7 @@ def processor_name() -> str:
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Returns what the exact result of a run depends on besides its recipe and data."""
+    """Everything except recipe and data that the exact result of a run depends on."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -172,7 +174,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def has_numba() -> bool:
-    """Returns whether numba can be used. The first call imports it, which takes a third of a second."""
+    """Whether numba can be used. The first call imports it, which takes a third of a second."""
     try:
         import numba  # noqa: F401
     except ImportError:  # it is not installed, or older than the installed NumPy
@@ -184,7 +186,7 @@ _forks = 0
 
 
 def count_forks() -> int:
-    """Returns the number of forks between the first Python process and this one."""
+    """Number of forks between the first Python process and this one."""
     return _forks
 
 

@@ -1,8 +1,7 @@
-"""The processes of a run: one, or those of `--processes` or `torchrun`.
+"""The processes of a run: a single one, or those that `--processes` or `torchrun` started.
 
-All of them compute; rank 0 reads and writes the files.
-
-Rank 0 decides what depends on a clock, a signal or a file and broadcasts it, so that all processes take the same steps.
+All of them compute; rank 0 reads and writes the files. Rank 0 also decides everything that depends on a clock, a signal
+or a file, and broadcasts it, so that all processes take the same steps.
 """
 
 import ipaddress
@@ -26,9 +25,9 @@ from transduce.runtime.signals import OtherProcessError
 Result = TypeVar("Result")
 
 PREPARE_TIMEOUT = timedelta(hours=12)  # rank 0 may prepare a corpus for hours while the other processes wait
-REPLY_TIMEOUT = timedelta(minutes=30)  # for everything else; a process that does not answer by then has died
+REPLY_TIMEOUT = timedelta(minutes=30)  # for everything else; a process that has not answered by then has died
 
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the network interface that no other machine reaches
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the network interface that no other machine can reach
 
 
 class ProcessGroup:
@@ -36,7 +35,7 @@ class ProcessGroup:
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
-        # Tensors on the CPU and Python objects go by gloo, also where NCCL carries the gradients.
+        # Tensors on the CPU and Python objects use gloo, even if NCCL carries the gradients.
         self._cpu_group: Any = distributed.new_group(backend="gloo", timeout=REPLY_TIMEOUT) if size > 1 else None
         self._slow_group: Any = distributed.new_group(backend="gloo", timeout=PREPARE_TIMEOUT) if size > 1 else None
 
@@ -49,11 +48,11 @@ class ProcessGroup:
         """Calls `action` on rank 0 and returns its result on all processes.
 
         An OSError of `action` is raised on all processes. Any other error is raised on rank 0, which reports it; the
-        other processes raise OtherProcessError. They wait REPLY_TIMEOUT, or PREPARE_TIMEOUT where `slow`.
+        other processes raise OtherProcessError. They wait REPLY_TIMEOUT, or PREPARE_TIMEOUT if `slow`.
         """
         if self.size == 1:
             return action()
-        outcome: list[Any] = [None, None]  # the result; the message of an error, in a tuple where it is an OSError
+        outcome: list[Any] = [None, None]  # the result; the message of an error, in a tuple if it is an OSError
         failure: BaseException | None = None
         if self.is_rank_zero:
             try:
@@ -72,9 +71,9 @@ class ProcessGroup:
         return result
 
     def on_every_rank(self, action: Callable[[], Result]) -> Result:
-        """Calls `action`, which waits for no other process, on each process and returns its own result.
+        """Calls `action` on each process and returns its own result; `action` must not wait for other processes.
 
-        Where memory does not suffice on one, RuntimeError is raised on all, so that none waits for another.
+        If memory does not suffice on any process, all raise RuntimeError, so that none waits for another.
         """
         if self.size == 1:
             return action()
@@ -111,7 +110,7 @@ class ProcessGroup:
                 distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
     def all_gather_parts(self, parts: Iterable[Tensor]) -> None:
-        """Copies each part from the process of its number to all processes, in place."""
+        """Copies each part to all processes, in place; part number n comes from the process with rank n."""
         if self.size > 1:
             sent = [
                 distributed.broadcast(part, rank, group=self._group_of(part), async_op=True)
@@ -122,7 +121,7 @@ class ProcessGroup:
                 part_sent.wait()
 
     def all_gather(self, items: Sequence[Result]) -> list[Result]:
-        """Returns the items of all processes in their order, where rank r has items r, r + size, r + 2 · size, …."""
+        """Returns the items of all processes in order; rank r must hold items r, r + size, r + 2 · size, …."""
         if self.size == 1:
             return list(items)
         gathered: list[Any] = [None] * self.size
@@ -130,7 +129,7 @@ class ProcessGroup:
         return [gathered[index % self.size][index // self.size] for index in range(sum(map(len, gathered)))]
 
     def check_equal(self, tensors: Iterable[Tensor], fault: str) -> None:
-        """Raises RuntimeError with `fault` where the processes' tensors, on the CPU, are not bit-identical."""
+        """Raises RuntimeError with `fault` if the processes' tensors, which are on the CPU, are not bit-identical."""
         if self.size == 1:
             return
         checksum = 0
@@ -148,7 +147,7 @@ class ProcessGroup:
             distributed.destroy_process_group()
 
     def _group_of(self, tensor: Tensor) -> Any:
-        """Returns gloo's group for a tensor on the CPU, else None for the default group."""
+        """Gloo's group for a tensor on the CPU; None, which means the default group, for a tensor on a GPU."""
         return None if tensor.is_cuda else self._cpu_group
 
 
@@ -156,14 +155,14 @@ SINGLE_PROCESS = ProcessGroup()
 
 
 def restart_count() -> int:
-    """Returns how often `torchrun` has restarted this command after a failure."""
+    """How often `torchrun` has restarted this command after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def share_of_cores() -> int | None:
-    """Returns the threads of each process where several share this machine, one at least.
+    """Threads for each process if several processes share this machine, at least one.
 
-    None if none do, or where OMP_NUM_THREADS, which `torchrun` sets too, has the number.
+    None if this is the only process, or if OMP_NUM_THREADS, which `torchrun` sets too, has the number.
     """
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if processes == 1 or "OMP_NUM_THREADS" in os.environ:
@@ -172,9 +171,9 @@ def share_of_cores() -> int | None:
 
 
 def _is_one_machine(size: int) -> bool:
-    """Returns whether all processes run here: `--processes` and `torchrun` count them.
+    """Whether all processes run here: `--processes` and `torchrun` count them.
 
-    `srun` and `mpirun` do not, but only processes of this machine reach a loopback address.
+    `srun` and `mpirun` do not count them, but only processes of this machine can reach a loopback address.
     """
     if local_size := os.environ.get("LOCAL_WORLD_SIZE"):
         return local_size == str(size)
@@ -189,7 +188,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
     """Joins the processes of `--processes` or `torchrun`; returns their group and the device of this process.
 
     Without them the group has one process. Processes of one machine connect by the loopback interface, unless
-    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another one. Raises ValueError if a node has fewer GPUs than
+    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another interface. Raises ValueError if a node has fewer GPUs than
     processes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -204,7 +203,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
     if _is_one_machine(size) and sys.platform in LOOPBACK:
-        # By default both listen at the address of the machine, where anyone can send them a pickle.
+        # By default both libraries listen at the machine's address, where anyone could send them a pickle.
         for library in ("GLOO", "NCCL"):
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", LOOPBACK[sys.platform])
     if path := os.environ.get(STORE):
@@ -213,7 +212,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
         store.set_timeout(REPLY_TIMEOUT)
     else:
         store, rank, size = next(rendezvous("env://"))
-    # torchrun keeps its store over restarts, with the addresses of the processes that have died: hence the prefix.
+    # The prefix: torchrun keeps its store across restarts, with the addresses of processes that have died.
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(f"attempt-{restart_count()}", store),

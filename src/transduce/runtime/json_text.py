@@ -6,12 +6,11 @@ from typing import Any
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """Returns `value` as JSON, with null for each number that is not finite; `options` are those of `json.dumps`."""
+    """Converts `value` to JSON, with null for each number that is not finite; `options` are passed to `json.dumps`."""
     return json.dumps(_finite(value), allow_nan=False, **options)
 
 
 def _finite(value: Any) -> Any:
-    """Returns `value` with None for each number that is not finite."""
     match value:
         case float():
             return value if math.isfinite(value) else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transduce.runtime.signals import Interrupted
 
-PATIENCE = 10  # seconds that processes have to end after another has
+PATIENCE = 10  # seconds that processes have to end after another process has ended
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
 STORE = "TRANSDUCE_PROCESS_STORE"  # the file by which the processes exchange their addresses
 
@@ -22,12 +22,12 @@ Processes = Sequence[subprocess.Popen[bytes]]
 
 @contextlib.contextmanager
 def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
-    """Starts `command` in `count - 1` more processes and makes this one the first; ends them with the context.
+    """Starts `command` in `count - 1` more processes and makes this process the first; ends them with the context.
 
-    The processes find each other by a file in a folder that no other user can open, because they unpickle what comes
+    The processes find each other through a file in a folder that no other user can open, because they unpickle data
     from the addresses in it. A count of 1 starts no process. The started processes end with the first one. Raises
-    ValueError under `torchrun`, and RuntimeError where another process was killed. Ends this process where it waits for
-    a process that has failed.
+    ValueError under `torchrun`, and RuntimeError if another process was killed. Ends this process if it waits for a
+    process that has failed.
     """
     if parent := os.environ.get(STARTED_HERE):
         folder = str(Path(os.environ[STORE]).parent)
@@ -44,7 +44,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         started = {**os.environ, STARTED_HERE: str(os.getpid())}
         for own in variables[1:]:
             other = subprocess.Popen(command, env=started | own)
-            others.append(other)  # at once: where the next one cannot be started, this one has to be ended
+            others.append(other)  # at once, so that this one is ended if the next one cannot be started
         os.environ |= variables[0]
         threading.Thread(target=_watch, args=(others, folder, ended), daemon=True).start()
         yield
@@ -54,7 +54,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         raise
     except RuntimeError as error:
         for rank, code in _failures(others, wait=1):
-            if code < 0:  # otherwise the error is that of all processes
+            if code < 0:  # otherwise all processes have the same error
                 raise RuntimeError(_message(rank, code)) from error
         raise
     finally:
@@ -66,13 +66,13 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
 
 
 def process_variables(count: int, folder: str) -> list[dict[str, str]]:
-    """Returns the environment variables of each process; the store is a file in `folder`."""
+    """Environment variables of each process; the store is a file in `folder`."""
     shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), STORE: str(Path(folder, "store"))}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
 def _end_with_parent(parent: int, folder: str) -> None:
-    """Ends this process when its parent, the first process, has been killed: it would wait for it, for half an hour."""
+    """Ends this process when its parent, the first process, was killed; otherwise it would wait for half an hour."""
     while os.getppid() == parent:
         time.sleep(0.5)
     shutil.rmtree(folder, ignore_errors=True)
@@ -80,9 +80,9 @@ def _end_with_parent(parent: int, folder: str) -> None:
 
 
 def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
-    """Ends this process where another has failed and this one goes on: it would wait for the other, for half an hour.
+    """Ends this process if another has failed and this one continues; otherwise it would wait for half an hour.
 
-    What is saved stays, as after any other end.
+    Everything saved so far stays.
     """
     while not ended.wait(0.5):
         if failure := next(_failures(others), None):
@@ -95,9 +95,9 @@ def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
 
 
 def _failures(others: Processes, wait: float = 0) -> Iterator[tuple[int, int]]:
-    """Yields rank and code of each process that has failed; a negative code is the signal that killed the process.
+    """Yields rank and exit code of each process that has failed; a negative code is the signal that killed the process.
 
-    A process that ended in order after a signal, with a code from 128 on, has not failed.
+    A code from 128 on means that the process ended in an orderly way after a signal, and does not count as a failure.
     """
     for rank, other in enumerate(others, 1):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -111,14 +111,13 @@ def _message(rank: int, code: int) -> str:
 
 
 def _wait_for(processes: Processes) -> None:
-    """Waits until the processes have ended, `PATIENCE` seconds for each at most."""
+    """Waits until the processes have ended, at most `PATIENCE` seconds for each."""
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
 
 
 def _kill(processes: Processes) -> None:
-    """Ends the processes that still run."""
     for process in processes:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""Memory: recognises the errors of too little of it, repeats work on halves of its items, and measures the peak."""
+"""Memory: recognises out-of-memory errors, repeats work on halves of its items, and measures the peak."""
 
 import importlib.util
 import math
@@ -23,7 +23,7 @@ MESSAGES = (
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether an error means too little memory, also where a library raises a plain RuntimeError."""
+    """Whether an error means that memory ran out, even if a library raises a plain RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in MESSAGES)
 
 
@@ -32,9 +32,9 @@ def run_by_halves(
     items: Sequence[Item],
     replace: Callable[[Item], Result] | None = None,
 ) -> list[Result]:
-    """Returns the results of `work` on the items, or on their halves, recursively, where memory does not suffice.
+    """Returns the results of `work` on the items; if memory does not suffice, on their halves, recursively.
 
-    Where it does not suffice for one item, the result is that of `replace`; without `replace` the error is raised.
+    If it does not suffice for a single item, `replace` gives the result; without `replace` the error is raised.
     """
     try:
         return list(work(items))
@@ -50,7 +50,7 @@ def run_by_halves(
 
 
 def peak_memory(device: torch.device) -> float:
-    """Returns the peak of allocated memory in bytes: of a GPU, else of the process; NaN where Windows has no count."""
+    """Peak of allocated memory in bytes, of a GPU or else of the process; NaN on Windows, which has no count."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if importlib.util.find_spec("resource") is None:

@@ -1,6 +1,6 @@
-"""Progress of long work: its count, its rate, the time that it has run, and whether anybody watches at a terminal.
+"""Progress of long work: its count, its rate, the time that it has taken, and whether output goes to a terminal.
 
-Libraries count, the command line may display.
+Libraries count; the command line may display.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class Progress:
 
 
 ProgressDisplay = Callable[[str, float | None], AbstractContextManager[Progress]]
-"""Returns the Progress of a task from its description and total, and displays it until the context ends."""
+"""Makes the Progress of a task from its description and total, and displays it until the context ends."""
 
 _displays: list[ProgressDisplay] = []
 _stages: list[str] = []
@@ -49,7 +49,7 @@ def display_progress(display: ProgressDisplay) -> Iterator[None]:
 
 @contextmanager
 def track(description: str, total: float | None = None) -> Iterator[Progress]:
-    """Yields the Progress of a task such as "translating", displayed where a display is set."""
+    """Yields the Progress of a task, for example "translating"; it is displayed if a display is set."""
     description = ": ".join([*_stages, description])
     if not _displays:
         yield Progress(description, total)
@@ -60,14 +60,17 @@ def track(description: str, total: float | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def no_progress() -> Iterator[None]:
-    """Logs nothing below a warning, and displays no progress, within the context."""
+    """Logs nothing below a warning and displays no progress within the context."""
     with quiet(), display_progress(lambda description, total: contextlib.nullcontext(Progress(description, total))):
         yield
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Names the work within the context, which the descriptions of its tasks begin with: `probe 2 of 4: training`."""
+    """Names the work within the context.
+
+    The descriptions of its tasks begin with the name: `probe 2 of 4: training`.
+    """
     _stages.append(name)
     try:
         yield
@@ -76,7 +79,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 class ProgressRate:
-    """Measures how fast `done` approaches `total`; the units of the initial `done` do not count for the rate.
+    """Measures how fast `done` approaches `total`; the initial `done` does not count for the rate.
 
     `total` is None if it is unknown.
     """
@@ -86,7 +89,7 @@ class ProgressRate:
         self._began = self._reported = time.monotonic()
 
     def is_report_due(self, seconds: float) -> bool:
-        """Returns whether `seconds` have passed since the last report; if so, counts them from now."""
+        """Whether `seconds` have passed since the last report; if so, starts to count again."""
         now = time.monotonic()
         if now - self._reported < seconds:
             return False
@@ -95,12 +98,12 @@ class ProgressRate:
 
     @property
     def rate(self) -> float:
-        """The units a second."""
+        """Units per second."""
         return (self.done - self._before) / max(time.monotonic() - self._began, 1e-3)
 
     @property
     def time_left(self) -> str:
-        """The time left as a clause, such as ", 0:12:05 left"; empty where it is unknown."""
+        """The time left as a clause, for example ", 0:12:05 left"; empty if it is unknown."""
         if not self.total or not self.rate or self.done >= self.total:
             return ""
         return f", {timedelta(seconds=round((self.total - self.done) / self.rate))} left"
@@ -114,7 +117,7 @@ class LineProgress(Progress):
         self._rate, self._width = ProgressRate(None if total is None else int(total)), 0
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets the number of finished units, and rewrites the line twice a second at most."""
+        """Sets the number of finished units, and rewrites the line at most twice a second."""
         super().update(done, note)
         self._rate.done = int(done)
         if self._rate.is_report_due(0.5):
@@ -137,7 +140,7 @@ class LineProgress(Progress):
 def progress_line() -> Iterator[None]:
     """Shows progress as a line on standard error within the context, at a terminal and in a notebook.
 
-    A display that is set already, such as that of the command line, is used instead.
+    If a display is already set, for example by the command line, it is used instead.
     """
     if _displays or not (is_terminal(sys.stderr) or "ipykernel" in sys.modules):
         yield
@@ -160,10 +163,10 @@ LONGEST_GAP_SECONDS = 30.0
 
 
 class WorkTime:
-    """Adds up the seconds since its making, without those in which the process was stopped, until it is closed.
+    """Adds up the seconds since its creation until it is closed, except the time in which the process was stopped.
 
-    A thread reads the monotonic clock at every tick. Where two readings are further apart than LONGEST_GAP_SECONDS, the
-    process did not run: it was stopped by SIGSTOP, or its container, virtual machine or machine was.
+    A thread reads the monotonic clock at every tick. If two readings are further apart than LONGEST_GAP_SECONDS, the
+    process did not run: it was stopped by SIGSTOP, or its container, virtual machine or machine was suspended.
     """
 
     def __init__(self) -> None:
@@ -172,7 +175,7 @@ class WorkTime:
         threading.Thread(target=self._tick, daemon=True).start()
 
     def seconds(self) -> float:
-        """Returns the seconds so far."""
+        """Seconds so far."""
         with self._lock:
             now = time.monotonic()
             gap, self._last = now - self._last, now
@@ -189,7 +192,7 @@ class WorkTime:
 
 
 def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
-    """Returns whether `stream` writes to or reads from a terminal.
+    """Whether `stream` writes to or reads from a terminal.
 
     The streams of the command line, which escape control characters, answer False to `isatty`, so that no library
     writes colours to them; they have an attribute `is_terminal` instead.
@@ -200,7 +203,7 @@ def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Logs nothing below a warning within the context."""
-    import logging  # here, because `transduce --help` logs nothing
+    import logging  # imported here, because `transduce --help` logs nothing
 
     logger = logging.getLogger("transduce")
     level = logger.level

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: ended at once, or after the current step, with the work saved."""
+"""SIGINT and SIGTERM: end the work at once, or after the current step with the work saved."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Interrupted(BaseException):
-    """Raised where signal `number` ends the work. Not an Exception, like KeyboardInterrupt."""
+    """Raised when signal `number` ends the work. Like KeyboardInterrupt, it is not an Exception."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -22,12 +22,12 @@ class StoppedTogether(Interrupted):
 
 
 class OtherProcessError(Exception):
-    """Raised where another process of the training has failed; that process reports the reason."""
+    """Raised if another process of the run has failed; that process reports the reason."""
 
 
 @contextlib.contextmanager
 def collect_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in the list that it yields; the second signal has its usual effect.
+    """Collects SIGINT and SIGTERM in the list that it yields; a second signal has its usual effect.
 
     Ignored signals stay ignored: a shell makes its background jobs ignore SIGINT.
     """
@@ -48,7 +48,7 @@ def collect_signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raises Interrupted on SIGINT and SIGTERM within the context; the second signal kills the process."""
+    """Raises Interrupted on SIGINT and SIGTERM within the context; a second signal kills the process."""
     handlers = {number: signal.signal(number, _interrupt) for number in _signals_to_handle()}
     try:
         yield
@@ -58,10 +58,10 @@ def raise_on_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def raise_on_sigterm() -> Iterator[None]:
-    """Raises Interrupted on SIGTERM within the context, as Python raises KeyboardInterrupt on SIGINT.
+    """Raises Interrupted on SIGTERM within the context, just as Python raises KeyboardInterrupt on SIGINT.
 
-    A second SIGTERM kills the process. A handler that was set before stays. One of several processes of a run is
-    killed by the first, unless its training is at a step: only there all of them stop together.
+    A second SIGTERM kills the process. A handler that was set before stays. If the run has several processes, the first
+    SIGTERM kills this one unless training is at a step, because only there can all processes stop together.
     """
     handlers: dict[int, Any] = {}
     is_free = signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -74,19 +74,21 @@ def raise_on_sigterm() -> Iterator[None]:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    """Raises Interrupted, and lets the same signal kill the process from now on."""
+    """Raises Interrupted; from now on the same signal kills the process."""
     signal.signal(number, signal.SIG_DFL)
     raise Interrupted(number)
 
 
 def _set_handlers(handlers: dict[int, Any]) -> None:
-    """Sets the handler of each signal."""
     for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
 def _signals_to_handle() -> list[int]:
-    """Returns SIGINT and SIGTERM without ignored ones; none outside the main thread, where Python sets no handler."""
+    """SIGINT and SIGTERM, except ignored ones.
+
+    None outside the main thread, because Python can set no handler there.
+    """
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,4 +1,4 @@
-"""`compile_on_gpu`: torch's own compiler, where a GPU and a C compiler are there for it."""
+"""`compile_on_gpu`: torch's own compiler, if there is a GPU and a C compiler for it."""
 
 import logging
 import os
@@ -12,10 +12,10 @@ _log = logging.getLogger("transduce")
 
 
 def compile_on_gpu(model: torch.nn.Module, device: torch.device) -> None:
-    """Makes torch fuse the operations between the matrix products on a GPU, where single launches cost the most.
+    """Makes torch fuse the operations between matrix products on a GPU, where launching them one by one costs the most.
 
-    torch compiles twice: the second shape makes the compiled code general. Where torch cannot compile, a
-    message is logged and the model stays as it is.
+    torch compiles twice: the second shape makes the compiled code general. If torch cannot compile, a message is logged
+    and the model stays as it is.
     """
     if device.type != "cuda":
         return
@@ -29,7 +29,7 @@ def compile_on_gpu(model: torch.nn.Module, device: torch.device) -> None:
 
 
 def _can_compile() -> bool:
-    """Returns whether torch can build code for a GPU: a launcher in C that includes Python.h, and Triton kernels."""
+    """Whether torch can build code for a GPU: a launcher in C that includes Python.h, and Triton kernels."""
     from torch.utils._triton import has_triton
 
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")

@@ -1,1 +1,1 @@
-"""Search for translations over any stepper: beam search (section 6.1), greedy search, sampling and forced scoring."""
+"""Search for translations with any stepper: beam search (section 6.1), greedy search, sampling and forced scoring."""

@@ -1,4 +1,4 @@
-"""`python -m transduce.search` compiles the searches for this processor, before a first translation does."""
+"""`python -m transduce.search` compiles the searches for this processor, so that the first translation need not."""
 
 import multiprocessing
 import sys

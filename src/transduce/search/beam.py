@@ -1,12 +1,12 @@
 """Beam search with the paper's length penalty and length bound (section 6.1).
 
-A live hypothesis grows by a token a step. A hypothesis that writes the end symbol competes for the `n_best` finished
+A live hypothesis grows by one token in each step. When it writes the end symbol, it competes for the `n_best` finished
 places of its sentence by its score, log-probability / length penalty. One rule prunes and stops: a live hypothesis is
-dropped when its log-probability, divided by the penalty at the length bound, is below the worst finished score. No
+dropped if its log-probability, divided by the penalty at the length bound, is below the worst finished score. No
 continuation of it can reach a finished place, because log-probabilities only fall and the penalty at the bound is the
-largest. Hypotheses that it would have crowded out of the beam are less probable still, so that dropping it leaves the
-result unchanged. A sentence is done when it has no live hypothesis. The released code applies the rule to the best live
-hypothesis alone, and finds the same best translation.
+largest. Without the rule it could still crowd other hypotheses out of the beam, but these are even less probable, so
+dropping it does not change the result. A sentence is done when it has no live hypothesis. The released code applies the
+rule only to the best live hypothesis, and finds the same best translation.
 """
 
 import math
@@ -85,16 +85,16 @@ class Candidates(NamedTuple):
 
 
 def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float | Float[Tensor, " batch"]:
-    """Returns ((5 + length) / 6)^α, the end symbol counted (Wu et al. 2016, equation 14)."""
+    """Computes ((5 + length) / 6)^α; `length` counts the end symbol (Wu et al. 2016, equation 14)."""
     return ((5 + length) / 6) ** alpha
 
 
 def beam_search(
     stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1, *, compiled: bool = False
 ) -> list[list[Hypothesis]]:
-    """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer where fewer have ended.
+    """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer if fewer have ended.
 
-    Sentences that are done leave the batch, and the stepper steps live hypotheses alone. `compiled` needs a CPU.
+    Sentences that are done leave the batch, and the stepper only steps live hypotheses. `compiled` needs a CPU.
     """
     if compiled:
         from transduce.search.compiled_search import compiled_beam_search  # imports numba
@@ -102,7 +102,7 @@ def beam_search(
         return compiled_beam_search(stepper, problem, decoding, n_best)
     results: list[list[Hypothesis]] = [[] for _ in problem.source]
     sentences = torch.arange(len(problem.source), device=problem.source.device)
-    bounds, places = problem.bounds, sentences  # places: of the stepper's rows in [batch · width]
+    bounds, places = problem.bounds, sentences  # places: the index of each of the stepper's rows in [batch · width]
     interval = CHECK_INTERVAL[sentences.device.type]
     max_length = problem.max_length  # read once, because reading it synchronises a GPU
     state = stepper.start(problem.source, problem.visible, max_length)
@@ -112,7 +112,7 @@ def beam_search(
     finished = Finished(tokens.expand(*empty.shape, 1), empty, empty)
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
-        count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so that `beam` do not end
+        count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so at least `beam` do not
         best = best_tokens(stepper, last, state, count, problem.banned_at(length - 1))
         state, candidates = best.state, _expand(live, places, best, problem.end, count)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
@@ -131,7 +131,7 @@ def beam_search(
                 finished = Finished(*(tensor[remaining] for tensor in finished))
         if interval == 1:
             places = (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
-        else:  # to find the live ones would synchronise the GPU
+        else:  # finding the live hypotheses would synchronise the GPU
             places = torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
         state = state.pick(rows.flatten()[places])
     return results
@@ -144,10 +144,13 @@ def _expand(
     end: int,
     count: int,
 ) -> Candidates:
-    """Returns the `count` most probable continuations of each sentence; `places` are those of the stepper's rows."""
+    """Returns the `count` most probable continuations of each sentence.
+
+    `places` has the index of each of the stepper's rows in [batch · width].
+    """
     batch, width = live.log_probabilities.shape
     per_row = best.tokens.shape[1]
-    # From rows back to [batch · width]; a place without a row keeps −∞.
+    # Scatters rows back to [batch · width]; a place without a row keeps −∞.
     totals = best.log_probabilities.new_full((batch * width, per_row), -math.inf)
     totals[places] = best.log_probabilities + live.log_probabilities.flatten()[places].unsqueeze(1)
     next_tokens = best.tokens.new_full((batch * width, per_row), end)
@@ -164,7 +167,11 @@ def _expand(
 def _advance(
     candidates: Candidates, finished: Finished, end: int, decoding: Decoding, length: int
 ) -> tuple[Live, Int[Tensor, "batch width"], Finished]:
-    """Returns the best `beam` candidates that do not end, their rows, and the finished with the candidates that end."""
+    """Splits the candidates into live hypotheses and hypotheses that end.
+
+    Returns the best `beam` candidates that do not end, their rows, and the finished hypotheses with the candidates that
+    end.
+    """
     tokens, log_probabilities, rows = candidates
     ends = tokens[:, :, -1] == end
     padded = torch.nn.functional.pad(finished.tokens, (0, 1), value=end)
@@ -176,7 +183,7 @@ def _advance(
 
 
 def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) -> Finished:
-    """Returns the hypotheses with the best scores among `finished` and those that end now, at `length` tokens."""
+    """Keeps the best scores among `finished` and the hypotheses that end now, at `length` tokens."""
     scores = ending.log_probabilities / length_penalty(length, decoding.length_penalty)
     scores, chosen = torch.cat([finished.scores, scores], dim=1).topk(finished.scores.shape[1])
     return Finished(
@@ -189,7 +196,7 @@ def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) 
 def _end_at_bound(
     live: Live, finished: Finished, at_bound: Bool[Tensor, " batch"], decoding: Decoding, length: int
 ) -> tuple[Live, Finished]:
-    """Drops the live hypotheses of sentences at their bound; they count as finished where none has ended."""
+    """Drops the live hypotheses of sentences at their bound; they count as finished if the sentence has no other."""
     has_none = (at_bound & finished.scores[:, 0].isneginf()).unsqueeze(1)
     cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~has_none, -math.inf))
     finished = _compete(finished, cut, decoding, length)
@@ -199,7 +206,7 @@ def _end_at_bound(
 
 
 def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decoding: Decoding) -> Live:
-    """Drops live hypotheses that can no longer reach a finished place, and those behind by more than the margin.
+    """Drops live hypotheses that can no longer reach a finished place, or that are behind by more than the margin.
 
     An example with α = 1 and a bound of 7 tokens, whose penalty is (5 + 7) / 6 = 2:
 
@@ -207,15 +214,15 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
         live       "der Hund"             log p −3.2   at best −3.2 / 2 = −1.6          may still win: stays
         live       "die Katze"            log p −4.4   at best −4.4 / 2 = −2.2          cannot win: dropped
 
-    The best that a live hypothesis can come to is the score with the log-probability that it has now (each further
-    token lowers it) and the penalty at the bound (a longer translation has none larger). Once the last live hypothesis
-    is dropped, the sentence is done: no other rule stops the search. A finished place that is still empty has a score
-    of −∞, so that nothing is dropped before there are `n_best` finished hypotheses.
+    The best score that a live hypothesis can reach is its present log-probability (each further token lowers it)
+    divided by the penalty at the bound (the largest penalty of any length). Once the last live hypothesis is dropped,
+    the sentence is done: no other rule stops the search. A finished place that is still empty has a score of −∞, so
+    nothing is dropped before there are `n_best` finished hypotheses.
     """
     largest_penalty = torch.as_tensor(length_penalty(bounds, decoding.length_penalty)).unsqueeze(1)
     dropped = live.log_probabilities / largest_penalty < finished.scores[:, -1:]
     if decoding.margin is not None:
-        # The n-th best, live or finished, is the reference, so that the margin leaves `n_best` hypotheses.
+        # The reference is the n-th best hypothesis, live or finished, so that the margin leaves `n_best` hypotheses.
         last = min(finished.scores.shape[1], live.log_probabilities.shape[1]) - 1
         reference = torch.maximum(live.log_probabilities[:, last, None], finished.log_probabilities[:, -1:])
         dropped |= live.log_probabilities < reference - decoding.margin
@@ -223,7 +230,7 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
 
 
 def _finished_hypotheses(finished: Finished, place: int, end: int) -> list[Hypothesis]:
-    """Returns the finished hypotheses of the sentence at `place` in the batch."""
+    """Converts the finished hypotheses of the sentence at `place` in the batch to lists of tokens."""
     filled = (~finished.scores[place].isneginf()).nonzero().flatten()
     # The begin symbol may be the end symbol, so the first token is skipped. A hypothesis that was cut at its bound has
     # no end symbol before the padding.

@@ -1,4 +1,4 @@
-"""Cancellation: searches that end without a result, at a deadline or when nobody waits for the result."""
+"""Cancellation: ends a search without a result, at a deadline or when nobody waits for the result any longer."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class SearchStoppedError(RuntimeError):
 
 
 def stop_after(seconds: int | float) -> StopCheck:
-    """Returns a check that stops searches `seconds` from now; raises ValueError for no positive number."""
+    """Returns a check that stops searches `seconds` from now; raises ValueError unless `seconds` is positive."""
     if not seconds > 0:
         raise ValueError(f"a search cannot end within {seconds} seconds: give a number above 0")
     deadline = time.monotonic() + seconds
@@ -31,7 +31,7 @@ def stop_after(seconds: int | float) -> StopCheck:
 
 
 class StoppableStepper:
-    """A stepper around a stepper, which calls `check` before each step and before the source is encoded."""
+    """Wraps a stepper and calls `check` before the source is encoded and before each step."""
 
     def __init__(self, inner: Stepper, check: StopCheck) -> None:
         self.inner, self.check = inner, check
@@ -39,12 +39,12 @@ class StoppableStepper:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> StepperState:
-        """Returns the inner state before the first token."""
+        """Calls the check, then starts the inner stepper."""
         self.check()
         state: StepperState = self.inner.start(source, visible, max_length)
         return state
 
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Returns the inner log-probabilities and state."""
+        """Calls the check, then takes a step of the inner stepper."""
         self.check()
         return self.inner.step(tokens, state)

@@ -1,15 +1,15 @@
-"""The bookkeeping of a beam search in compiled code, with the results of `beam.beam_search`.
+"""The bookkeeping of a beam search in compiled code, with the same results as `beam.beam_search`.
 
 Hypotheses are not copied: every step records the token and the parent of each place, and the sequences are read back
-from the end. A place is one of `beam` places of a sentence, numbered through the batch. A sentence with a beam of 2:
+from the end. Each sentence has `beam` places, numbered through the batch. A sentence with a beam of 2:
 
     step           1       2        3
     place 0       the     cat      sat
     place 1       a       dog      ran
     parents               0, 0     1, 0     of place 0 and of place 1
 
-"sat" at step 3 has parent 1: it continues "dog", whose parent is 0, "the". Where the end symbol follows "sat", it takes
-no place: `_finish` notes a hypothesis of 4 tokens that ends after place 0, and `Beams.hypotheses` walks back along the
+"sat" at step 3 has parent 1: it continues "dog", whose parent is 0, "the". If the end symbol follows "sat", it takes no
+place: `_finish` records a hypothesis of 4 tokens that ends after place 0, and `Beams.hypotheses` walks back along the
 parents to "the dog sat".
 """
 
@@ -24,10 +24,10 @@ from transduce.search.beam import Hypothesis, length_penalty
 
 
 class Beams(NamedTuple):
-    """The hypotheses of a batch; a place without one has a log-probability of −∞.
+    """The hypotheses of a batch; a place without a hypothesis has a log-probability of −∞.
 
     `tokens` and `parents` [steps places] record the search. A finished hypothesis has `lengths` tokens. `ends` is the
-    place of its last token or, where that is the end symbol, of the token before.
+    place of its last token, or of the token before if the last one is the end symbol.
     """
 
     live: NDArray[np.float32]  # [sentences beam], best first
@@ -41,7 +41,7 @@ class Beams(NamedTuple):
 
     @classmethod
     def start(cls, sentences: int, beam: int, n_best: int, steps: int) -> "Beams":
-        """Returns one live hypothesis a sentence, of no tokens."""
+        """Creates one live hypothesis without tokens for each sentence."""
         live = np.full((sentences, beam), -np.inf, np.float32)
         live[:, 0] = 0
         of_all, of_best = (steps, sentences * beam), (sentences, n_best)
@@ -57,7 +57,7 @@ class Beams(NamedTuple):
         )
 
     def hypotheses(self, sentence: int) -> list[Hypothesis]:
-        """Returns the finished hypotheses of a sentence, best first."""
+        """The finished hypotheses of a sentence, best first."""
         results = []
         for number in np.flatnonzero(self.scores[sentence] > -np.inf):
             place, tokens = int(self.ends[sentence, number]), []
@@ -70,16 +70,16 @@ class Beams(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """What scores and ends hypotheses: bounds, length penalties and the margin."""
+    """Bounds, length penalties and margin: what scores and ends hypotheses."""
 
-    bounds: NDArray[np.int64]  # tokens of each sentence's translations, at most
+    bounds: NDArray[np.int64]  # most tokens of a translation of each sentence
     penalties: NDArray[np.float64]  # of each length, from 1 on
-    largest_penalties: NDArray[np.float32]  # of each sentence: that at its bound
+    largest_penalties: NDArray[np.float32]  # of each sentence: the penalty at its bound
     margin: float
 
     @classmethod
     def of(cls, bounds: NDArray[np.int64], alpha: float, margin: float) -> "SearchLimits":
-        """Returns the limits for length penalties to the power of `alpha`."""
+        """Computes the length penalties with the exponent `alpha`, up to the largest bound."""
         penalties = np.array([length_penalty(length, alpha) for length in range(1, int(bounds.max()) + 1)])
         return cls(bounds, penalties, penalties[bounds - 1].astype(np.float32), margin)
 
@@ -88,7 +88,7 @@ class SearchLimits(NamedTuple):
 def _finish(
     beams: Beams, sentence: int, log_probability: float, penalty: float, length: int, place: int, has_end: bool
 ) -> None:
-    """Inserts a hypothesis among the finished ones of its sentence, where its score is among the best."""
+    """Inserts a hypothesis among the finished hypotheses of its sentence if its score is good enough."""
     score, scores = np.float32(log_probability / penalty), beams.scores[sentence]
     number = scores.shape[0] - 1
     if not score > scores[number]:
@@ -107,20 +107,21 @@ def _finish(
 
 @exact
 def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, rows: Any, choices: Any) -> int:
-    """Writes the most probable continuations of the sentence of row `first`; returns the first row of the next one.
+    """Writes the most probable continuations of the sentence that begins at row `first`, best first.
 
-    `live` are the log-probabilities of the sentence. Of each continuation it writes the total, best first, the row and
-    the place of the token among the best of the row; a place without one has a total of −∞.
+    `live` has the log-probabilities of the sentence's hypotheses. For each continuation the function writes its total
+    log-probability, its row, and the rank of its token among the best tokens of the row. An entry without a
+    continuation has a total of −∞. Returns the first row of the next sentence.
     """
-    # `totals` is kept sorted by insertion, as it has few places. The tokens of a row come best first: after one that is
-    # not better than the last place, no other of the row is.
+    # `totals` is kept sorted by insertion, because it is short. The tokens of a row come best first: if one is not
+    # better than the last total, no later token of the row is.
     beam, row, last = live.shape[0], first, totals.shape[0] - 1
     for number in range(totals.shape[0]):
         totals[number] = -np.inf
     while row < places.shape[0] and places[row] // beam == places[first] // beam:
         for choice in range(best.shape[1]):
             total = live[places[row] % beam] + best[row, choice]
-            if total != total:  # of a model whose training diverged
+            if total != total:  # NaN: the model has diverged
                 total = LOWEST
             if not total > totals[last]:
                 break
@@ -139,9 +140,9 @@ def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, r
 
 @exact
 def _count_hopeful(beams: Beams, sentence: int, live: int, largest_penalty: float, margin: float) -> int:
-    """Returns how many of the `live` best can still reach a finished place, and are not behind by the margin.
+    """Counts how many of the `live` best hypotheses can still reach a finished place and are not behind by the margin.
 
-    It is the rule of `beam._prune`, which has an example. Hypotheses are sorted, so that it drops them from the end.
+    This is the rule of `beam._prune`, which has an example. Hypotheses are sorted, so the rule drops them from the end.
     """
     n_best, log_probabilities = beams.scores.shape[1], beams.live[sentence]
     last, reference = min(n_best, beams.live.shape[1]) - 1, beams.finished[sentence, n_best - 1]
@@ -160,16 +161,17 @@ def advance(
     beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, candidates: int, limits: SearchLimits,
     next_places: Any, next_rows: Any,
 ) -> int:  # fmt: skip
-    """Continues the hypotheses at `places`, a row each, by their best tokens [rows count], to `length` tokens.
+    """Continues the hypotheses at `places`, one row each, by their best tokens [rows count], to `length` tokens.
 
-    Of each sentence the `candidates` most probable continuations are considered; with twice the beam, `beam` of them do
-    not end. Writes the places of the live hypotheses and the rows that they continue, and returns their number.
+    Considers the `candidates` most probable continuations of each sentence; if `candidates` is twice the beam, at least
+    `beam` of them do not end. Writes the places of the live hypotheses and the rows that they continue; returns the
+    number of live hypotheses.
     """
     beam, penalty = beams.live.shape[1], limits.penalties[length - 1]
     totals, rows = np.empty(candidates, np.float32), np.empty(candidates, np.int64)
     choices, row, written = np.empty(candidates, np.int64), FIRST_INDEX, 0
     while row < places.shape[0]:
-        # A sentence at a time, whose rows are side by side: its candidates, best first, end or take the next place.
+        # One sentence at a time; its rows are adjacent. Its candidates, best first, end or take the next place.
         sentence, live = places[row] // beam, 0
         row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)
         for number in range(candidates):
@@ -184,7 +186,7 @@ def advance(
                 beams.live[sentence, live] = totals[number]
                 next_places[written + live], next_rows[written + live] = place, rows[number]
                 live += 1
-        if limits.bounds[sentence] <= length:  # cut: what is live counts only where nothing has ended
+        if limits.bounds[sentence] <= length:  # cut: live hypotheses count only if none has ended
             if beams.scores[sentence, 0] == -np.inf:
                 for number in range(live):
                     place = sentence * beam + number

@@ -1,13 +1,13 @@
-"""Beam search and greedy search on a CPU in compiled code: the results of `beam_search` and `greedy_search`.
+"""Beam search and greedy search on a CPU in compiled code, with the results of `beam_search` and `greedy_search`.
 
-A compiled stepper and the bookkeeping take several steps in one call, without Python's lock. Around another stepper
-only the bookkeeping of the beam is compiled. With several threads, each with sentences of its own:
+With a compiled stepper, one call takes several steps of model and bookkeeping without Python's lock. With any other
+stepper only the bookkeeping of the beam is compiled. With several threads, each of which has its own sentences:
 
     thread 1   check │ step, advance, step, advance, … │ check │ step, advance, …
     thread 2      check │ step, advance, step, advance, … │ check │ …
                           one call of `_take_steps`: 1 to 16 steps, at most about 20 ms, without Python's lock
 
-A step costs tens of microseconds, and a way through Python and torch would cost as much again. Between two calls the
+A step takes tens of microseconds, and going through Python and torch would take as long again. Between two calls the
 search can be stopped, and the key-value cache can grow.
 
 The cache never moves keys and values. A token gets the next free slot when it is stepped, and each row has a table of
@@ -18,7 +18,8 @@ the slots of its tokens. After three steps with a beam of 2 ("the cat" and "the 
     row 0     "the cat"   slots 0 1 3
     row 1     "the dog"   slots 0 1 4
 
-Choosing hypotheses copies rows of the table. Slot 2 is garbage until `SlotCache.make_room` drops what no row uses.
+Choosing hypotheses copies rows of the table. Slot 2 stays unused until `SlotCache.make_room` drops the slots that no
+row uses.
 """
 
 import math
@@ -40,11 +41,11 @@ from transduce.search.cancellation import StopCheck, StoppableStepper
 from transduce.search.compiled_beam import Beams, SearchLimits, advance
 from transduce.search.stepper import SearchProblem, Stepper, best_tokens
 
-MOST_STEPS, SECONDS = 16, 0.02  # of one call: between two calls a search can be stopped
+MOST_STEPS, SECONDS = 16, 0.02  # limits of one call: a search can be stopped only between two calls
 
 
 class LiveRows(NamedTuple):
-    """The live hypotheses, a row each: place, last token, and the slots of all tokens [rows max_length]."""
+    """The live hypotheses, one row each: place, last token, and the slots of all tokens [rows max_length]."""
 
     places: Indices
     last: Indices
@@ -52,33 +53,36 @@ class LiveRows(NamedTuple):
 
 
 def is_wholly_compiled(stepper: Stepper) -> bool:
-    """Returns whether a stepper is a compiled one, alone or with a check that stops it."""
+    """Whether a stepper is compiled, either itself or inside a `StoppableStepper`."""
     return isinstance(_unwrapped(stepper)[0], CompiledStepper)
 
 
 def _unwrapped(stepper: Stepper) -> tuple[Stepper, StopCheck]:
-    """Returns the stepper within a StoppableStepper, and its check; any other stepper as it is, which nothing stops."""
+    """Returns the stepper inside a `StoppableStepper` and its check.
+
+    Any other stepper comes with a check that never stops.
+    """
     return (stepper.inner, stepper.check) if isinstance(stepper, StoppableStepper) else (stepper, lambda: None)
 
 
 def compiled_beam_search(
     stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """Returns the `n_best` hypotheses of each sentence, as `beam.beam_search`."""
+    """Returns the `n_best` hypotheses of each sentence, like `beam.beam_search`."""
     beam, sentences = decoding.beam, len(problem.source)
     beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
     margin = math.inf if decoding.margin is None else decoding.margin
     limits = SearchLimits.of(problem.bounds.numpy(), decoding.length_penalty, margin)
     search = _search_compiled if is_wholly_compiled(stepper) else _search_by_steps
-    # At most one continuation of each hypothesis ends, so that of twice the beam `beam` do not end.
+    # At most one continuation of each hypothesis ends, so at least `beam` of twice as many continuations do not.
     search(stepper, problem, beams, limits, 2 * beam)
     return [beams.hypotheses(sentence) for sentence in range(sentences)]
 
 
 def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
-    """Returns the hypothesis of each sentence, as `greedy_search`; `stepper` must be wholly compiled.
+    """Returns the hypothesis of each sentence, like `greedy_search`; `stepper` must be wholly compiled.
 
-    It is a beam of one that considers one continuation: where that ends, no hypothesis is left.
+    It is a beam of 1 that considers one continuation: once that continuation ends, no hypothesis is left.
     """
     sentences = len(problem.source)
     beams = Beams.start(sentences, 1, 1, problem.max_length)
@@ -87,7 +91,7 @@ def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hyp
 
 
 def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int) -> None:
-    """Searches with any stepper."""
+    """Searches with any stepper; only the bookkeeping is compiled."""
     sentences, beam = beams.live.shape
     places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
     last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
@@ -107,7 +111,7 @@ def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits:
 def _search_compiled(
     stepper: Stepper, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int
 ) -> None:
-    """Searches with a compiled stepper, some steps at a time."""
+    """Searches with a compiled stepper, several steps in each call of `_take_steps`."""
     compiled, check = _unwrapped(stepper)
     assert isinstance(compiled, CompiledStepper)
     sentences, beam = beams.live.shape
@@ -115,7 +119,7 @@ def _search_compiled(
     rows = LiveRows(np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, problem.max_length), np.int32))
     rows.places[:sentences], rows.last[:sentences] = np.arange(sentences) * beam, problem.begin
     state = stepper.start(problem.source, problem.visible, problem.max_length)
-    cache, count, length, steps = state.cache, sentences, 0, 1  # one step at first, because it bans other tokens
+    cache, count, length, steps = state.cache, sentences, 0, 1  # a single first step, because it bans other tokens
     while count and length < problem.max_length:
         check()
         began, before = time.perf_counter(), length
@@ -135,9 +139,9 @@ def _take_steps(
     positions: Floats, memory: Memory, handle: WeightsHandle, banned: Indices, end: int, candidates: int,
     limits: SearchLimits,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Takes `steps` steps, fewer where the cache is full or no hypothesis is live.
+    """Takes `steps` steps, or fewer if the cache is full or no hypothesis is live.
 
-    `count` rows are live and have `length` tokens; `used` slots are taken. Returns the three numbers after the steps.
+    `count` rows are live and have `length` tokens; `used` slots are taken. Returns these three numbers after the steps.
     """
     weights, beam, most = handle.weights, beams.live.shape[1], rows.places.shape[0]
     width = min(candidates, weights.tokens - banned.shape[0])
@@ -161,7 +165,7 @@ def _take_steps(
         count = advance(
             beams, rows.places[:count], best, tokens, end, length, candidates, limits, next_places, next_rows
         )
-        # 4. The table of slots follows. A row may be continued twice, so that it is copied before it is overwritten.
+        # 4. The table of slots follows. A row may be continued twice, so it is copied before it is overwritten.
         for row in range(count):
             next_slots[row, :length] = rows.slots[next_rows[row], :length]
         for row in range(count):

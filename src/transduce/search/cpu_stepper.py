@@ -1,7 +1,7 @@
-"""The fastest stepper for a model on a CPU, compiled where model and installation allow it, and its compilation.
+"""The fastest stepper for a model on a CPU; compiled, if model and installation allow it.
 
-A compiled stepper reads some weights at their addresses and has copies of the others, so that it must be made again
-when a weight of the model changes (`WeightsRecord`).
+A compiled stepper reads some weights at their addresses and copies the others, so it must be built again when a weight
+of the model changes (`WeightsRecord`).
 """
 
 import logging
@@ -27,10 +27,11 @@ _log = logging.getLogger("transduce")
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
-    """Returns a stepper for the model as it is now: later changes of its weights are not followed.
+    """Builds a stepper for the model as it is now; later changes of the weights have no effect on it.
 
-    A Transformer in float32 whose parts have compiled code gets that code, where numba is installed. Otherwise the
-    stepper is the model, or its copy in int8. A missing numba is logged if int8 needs it.
+    A Transformer in float32 gets a compiled stepper if there is compiled code for all its parts and numba is installed.
+    Otherwise the stepper is the model itself, or its copy in int8. If int8 needs numba and it is missing, that is
+    logged.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         if has_numba():
@@ -47,26 +48,26 @@ def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
 
 
 def is_compiled(stepper: Any) -> bool:
-    """Returns whether a stepper is compiled: it then computes without Python's lock, in one thread a search."""
+    """Whether a stepper is compiled: it then computes without Python's lock, in one thread for each search."""
     return not isinstance(stepper, TranslationModel)
 
 
 def is_covered(model: TransformerModel) -> bool:
-    """Returns whether there is compiled code for every part of the model, on this device and in this precision."""
+    """Whether there is compiled code for every part of the model, on this device and in this precision."""
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
     dot_products = all(
         isinstance(spec, Attention) and isinstance(spec.compatibility, ScaledDot | Dot) for spec in attentions
     )
     is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
     weight = model.readout.weight
-    # The parameters of a sharded model are of another type.
+    # The parameters of a sharded model have another type.
     is_float32 = type(weight.data) is torch.Tensor and weight.is_cpu and weight.dtype == torch.float32
     are_parts_unchanged = all(map(_is_unchanged, model.modules()))
     return dot_products and is_covered_network and is_float32 and are_parts_unchanged and model.next_word is None
 
 
 def _is_unchanged(part: nn.Module) -> bool:
-    """Returns whether a part computes what its class does: it was neither pruned, parametrised nor quantised."""
+    """Whether a part computes what its class does, that is, it was not pruned, parametrised or quantised."""
     has_hooks = bool(part._forward_hooks or part._forward_pre_hooks)
     return not has_hooks and type(part).__module__.startswith(("transduce.model.", "torch.nn.modules."))
 
@@ -74,10 +75,10 @@ def _is_unchanged(part: nn.Module) -> bool:
 class WeightsRecord:
     """The tensors and parts of a model at one time, with the address and the version of each tensor.
 
-    It notices a new storage (`share_memory`, `to`, `data =`, `load_state_dict(assign=True)`, what `multiprocessing`
-    does to a tensor that it sends), a write into a tensor (`load_state_dict`, a step of an optimiser), a part or a
-    tensor that is added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through
-    `tensor.data`, for which torch counts no version.
+    It notices a new storage (`share_memory`, `to`, `data =`, `load_state_dict(assign=True)`, or sending a tensor with
+    `multiprocessing`), a write into a tensor (`load_state_dict`, a step of an optimiser), a part or a tensor that is
+    added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through `tensor.data`, for
+    which torch counts no version.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -92,23 +93,23 @@ class WeightsRecord:
         self._addresses, self._versions = self._current_states()
 
     def is_current(self) -> bool:
-        """Returns whether nothing has changed; takes about 30 µs for a model of 100 tensors."""
+        """Whether nothing has changed; takes about 30 µs for a model of 100 tensors."""
         objects = self._current_objects()
         are_same = len(objects) == len(self._objects) and all(map(operator.is_, objects, self._objects))
         return are_same and self._current_states() == (self._addresses, self._versions)
 
     def _current_objects(self) -> list[object]:
-        """Returns the parts and the tensors of all parts, and whether there are hooks."""
+        """Lists all parts and tensors, and whether there are hooks."""
         children = [child for named in self._children for child in named.values()]
         return [*children, *[tensor for named in self._named for tensor in named.values()], any(self._hooks)]
 
     def _current_states(self) -> tuple[list[int], list[int]]:
-        """Returns the addresses of all tensors, and the versions of those that have one."""
+        """Returns the address of every tensor, and the version of every tensor that has one."""
         return [tensor.data_ptr() for tensor in self._tensors], [tensor._version for tensor in self._counted]
 
 
 def compile_searches(*, int8: bool) -> None:
-    """Compiles, or loads what is compiled, in float32 or in int8, with a model of 8 tokens."""
+    """Compiles the searches in float32 or in int8 with a model of 8 tokens, or loads them from the cache."""
     attention = Attention(heads=1, d_k=2, d_v=2)
     spec = Transformer(
         d_model=4,
@@ -123,7 +124,7 @@ def compile_searches(*, int8: bool) -> None:
     if is_compiled(stepper):
         compile_search(stepper, spec.symbols)
         source = torch.tensor([[3]])
-        with torch.inference_mode():  # what a search around other steppers needs
+        with torch.inference_mode():  # compiles what searches with wrapped steppers need
             stepper.step(source, stepper.start(source, source > 0, 1))
 
 

@@ -1,4 +1,4 @@
-"""Searches that follow one hypothesis a sentence: greedy search and sampling."""
+"""Searches that follow one hypothesis for each sentence: greedy search and sampling."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from transduce.search.stepper import BestTokens, SearchProblem, Stepper, ban, be
 from transduce.settings import Spec
 
 TokenChoice = Callable[[Int[Tensor, "batch 1"], Any, Int[Tensor, " batch"], int], BestTokens]
-"""Appends a token to each row and chooses the next; takes tokens, state, sentences and the number of the step."""
+"""Appends a token to each row and chooses the next one; arguments: tokens, state, sentences, number of the step."""
 
 
 class Sampling(Spec):
@@ -26,7 +26,7 @@ class Sampling(Spec):
 
 
 def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = False) -> list[Hypothesis]:
-    """Returns the hypothesis of each sentence that takes the most probable token at every step.
+    """Takes the most probable token at every step; returns one hypothesis for each sentence.
 
     A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended. `compiled` needs a CPU.
     """
@@ -45,9 +45,9 @@ def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = 
 def sample(
     stepper: Stepper, problem: SearchProblem, sampling: Sampling, draws: Float[Tensor, "batch max_length"]
 ) -> list[Hypothesis]:
-    """Returns one sampled hypothesis of each sentence.
+    """Samples one hypothesis for each sentence.
 
-    `draws` are uniform on [0, 1). Each sentence has its own, so that its translation does not depend on the batch.
+    `draws` are uniform on [0, 1). Each sentence has its own draws, so its translation does not depend on the batch.
     """
 
     def choose(tokens: Tensor, state: Any, sentences: Tensor, step: int) -> BestTokens:
@@ -63,8 +63,8 @@ def sample(
 def _draw(
     log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
-    """Returns the token at which the running sum of probabilities, most probable first, passes the draw."""
-    # The largest is subtracted first: divided by a tiny temperature, all would be −∞.
+    """Chooses the token at which the running sum of the probabilities, sorted in descending order, exceeds the draw."""
+    # The largest is subtracted first, because dividing by a tiny temperature would make all of them −∞.
     shifted = log_probabilities.double() - log_probabilities.amax(-1, keepdim=True)
     scaled = (shifted / sampling.temperature).log_softmax(-1)
     best, tokens = scaled.sort(dim=-1, descending=True, stable=True)
@@ -109,7 +109,7 @@ def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> li
 def _columns(
     tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]
 ) -> tuple[list[int | float], list[int | float]]:
-    """Returns both as lists; from a GPU in one transfer, because each synchronises."""
+    """Converts both to lists; from a GPU in a single transfer, because each transfer synchronises."""
     if tokens.is_cuda:
         both: list[list[int | float]] = torch.cat([tokens.double(), gains.double()], 1).T.tolist()
         return both[0], both[1]

@@ -1,7 +1,7 @@
-"""The splits of a text into subwords, and a search for the most probable of them.
+"""The ways to split a text into subwords, and a search for the most probable split.
 
-A text may be split in several ways, and a translator writes some translations in another way than that in which its
-subwords encode text:
+A text may be split in several ways, and a translator sometimes writes a translation with other subwords than the
+encoder would use for the same text:
 
     the text           ▁Spruchen
     as it is encoded   ▁Spr uchen
@@ -21,7 +21,7 @@ from transduce.search.stepper import Stepper, StepperState
 
 
 class Spelling:
-    """The tokens that spell a text, byte by byte; `end` may follow the whole text alone."""
+    """The tokens that spell a text, byte by byte; `end` may only follow the whole text."""
 
     def __init__(self, subword_bytes: Sequence[bytes], end: int) -> None:
         self.subword_bytes, self.end = subword_bytes, end
@@ -32,14 +32,14 @@ class Spelling:
         self._longest = max(map(len, self._tokens))
 
     def text_of(self, tokens: Sequence[int]) -> bytes:
-        """Returns the text that tokens spell."""
+        """Concatenates the bytes of the tokens."""
         return b"".join(self.subword_bytes[token] for token in tokens)
 
     def followers(self, text: bytes, written: int) -> list[int]:
-        """Returns the tokens that may stand after the first `written` bytes of a text."""
+        """Tokens that may stand after the first `written` bytes of a text."""
         if written == len(text):
             return [self.end]
-        # The space before a text, which decoding removes, may be missing.
+        # Decoding removes the space before a text, so a split may lack it.
         starts = (0, 1) if not written and text.startswith(b" ") else (written,)
         return [
             token
@@ -49,13 +49,13 @@ class Spelling:
         ]
 
     def written_after(self, text: bytes, written: int, token: int) -> int:
-        """Returns how many bytes of a text are written after one more token."""
+        """Counts the bytes of a text that are written after one more token."""
         spelled = self.subword_bytes[token]
         lacks_space = bool(spelled) and not written and not text.startswith(spelled)
         return written + len(spelled) + lacks_space
 
     def rivals(self, tokens: Sequence[int]) -> list[list[int]]:
-        """Returns the tokens that may stand at each place in a split of the same text, the end symbol's place too."""
+        """For each position, including the end symbol's, the tokens that a split of the same text may have there."""
         text, written, rivals = self.text_of(tokens), 0, []
         for token in (*tokens, self.end):
             rivals.append(self.followers(text, written))
@@ -64,7 +64,7 @@ class Spelling:
 
 
 class SpelledState(NamedTuple):
-    """The inner state, the sentence of each row, and how many bytes of its text the row has written."""
+    """The inner state, the sentence of each row, and the number of bytes of its text that the row has written."""
 
     inner: StepperState
     sentences: Int[Tensor, " rows"]
@@ -76,7 +76,7 @@ class SpelledState(NamedTuple):
 
 
 class Spelled:
-    """A stepper around a stepper: tokens that do not spell the text of their sentence have probability 0."""
+    """Wraps a stepper: tokens that do not spell the text of their sentence have probability 0."""
 
     def __init__(self, inner: Stepper, spelling: Spelling, texts: Sequence[bytes]) -> None:
         self.inner, self.spelling, self.texts = inner, spelling, texts
@@ -84,7 +84,7 @@ class Spelled:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> SpelledState:
-        """Returns the state before the first token."""
+        """Starts the inner stepper; no byte is written yet."""
         inner = self.inner.start(source, visible, max_length)
         sentences = torch.arange(len(source), device=source.device)
         return SpelledState(inner, sentences, torch.zeros_like(sentences))
@@ -92,7 +92,7 @@ class Spelled:
     def step(
         self, tokens: Int[Tensor, "rows new"], state: SpelledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], SpelledState]:
-        """Returns the inner log-probabilities, −∞ for what the text does not go on with, and the state."""
+        """Returns the inner log-probabilities, −∞ for tokens that contradict the text, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         texts = [self.texts[sentence] for sentence in state.sentences.tolist()]
         counts = state.written.tolist()

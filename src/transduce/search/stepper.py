@@ -1,4 +1,4 @@
-"""The stepper: the interface between search and models; and the most probable tokens of its step."""
+"""The stepper, which is the interface between search and models, and the choice of the most probable next tokens."""
 
 import math
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ class StepperState(Protocol):
     """State of a search after some tokens. A step consumes its state: use the state that it returns."""
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "StepperState":
-        """Returns the state of the chosen rows, in that order.
+        """Returns the state of the chosen rows, in the given order.
 
         A row may be chosen several times or not at all; a sentence without a row leaves the state. The rows of a
-        sentence must be side by side, and the sentences in their old order. On a GPU, an unchanged number of rows may
-        be taken to mean unchanged numbers for every sentence, because a check would synchronise.
+        sentence must be adjacent, and the sentences must keep their order. On a GPU, a stepper may assume that every
+        sentence keeps its number of rows if the total is unchanged, because a check would synchronise.
         """
         ...
 
@@ -27,11 +27,14 @@ class StepperState(Protocol):
 class Stepper(Protocol):
     """Computes the log-probability of every next token; a row is one hypothesis of a sentence.
 
-    A model is a stepper. An ensemble and a forced prefix are steppers around steppers.
+    A model is a stepper. Ensembles and forced prefixes wrap other steppers.
     """
 
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
-        """Returns the `StepperState` before the first token: one row a sentence, for at most `max_length` tokens."""
+        """Returns the `StepperState` before the first token, with one row for each sentence.
+
+        A translation has at most `max_length` tokens.
+        """
         ...
 
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
@@ -50,7 +53,7 @@ class SearchProblem(NamedTuple):
     bounds: Int[Tensor, " batch"]  # most tokens of each translation, the end symbol counted
     begin: int
     end: int
-    banned: tuple[int, ...]  # ids that are never chosen, such as padding
+    banned: tuple[int, ...]  # ids that are never chosen, for example padding
     banned_first: tuple[int, ...] = ()  # further ids that are not chosen as the first token
 
     @property
@@ -59,14 +62,14 @@ class SearchProblem(NamedTuple):
         return int(self.bounds.max())
 
     def banned_at(self, place: int) -> tuple[int, ...]:
-        """Returns the ids that are not chosen as token number `place`, counted from 0."""
+        """Ids that are not chosen as token number `place`, counted from 0."""
         return self.banned if place else (*self.banned, *self.banned_first)
 
 
 def pad_rows(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device | None = None
 ) -> Int[Tensor, "rows longest"]:
-    """Returns rows of ids as one tensor, padded to the longest row."""
+    """Converts rows of ids to a tensor, padded to the longest row."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
 
@@ -79,7 +82,10 @@ def forced_scores(
     target_out: Int[Tensor, "batch target"],
     pad: int,
 ) -> Float[Tensor, "batch target"]:
-    """Returns the log-probability of each token of `target_out`, 0 at padding; a row's sum is its translation's."""
+    """Log-probability of each token of `target_out`, 0 at padding.
+
+    The sum of a row is the translation's log-probability.
+    """
     log_probabilities, _ = stepper.step(target_in, stepper.start(source, visible, target_in.shape[1]))
     return scores_of_tokens(log_probabilities, target_out, pad)
 
@@ -87,16 +93,16 @@ def forced_scores(
 def scores_of_tokens(
     log_probabilities: Float[Tensor, "batch target vocabulary"], target_out: Int[Tensor, "batch target"], pad: int
 ) -> Float[Tensor, "batch target"]:
-    """Returns the log-probability of each token of `target_out`, 0 at padding."""
+    """Log-probability of each token of `target_out`, 0 at padding."""
     chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)
     return chosen.masked_fill(target_out == pad, 0.0)
 
 
-FOLDS = 32  # of a row, in `top_k`
+FOLDS = 32  # parts into which `top_k` cuts a row
 
 
 class BestTokens(NamedTuple):
-    """The most probable next tokens of each row, best first, their log-probabilities, and the next state."""
+    """The most probable next tokens of each row, best first, with their log-probabilities, and the next state."""
 
     log_probabilities: Float[Tensor, "rows count"]
     tokens: Int[Tensor, "rows count"]
@@ -106,7 +112,7 @@ class BestTokens(NamedTuple):
 def best_tokens(
     stepper: Stepper, tokens: Int[Tensor, "rows new"], state: Any, count: int, banned: tuple[int, ...]
 ) -> BestTokens:
-    """Appends `tokens` and returns the `count` most probable tokens after them, fewer where there are fewer.
+    """Appends `tokens` and returns the `count` most probable next tokens, or all of them if there are fewer.
 
     A banned token has a log-probability of −∞.
     """
@@ -117,17 +123,17 @@ def best_tokens(
 
 
 def ban(log_probabilities: Float[Tensor, "rows vocabulary"], banned: tuple[int, ...]) -> None:
-    """Makes the log-probabilities of tokens −∞, in place."""
+    """Sets the log-probabilities of tokens to −∞, in place."""
     for token in banned:
         log_probabilities[:, token] = -math.inf
 
 
 def top_k(values: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """Returns the `k` largest values of each row, the largest first, and their columns; all values of shorter rows.
+    """Returns the `k` largest values of each row, largest first, and their columns; all values if a row has fewer.
 
     On a CPU `torch.topk` reads the values one by one. This function cuts a row into `FOLDS` folds of equal width and
-    takes the maximum over the folds, which is vectorised. The `k` largest values are in the places with the `k` largest
-    maxima, or in the rest that the folds leave.
+    takes the maximum over the folds, which is vectorised. The `k` largest values are at the positions of the `k`
+    largest maxima, or in the remainder that the folds do not cover.
     """
     rows, columns = values.shape
     width = columns // FOLDS

@@ -1,7 +1,7 @@
 """Steppers around steppers: ensembles, forced prefixes, and a ban on repeated n-grams.
 
-A search does not see the difference: a wrapper has `start`, `step` and `pick` too, and changes the log-probabilities
-that the inner stepper returns. Wrappers combine, as a forced prefix around an ensemble.
+A search cannot tell the difference: a wrapper has `start`, `step` and `pick` too, and changes the log-probabilities
+that the inner stepper returns. Wrappers can be combined, for example a forced prefix around an ensemble.
 """
 
 import math
@@ -27,7 +27,7 @@ class EnsembleState(NamedTuple):
 
 
 class Ensemble:
-    """A stepper around steppers that share a vocabulary: searches by the mean of their probabilities (Table 2)."""
+    """Wraps steppers that share a vocabulary; searches by the mean of their probabilities (Table 2)."""
 
     def __init__(self, members: Sequence[Stepper]) -> None:
         self.members = tuple(members)
@@ -35,7 +35,7 @@ class Ensemble:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> EnsembleState:
-        """Returns the state before the first token."""
+        """Starts every member."""
         return EnsembleState(tuple(member.start(source, visible, max_length) for member in self.members))
 
     def step(
@@ -62,10 +62,11 @@ class ForcedPrefixState(NamedTuple):
 
 
 class ForcedPrefix:
-    """A stepper around a stepper: within a sentence's prefix, every other token has probability 0.
+    """Wraps a stepper: within a sentence's prefix, every other token has probability 0.
 
     The tokens of the prefix keep the log-probability that the model gives them. `prefixes` is padded with `pad`.
-    Directly after a prefix, tokens that `may_follow` excludes have probability 0, such as the rest of a longer word.
+    Directly after a prefix, tokens that `may_follow` excludes have probability 0, for example the rest of a longer
+    word.
     """
 
     def __init__(
@@ -80,13 +81,13 @@ class ForcedPrefix:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> ForcedPrefixState:
-        """Returns the state before the first token."""
+        """Starts the inner stepper; no token is written yet."""
         return ForcedPrefixState(self.inner.start(source, visible, max_length), self.prefixes, 0)
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: ForcedPrefixState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], ForcedPrefixState]:
-        """Returns the inner log-probabilities, −∞ where the prefix has another token, and the state after `tokens`."""
+        """Returns the inner log-probabilities, −∞ for tokens against the prefix, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         new = tokens.shape[1]
         if self.may_follow is not None:
@@ -103,7 +104,7 @@ class ForcedPrefix:
 
 
 class WrittenState(NamedTuple):
-    """The inner state, the tokens that each row has written, and how many of them are exempt."""
+    """The inner state, the tokens that each row has written, and how many of its first tokens are exempt."""
 
     inner: StepperState
     written: Int[Tensor, "rows length"]  # the begin symbol first
@@ -115,10 +116,10 @@ class WrittenState(NamedTuple):
 
 
 class NoRepeatedNgrams:
-    """A stepper around a stepper: a token that would end an n-gram for the second time has −∞.
+    """Wraps a stepper: a token that would repeat an n-gram has a log-probability of −∞.
 
-    Loops such as "the man the man the man" cannot be written.
-    `exempt` counts the first tokens of each sentence that are free to repeat, such as those of a forced prefix.
+    It prevents loops like "the man the man the man". `exempt` is the number of first tokens of each sentence that may
+    repeat, for example the tokens of a forced prefix.
     """
 
     def __init__(self, inner: Stepper, size: int, exempt: Int[Tensor, " batch"]) -> None:
@@ -127,14 +128,14 @@ class NoRepeatedNgrams:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> WrittenState:
-        """Returns the state before the first token."""
+        """Starts the inner stepper; no token is written yet."""
         inner = self.inner.start(source, visible, max_length)
         return WrittenState(inner, self.exempt.new_zeros(len(self.exempt), 0), self.exempt)
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: WrittenState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], WrittenState]:
-        """Returns the inner log-probabilities, −∞ where an n-gram would stand twice, and the state after `tokens`."""
+        """Returns the inner log-probabilities, −∞ for tokens that repeat an n-gram, and the state after `tokens`."""
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         written = state.written
         for column in range(tokens.shape[1]):
@@ -150,7 +151,10 @@ class NoRepeatedNgrams:
         exempt: Int[Tensor, " rows"],
         log_probabilities: Float[Tensor, "rows new vocabulary"],
     ) -> Bool[Tensor, "rows vocabulary"]:
-        """Returns the tokens that end an n-gram which stands in `written`, begin symbol first; none while exempt."""
+        """Marks the tokens that would complete an n-gram that `written` already has; none while a row is exempt.
+
+        The first column of `written` is the begin symbol.
+        """
         repeats = log_probabilities.new_zeros(len(written), log_probabilities.shape[2], dtype=torch.int)
         tokens = written[:, 1:]
         if tokens.shape[1] >= self.size:

@@ -1,1 +1,1 @@
-"""A translation service over HTTP: LibreTranslate's interface and one of our own."""
+"""A translation service over HTTP, with LibreTranslate's interface and our own."""

@@ -25,10 +25,10 @@ from transduce.serving.v1_routes import v1_routes
 
 
 class DescribedApplication(FastAPI):
-    """A FastAPI application whose description lacks status 422: faulty requests have status 400 here."""
+    """A FastAPI application whose description lacks status 422, because faulty requests get status 400 here."""
 
     def openapi(self) -> dict[str, Any]:
-        """Returns the OpenAPI description."""
+        """The OpenAPI description, without status 422."""
         description = super().openapi()
         for methods in description["paths"].values():
             for operation in methods.values():
@@ -37,7 +37,7 @@ class DescribedApplication(FastAPI):
 
 
 class SingleSlashes:
-    """An ASGI application around another, which takes several slashes in an address for one.
+    """An ASGI application around another, which treats several slashes in a path as one.
 
     A client that joins a default address, which ends with a slash, and `/translate` asks for `//translate`.
     """
@@ -46,20 +46,23 @@ class SingleSlashes:
         self._application = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on."""
+        """Passes a request on, with single slashes in its path."""
         if scope["type"] == "http" and "//" in scope["path"]:
             scope["path"] = re.sub("/{2,}", "/", scope["path"])
         await self._application(scope, receive, send)
 
 
 class HeadRequests:
-    """An ASGI application around another, which answers HEAD as GET; the server sends the headers alone (RFC 9110)."""
+    """An ASGI application around another, which answers HEAD like GET.
+
+    The server then sends only the headers (RFC 9110).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._application = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on."""
+        """Passes a request on, a HEAD request as GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._application(scope, receive, send)
             return
@@ -70,7 +73,7 @@ class HeadRequests:
 
 
 def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:
-    """Returns the ASGI application of a service, which is closed with it."""
+    """Builds the ASGI application of a service; the service is closed with the application."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -112,7 +115,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         return application.openapi()
 
     async def validation_error(request: Request, error: Exception) -> Response:
-        """Returns the answer to a request that is not as described, and counts it against the client."""
+        """Answers a request that does not match the description, and counts it against the client."""
         assert isinstance(error, RequestValidationError)
         try:
             service.count_request(address_of(request))
@@ -121,11 +124,11 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         return _failure(validation_message(error.errors()), 400)
 
     async def client_left(_: Request, error: Exception) -> Response:
-        """Returns an answer for the log, with nginx's status of clients that have left."""
+        """Answers for the log only, with nginx's status for clients that have left."""
         return _failure("The client left before its request was answered", 499)
 
     async def server_error(_: Request, error: Exception) -> Response:
-        """Returns the answer to a request that fails for a reason that the client cannot know; the log has it."""
+        """Answers a request that fails for a reason that the client cannot know; the log has the reason."""
         return _failure("The server failed; its log says why", 500)
 
     application.add_exception_handler(AnyHTTPException, _http_error)
@@ -143,11 +146,11 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
-    """Returns the error shape of LibreTranslate."""
+    """Answers with LibreTranslate's form of an error."""
     assert isinstance(error, AnyHTTPException)
     return _failure(error.detail, error.status_code, error.headers)
 
 
 def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns an error; half a surrogate pair that the message repeats is escaped."""
+    """Builds an error answer; if the message contains half a surrogate pair, it is escaped."""
     return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)

@@ -1,8 +1,8 @@
 """The queue of a model: sentences of many requests, which one thread translates in groups.
 
-A group takes one sentence of each waiting request in turn, until it is full, so that a long request does not hold up
-the others. Each accepted request has a ticket: its deadline, which a client that leaves brings forward. A search stops
-when no ticket of its sentences is live.
+A group takes one sentence from each waiting request in turn until it is full, so that a long request does not hold up
+the others. Each accepted request has a ticket with its deadline; if the client leaves, the ticket ends at once. A
+search stops when no ticket of its sentences is live.
 """
 
 import threading
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Ticket:
-    """A request that waits for sentences, at most `seconds` long. Threads share it."""
+    """A request that waits for its sentences, for at most `seconds`. Threads share it."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -34,7 +34,7 @@ class Ticket:
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody still waits."""
+        """Whether the client still waits."""
         return self._reason is None and time.monotonic() < self._deadline
 
     def cancel(self, reason: str) -> None:
@@ -42,12 +42,12 @@ class Ticket:
         self._reason = reason
 
     def client_leaves(self) -> None:
-        """Ends the wait, because nobody is there any more."""
+        """Ends the wait, because the client has left."""
         self.client_has_left = True
         self.cancel("the client has left")
 
     def check(self) -> None:
-        """Raises SearchStoppedError if nobody waits any more."""
+        """Raises SearchStoppedError if the client no longer waits."""
         if self._reason is not None:
             raise SearchStoppedError(self._reason)
         if not self.is_live:
@@ -66,34 +66,34 @@ class Ticket:
             raise
 
 
-GROUP_TOKENS = 1024  # tokens of sentences that are translated before sentences of new requests are
-MAX_TOKENS = 512  # of a sentence, and of a prefix: a longer one would hold up all others for seconds
+GROUP_TOKENS = 1024  # tokens of a group; sentences of new requests wait until the group is translated
+MAX_TOKENS = 512  # most tokens of a sentence or a prefix; a longer one would hold up all others for seconds
 
 NBest = list[Translation]
 
 
 class SearchRequest(NamedTuple):
-    """How the sentences of a request are translated; sentences of equal search requests share a group."""
+    """How the sentences of a request are translated; sentences with equal search requests share a group."""
 
     translator: Translator
     method: SearchMethod
 
     def is_same(self, other: "SearchRequest") -> bool:
-        """Returns whether sentences of both may be in one batch; the models are the same."""
+        """Whether sentences of both requests may be in one batch; both must use the same models."""
         return self.method == other.method and self.translator.source_tags == other.translator.source_tags
 
 
 class WaitingSentence(NamedTuple):
-    """A sentence that somebody waits for."""
+    """A sentence that a client waits for."""
 
     text: str
     prefix: str
-    tokens: int  # of the text or of the prefix, the larger number, and the end symbol
+    tokens: int  # tokens of the text or of the prefix, whichever has more, and the end symbol
     future: Future[NBest]
 
 
 class Job(NamedTuple):
-    """The sentences of a request that are not yet translated."""
+    """The sentences of a request that have not yet been taken into a group."""
 
     request: SearchRequest
     ticket: Ticket
@@ -101,11 +101,11 @@ class Job(NamedTuple):
 
 
 class BatchQueue:
-    """Translates with one model in a thread of its own, until it is closed."""
+    """Translates with one model in its own thread, until it is closed."""
 
     def __init__(self, observe_group: Callable[[int], None] = lambda sentences: None) -> None:
         """`observe_group` is called with the number of sentences of each group."""
-        self.inspecting = threading.Lock()  # at most one thread explains or scores beside the searches
+        self.inspecting = threading.Lock()  # at most one thread explains or scores while searches run
         self._observe_group = observe_group
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
@@ -120,16 +120,16 @@ class BatchQueue:
 
     @property
     def waiting_sentences(self) -> int:
-        """The number of sentences that no group has taken yet."""
+        """Number of sentences that no group has taken yet."""
         with self._changed:
             return sum(len(job.waiting) for job in self._jobs)
 
     def submit(
         self, request: SearchRequest, texts: Sequence[str], prefixes: Sequence[str] | None, ticket: Ticket
     ) -> list[Future[NBest]]:
-        """Returns the future n-best translations of each text.
+        """Queues texts; returns a future of the n-best translations of each text.
 
-        Raises ValueError for a text or a prefix that is too long, and for unequal numbers of prefixes and texts.
+        Raises ValueError for a text or a prefix that is too long, and if the numbers of prefixes and texts differ.
         """
         if prefixes is not None and len(prefixes) != len(texts):
             raise ValueError(f"there are {len(prefixes)} prefixes for {len(texts)} texts: give one prefix a text")
@@ -161,14 +161,14 @@ class BatchQueue:
         return [sentence.future for sentence in sentences]
 
     def close(self) -> None:
-        """Translates what waits, and ends the thread."""
+        """Translates what is waiting, and ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def _work(self) -> None:
-        """Translates group after group."""
+        """Body of the thread: translates group after group."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs or self._closed)
@@ -200,7 +200,7 @@ class BatchQueue:
         return group
 
     def _translate(self, group: list[tuple[Job, WaitingSentence]]) -> None:
-        """Translates a group; an error is the result of every sentence that has none."""
+        """Translates a group; an error becomes the result of every sentence that has no translation yet."""
         tickets = list({id(job.ticket): job.ticket for job, _ in group}.values())
 
         def check() -> None:
@@ -216,7 +216,7 @@ class BatchQueue:
                     sentence.future.set_exception(error)
 
     def _search(self, request: SearchRequest, sentences: list[WaitingSentence], check: Callable[[], None]) -> None:
-        """Searches batch by batch, and hands each result out as soon as it is there."""
+        """Searches batch by batch, and delivers each result as soon as it is ready."""
         translator = request.translator.with_stop_check(check)
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
@@ -228,7 +228,7 @@ class BatchQueue:
 
 
 def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:
-    """Returns the number of subwords of each text; raises ValueError, with `name` and `remedy`, for too many."""
+    """Counts the subwords of each text; raises ValueError, with `name` and `remedy`, if a text has too many."""
     counts = list(map(len, vocabulary.encode(list(texts))))
     if (longest := max(counts, default=0)) > MAX_TOKENS:
         number = counts.index(longest) + 1

@@ -1,4 +1,4 @@
-"""Requests and answers of both interfaces. Their descriptions are those of `openapi.json`."""
+"""Requests and answers of both interfaces. Their descriptions go into `openapi.json`."""
 
 from typing import Annotated, Any, Literal
 

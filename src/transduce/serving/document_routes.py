@@ -1,4 +1,4 @@
-"""LibreTranslate's interface for documents: a file is sent, and its translation fetched from an address."""
+"""LibreTranslate's interface for documents: a client sends a file and downloads its translation from an address."""
 
 import asyncio
 import contextlib
@@ -28,17 +28,17 @@ from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
 
 KEPT_SECONDS = 1800.0
-KEPT_BYTES = 1 << 26  # of all translated documents
-SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the server hold a copy of the document
-DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
+KEPT_BYTES = 1 << 26  # limit for all translated documents together
+SENT_BYTES = 1 << 16  # sent at once, so that for a slow client the server holds no copy of the whole document
+DETECTED_CHARACTERS = 2000  # first characters of a document, from which its language is detected
 NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
-DOCUMENTS_AT_ONCE = 4  # in memory: an archive of a few megabytes may have 256 MB of content
+DOCUMENTS_AT_ONCE = 4  # in memory; an archive of a few megabytes may have 256 MB of content
 UPLOADS_OF_CLIENT = 4
-UPLOADS_AT_ONCE = 32  # read before the client's key is checked; those above a megabyte take space on a disk
+UPLOADS_AT_ONCE = 32  # read before the client's key is checked; uploads above a megabyte take space on disk
 
 
 class TranslatedFile(NamedTuple):
-    """A translated document, and until when it is kept."""
+    """A translated document, and the time until which it is kept."""
 
     name: str
     content: bytes
@@ -46,13 +46,16 @@ class TranslatedFile(NamedTuple):
 
 
 class TranslatedFiles:
-    """Translated documents in memory, each under a secret, for `KEPT_SECONDS`; the oldest make room earlier."""
+    """Translated documents in memory, each under a secret, for `KEPT_SECONDS`.
+
+    If space is short, the oldest documents are dropped earlier.
+    """
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
 
     def add(self, name: str, content: bytes) -> str:
-        """Returns the secret of a new file."""
+        """Stores a file and returns its secret."""
         self.forget_expired()
         secret = secrets.token_urlsafe(16)
         self._files[secret] = TranslatedFile(name, content, time.monotonic() + KEPT_SECONDS)
@@ -61,21 +64,21 @@ class TranslatedFiles:
         return secret
 
     def find(self, secret: str) -> TranslatedFile:
-        """Returns a file; raises an error of status 404 where there is none or its time is over."""
+        """Returns a file; raises an HTTP error with status 404 if it does not exist or has expired."""
         self.forget_expired()
         if secret not in self._files:
             raise HTTPException(404, "This file does not exist, or its time is over")
         return self._files[secret]
 
     def forget_expired(self) -> None:
-        """Deletes the files whose time is over."""
+        """Deletes expired files."""
         now = time.monotonic()
         for expired in [key for key, file in self._files.items() if file.deadline <= now]:
             del self._files[expired]
 
 
 class DocumentSlots:
-    """A number of places for documents, of which a client may have some; threads share them."""
+    """A number of slots for documents, of which one client may take only some; threads share them."""
 
     def __init__(self, count: int, of_client: int) -> None:
         self._count, self._of_client = count, of_client
@@ -84,7 +87,7 @@ class DocumentSlots:
 
     @contextlib.contextmanager
     def take(self, client: str) -> Iterator[None]:
-        """Takes a place; raises an error of status 503 where all are taken, or all that one client may have."""
+        """Takes a slot; raises an HTTP error with status 503 if all slots, or all of the client's slots, are taken."""
         with self._lock:
             if self._taken.total() >= self._count or self._taken[client] >= self._of_client:
                 message = "Too many documents are waiting: try again later"
@@ -95,12 +98,12 @@ class DocumentSlots:
         finally:
             with self._lock:
                 self._taken[client] -= 1
-                self._taken += Counter()  # without clients that have none
+                self._taken += Counter()  # removes clients without slots
 
 
 @contextlib.contextmanager
 def full_disks() -> Iterator[None]:
-    """Raises an error of status 507 where the temporary folder has no space for an upload."""
+    """Raises an HTTP error with status 507 if the temporary folder has no space for an upload."""
     try:
         yield
     except OSError as error:
@@ -110,7 +113,7 @@ def full_disks() -> Iterator[None]:
 
 
 def document_routes(service: Service) -> APIRouter:
-    """Returns the routes of documents."""
+    """The routes for documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
     files, uploads = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE, UPLOADS_OF_CLIENT)
     documents = DocumentSlots(DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE)
@@ -184,15 +187,17 @@ def document_routes(service: Service) -> APIRouter:
 
 
 async def _parts(content: bytes) -> AsyncIterator[bytes]:
-    """Yields the bytes of a document, some at once."""
+    """Yields the bytes of a document, `SENT_BYTES` at a time."""
     for start in range(0, len(content), SENT_BYTES):
         yield content[start : start + SENT_BYTES]
 
 
 def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticket) -> Document:
-    """Reads a document of the format that its name has; raises ValueError for another or a damaged one.
+    """Reads a document in the format that its name indicates.
 
-    Raises SearchStoppedError if nobody waits for it any more, before or after reading.
+    Raises ValueError if the format is unknown or the file damaged.
+
+    Raises SearchStoppedError if nobody waits for it any longer, before or after reading.
     """
     ticket.check()
     path = PurePosixPath(name)

@@ -8,22 +8,23 @@ from transduce.inspection.languages import load_language_identifier
 from transduce.runtime.extras import install_command
 from transduce.serving.contract import Detection, NamedLanguage
 
-AUTO = "auto"  # in the place of a source language: it is detected
-LEAST_LETTERS, SURE = 25, 99.0  # of a text that is said to be in another language; percent
+AUTO = "auto"  # instead of a source language: detect it
+LEAST_LETTERS, SURE = 25, 99.0  # letters and percent that are needed to say that a text is in another language
 
-# Codes of LibreTranslate's clients and those of BCP 47.
+# Codes of LibreTranslate's clients, and the codes of BCP 47.
 ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 
 
 def is_auto(code: str) -> bool:
-    """Returns whether a client asks for the detection of a language."""
+    """Whether a client asks for language detection."""
     return _normal(code) == AUTO
 
 
 def matching_code(code: str, codes: Iterable[str]) -> str | None:
-    """Returns which of the served `codes` a client means by `code`; None if it means none.
+    """The one of the served `codes` that a client means by `code`; None if there is none.
 
-    Case and "_" do not count. A code of a region, such as de-AT, means the language where only that is served.
+    Case does not count, and "_" is the same as "-". The code of a region, for example de-AT, means the language if only
+    the language is served.
     """
     served = {_normal(name): name for name in codes}
     normal = _normal(code)
@@ -37,7 +38,7 @@ def _normal(code: str) -> str:
 
 @functools.cache
 def language_name(code: str) -> str:
-    """Returns the English name of a language, such as "German"; the code itself where it has none."""
+    """English name of a language, for example "German"; the code itself if the language has no name."""
     from langcodes import Language
     from langcodes.tag_parser import LanguageTagError
 
@@ -50,12 +51,12 @@ def language_name(code: str) -> str:
 
 
 def named_language(code: str) -> NamedLanguage:
-    """Returns a language with its name."""
+    """A language code with its English name."""
     return NamedLanguage(code=code, name=language_name(code))
 
 
 class LanguageDetector:
-    """Detects the language of a text among those that are served."""
+    """Detects the language of a text among the served languages."""
 
     def __init__(self, identify: Callable[[str], Mapping[str, float]]) -> None:
         """`identify` returns the log-likelihood of a text in each language that it knows."""
@@ -70,7 +71,7 @@ class LanguageDetector:
         return cls(identify)
 
     def other_language(self, text: str, code: str) -> Detection | None:
-        """Returns the language of a text that is surely not in the language `code`, else None."""
+        """The language of a text if it is certainly not in the language `code`, else None."""
         scores = self._identify(text)
         language = ALIASES.get(_normal(code), _normal(code)).split("-")[0]
         if language not in scores or sum(map(str.isalpha, text)) < LEAST_LETTERS:
@@ -79,16 +80,16 @@ class LanguageDetector:
         return best if best.language != language and best.confidence >= SURE else None
 
     def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:
-        """Returns each of the served `codes` with its probability, best first.
+        """Each of the served `codes` with its probability, best first.
 
-        The probabilities are over all languages that py3langid knows, so that of a text in none of `codes` all are low.
+        The probabilities are over all languages that py3langid knows, so all are low if the text is in none of `codes`.
         Languages that it does not know come last.
         """
         return _ranked(self._identify(text), codes)
 
 
 def _ranked(scores: Mapping[str, float], codes: Iterable[str]) -> list[Detection]:
-    """Returns each of `codes` with its probability, best first; `scores` are log-likelihoods of all known languages."""
+    """Each of `codes` with its probability, best first; `scores` are log-likelihoods of all known languages."""
     largest = max(scores.values())
     total = sum(math.exp(score - largest) for score in scores.values())
     rows = []

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface for texts, which its clients call: https://docs.libretranslate.com.
+"""LibreTranslate's interface for texts, as its clients call it: https://docs.libretranslate.com.
 
 Values come as JSON, as a form or in the query string.
 """
@@ -31,14 +31,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def _body(model: type[contract.LibreRequest]) -> dict[str, Any]:
-    """Returns the description of a request whose values `read_values` reads."""
+    """OpenAPI description of a request whose values `read_values` reads."""
     schema = model.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded")
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """Returns the routes of LibreTranslate's clients, but for those of documents."""
+    """The routes that LibreTranslate's clients call, except the routes for documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
 
     @routes.post(
@@ -94,7 +94,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     @routes.get("/frontend/settings")
     async def frontend_settings() -> contract.FrontendSettings:
         """Returns what a client should know of the server."""
-        # The languages that a client chooses at first are those of the first model.
+        # A client initially chooses the languages of the first model.
         first = next(iter(service.models.directions.values()))
         return contract.FrontendSettings(
             apiKeys=service.keys.are_required,
@@ -116,10 +116,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
 
 def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[contract.Detection]:
-    """Returns the language of each text: `source`, or where it is `auto` the most probable one.
+    """The language of each text: `source`, or the most probable language if it is `auto`.
 
-    The languages that are detected are `target` and those that are translated into it. Raises ValueError if the
-    server does not know a language.
+    Detection chooses among `target` and the languages that are translated into it. Raises ValueError if the server does
+    not know a language.
     """
     models, target = service.models, service.models.language(target)
     if not is_auto(source):
@@ -128,7 +128,7 @@ def languages_of_texts(service: Service, texts: list[str], source: str, target: 
     return [service.detector.detect(text, sources)[0] for text in texts]
 
 
-OTHER_FIELDS = 20  # of a form, besides the texts
+OTHER_FIELDS = 20  # most fields of a form besides the texts
 
 UTF_8 = {b"utf-8", b"utf8"}
 
@@ -136,9 +136,9 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
-    """Returns the values of a request; of a form, a name that stands several times has a list.
+    """Reads the values of a request; if a name occurs several times in a form, its value is a list.
 
-    Raises an error of status 400 for a body that is not JSON object.
+    Raises an HTTP error with status 400 if the body is not a JSON object.
     """
     values = _grouped(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -156,7 +156,7 @@ async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 def check_form_encoding(request: Request) -> None:
-    """Raises an error of status 415 for a form in another encoding than UTF-8; to be called before it is read.
+    """Raises an HTTP error with status 415 for a form that is not in UTF-8; must be called before the form is read.
 
     The fields of a form are decoded as its client says, and Python has encodings that take minutes for a megabyte.
     """
@@ -166,7 +166,7 @@ def check_form_encoding(request: Request) -> None:
 
 
 def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the value of each name; a list where there are several."""
+    """The value of each name; a list if there are several."""
     groups: dict[str, list[Any]] = {}
     for name, value in items:
         groups.setdefault(name, []).append(value)
@@ -174,7 +174,7 @@ def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
-    """Returns the request that `values` are; raises an error of status 400 where they are none."""
+    """Validates `values` as a request; raises an HTTP error with status 400 if they are not valid."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -182,7 +182,7 @@ def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
 
 
 def validation_message(errors: Iterable[Any]) -> str:
-    """Returns the message of the first of pydantic's errors."""
+    """Message for the first of pydantic's errors."""
     first = next(iter(errors))
     names = [str(part) for part in first["loc"] if part != "body"]
     if first["type"] == "missing":

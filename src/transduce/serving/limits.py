@@ -1,4 +1,4 @@
-"""What a server accepts of its clients: sizes of texts and bodies, the time in which a body arrives, rates, keys."""
+"""What a server accepts from its clients: sizes of texts and bodies, the time in which a body arrives, rates, keys."""
 
 import asyncio
 import hmac
@@ -16,23 +16,23 @@ from transduce.storage.regular_files import read_regular_file
 
 
 class Limits(NamedTuple):
-    """Limits of a server; a client that exceeds one gets an error, and the others notice nothing."""
+    """Limits of a server; a client that exceeds one gets an error, and other clients are not affected."""
 
-    characters: int = 10_000  # of all texts of a request
-    texts: int = 100  # of a request
-    requests_per_minute: int | None = 120  # of a client
-    accepted: int = 64  # requests that wait or are translated
+    characters: int = 10_000  # in all texts of a request
+    texts: int = 100  # per request
+    requests_per_minute: int | None = 120  # per client
+    accepted: int = 64  # requests that wait or are being translated
     seconds: float = 30.0  # until an accepted request is answered
-    document_characters: int = 100_000  # of the text of a document
+    document_characters: int = 100_000  # in the text of a document
     document_bytes: int = 8 << 20
 
     @property
     def body_bytes(self) -> int:
-        """The most bytes of a request that carries no document: escapes take 12 bytes a character."""
+        """The most bytes of a request without a document: escapes take 12 bytes per character."""
         return 12 * self.characters + 1024 * self.texts + 4096
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Raises an error of status 400 for too many texts or characters, and for what is not text."""
+        """Raises an HTTP error with status 400 for too many texts or characters, and for half a surrogate pair."""
         if len(texts) > self.texts:
             raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.texts})")
         characters = sum(map(len, texts))
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 
 def address_of(request: Request) -> str:
-    """Returns the address of a client; of IPv6 the network of 64 bits, whose addresses one client may all have."""
+    """Address of a client; for IPv6 its 64-bit network, because one client may have all addresses of a network."""
     host = request.client.host if request.client else ""
     try:
         address = ipaddress.ip_address(host)
@@ -56,14 +56,14 @@ def address_of(request: Request) -> str:
 
 
 class ApiKeys:
-    """The keys that clients must send; none where the server is open."""
+    """The keys that clients must send; there are none if the server is open."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         self._keys = [key.encode() for key in keys]
 
     @classmethod
     def read(cls, path: Path) -> "ApiKeys":
-        """Reads a file with one key a line, besides comments that begin with "#".
+        """Reads a file with one key per line; lines that begin with "#" are comments.
 
         Raises ValueError if it has no key, or is not UTF-8.
         """
@@ -82,7 +82,7 @@ class ApiKeys:
         return bool(self._keys)
 
     def check(self, key: str | None) -> None:
-        """Raises an error of status 403 without a key of the file."""
+        """Raises an HTTP error with status 403 unless `key` is in the file or no key is required."""
         if not self._keys:
             return
         if key is None:
@@ -98,14 +98,14 @@ BODY_SECONDS = 20.0
 class BodyLimit:
     """An ASGI application around another, which reads at most `max_bytes` of each body.
 
-    `exceptions` has paths with another limit.
+    `exceptions` maps paths to other limits.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, exceptions: Mapping[str, int]) -> None:
         self._application, self._max_bytes, self._exceptions = app, max_bytes, exceptions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it: status 408, 413 or 415."""
+        """Passes a request on, or refuses it with status 408, 413 or 415."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

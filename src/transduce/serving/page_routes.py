@@ -9,12 +9,12 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-# The page runs no script but its own, and asks no host but this server.
+# The page runs only its own scripts, and connects only to this server.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-# A picture has its scripts inside: it may run them, and reach nothing.
+# A picture contains its scripts: it may run them, but connect to nothing.
 PICTURE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
@@ -30,12 +30,12 @@ class PageFile(NamedTuple):
     policy: str
 
     def answer(self, request: Request) -> Response:
-        """Returns the file, or status 304 where the browser has it already."""
+        """Answers with the file, or with status 304 if the browser already has it."""
         headers = {
             "Content-Security-Policy": self.policy,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-cache",  # the browser asks whether the file has changed: it does with the package
+            "Cache-Control": "no-cache",  # the browser asks each time; a new version of the package changes the file
             "ETag": self.tag,
         }
         if request.headers.get("if-none-match", "").removeprefix("W/") == self.tag:  # a proxy that compresses adds "W/"
@@ -44,7 +44,7 @@ class PageFile(NamedTuple):
 
 
 def page_routes() -> APIRouter:
-    """Returns the routes of the page; none is part of the described interface."""
+    """The routes of the page; they are not part of the described interface."""
     routes = APIRouter(include_in_schema=False)
     files = {}
     for file in (resources.files(__package__) / "page").iterdir():

@@ -1,5 +1,6 @@
-"""What is recorded of each request: one line of JSON in the log, without texts unless these are asked for, and counters
-for Prometheus.
+"""What is recorded of each request: counters for Prometheus, and one line of JSON in the log.
+
+The log contains texts only if you ask for them.
 """
 
 import logging
@@ -18,7 +19,7 @@ SENTENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """What a server counts."""
+    """The counters of a server."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -41,7 +42,7 @@ class Metrics:
         )
 
     def watch(self, accepted: Callable[[], float], waiting: Callable[[], float]) -> None:
-        """Adds the numbers of accepted requests and of waiting sentences, which are read when they are shown."""
+        """Adds the numbers of accepted requests and of waiting sentences, which are read when the metrics are shown."""
         for name, help_text, function in (
             ("transduce_accepted_requests", "Requests that wait or are translated.", accepted),
             ("transduce_waiting_sentences", "Sentences that no search has taken yet.", waiting),
@@ -49,22 +50,22 @@ class Metrics:
             Gauge(name, help_text, registry=self._registry).set_function(function)
 
     def text(self) -> bytes:
-        """Returns all values in Prometheus's text format."""
+        """All values in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
 _log = logging.getLogger("transduce.serving")
 
-NO_ROUTE = "none"  # in the place of paths that anybody may invent
+NO_ROUTE = "none"  # replaces unknown paths, which anybody may invent
 
 
 def note_texts(request: Request, texts: Sequence[str]) -> None:
-    """Notes the texts of a request for its line in the log."""
+    """Records the texts of a request for its line in the log."""
     request.state.texts = texts
 
 
 class RequestLog:
-    """An ASGI application around another."""
+    """An ASGI application around another, which logs and counts each request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, logs_texts: bool) -> None:
         self._application, self._metrics, self._logs_texts = app, metrics, logs_texts

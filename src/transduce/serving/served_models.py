@@ -1,4 +1,4 @@
-"""The models that are served: which of them translates which direction."""
+"""The models that are served: finds the model of each direction."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,11 +28,12 @@ def serve_model(
     languages: Direction,
     tag: str | None = None,
 ) -> Iterator[ServedDirection]:
-    """Yields the directions of a model, or the one that `languages` name, where they are not None.
+    """Yields the directions of a model; if `languages` are not None, only that direction.
 
-    A model that does not record its languages has those of `languages`.
+    A model that does not record its languages gets `languages`.
 
-    Raises ValueError for a parser, where nobody names the languages, and where `languages` contradict the model.
+    Raises ValueError for a parser, if the languages are neither recorded nor given, and if `languages` contradict the
+    model.
     """
     config = translator.configs[0]
     if config.linearisation is not None:
@@ -54,7 +55,7 @@ def serve_model(
 
 
 class ServedModels:
-    """Finds the model of a direction. One direction has one model."""
+    """Finds the model of a direction. Each direction has one model."""
 
     def __init__(self, directions: Sequence[ServedDirection]) -> None:
         """Raises ValueError if two models have the same direction."""
@@ -72,26 +73,26 @@ class ServedModels:
 
     @property
     def languages(self) -> list[str]:
-        """Every code, in alphabetical order."""
+        """Every language code, in alphabetical order."""
         return sorted({code for served in self.directions.values() for code in (served.source, served.target)})
 
     def targets(self, source: str) -> list[str]:
-        """Returns the languages into which `source` is translated, in alphabetical order."""
+        """Languages into which `source` is translated, in alphabetical order."""
         return sorted(served.target for served in self.directions.values() if served.source == source)
 
     def sources(self, target: str) -> list[str]:
-        """Returns the languages that are translated into `target`, in alphabetical order."""
+        """Languages that are translated into `target`, in alphabetical order."""
         return sorted(served.source for served in self.directions.values() if served.target == target)
 
     def language(self, code: str) -> str:
-        """Returns the served code that a client means; raises ValueError if there is none."""
+        """The served code that a client means; raises ValueError if there is none."""
         served = matching_code(code, self.languages)
         if served is None:
             raise ValueError(f"{code} is not supported")
         return served
 
     def find(self, source: str, target: str) -> ServedDirection:
-        """Returns the direction of two served codes; raises ValueError if no model translates it."""
+        """The direction of two served codes; raises ValueError if no model translates it."""
         served = self.directions.get(Direction(source, target))
         if served is None:
             others = ", ".join(map(str, sorted(self.directions)))
@@ -99,6 +100,6 @@ class ServedModels:
         return served
 
     def close(self) -> None:
-        """Translates what waits, and ends the threads of all models."""
+        """Translates what is waiting, and ends the threads of all models."""
         for queue in self.queues:
             queue.close()

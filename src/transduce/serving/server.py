@@ -1,4 +1,4 @@
-"""Loads models and serves them until a signal; what was accepted is answered before the process ends."""
+"""Loads models and serves them until a signal; every accepted request is answered before the process ends."""
 
 import contextlib
 import logging
@@ -30,12 +30,12 @@ from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-OPEN_FILES = 4096  # connections, and what else the process has open
+OPEN_FILES = 4096  # connections and all other files of the process
 NAMED_RUN = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<run>.+)")
 
 
 class Address(NamedTuple):
-    """Where a server listens, and which proxies it believes when they name the address of a client."""
+    """Where a server listens, and the proxies that it trusts to name a client's address."""
 
     host: str
     port: int
@@ -50,10 +50,10 @@ def load_models(
     precision: TranslationPrecision = "float32",
     tag: str | None = None,
 ) -> ServedModels:
-    """Loads the models of `runs`, each a directory, or `en:de=DIRECTORY`.
+    """Loads the models of `runs`; each is a directory, or `en:de=DIRECTORY`.
 
-    The languages stand before a directory that does not record them, or of whose directions one is served.
-    Raises ValueError as `Translator.load` and `serve_model`, and where two models have the same direction.
+    Name the languages if the directory does not record them, or to serve only one of its directions. Raises ValueError
+    like `Translator.load` and `serve_model`, and if two models have the same direction.
     """
     load_segment()
     directions: list[ServedDirection] = []
@@ -62,7 +62,7 @@ def load_models(
         run = Path(named["run"] if named else argument)
         languages = Direction(named["source"], named["target"]) if named else Direction(None, None)
         pairs = Model.read_config(run).directions
-        target = pairs[0].target if pairs else None  # one of several, since a translator has a target language
+        target = pairs[0].target if pairs else None  # any of several, because a translator needs a target language
         translator = Translator.load(run, device=device, precision=precision, to=target, tag=tag)
         directions += serve_model(run, translator, BatchQueue(metrics.group_sentences.observe), languages, tag)
         translator.translate("a", prefix="a")  # searches with a prefix are compiled before a request waits for it
@@ -79,13 +79,13 @@ def serve_forever(
     version: str,
     logs_texts: bool,
 ) -> None:
-    """Serves until SIGINT or SIGTERM, and raises Interrupted once everything that was accepted is answered.
+    """Serves until SIGINT or SIGTERM, and raises Interrupted once every accepted request is answered.
 
-    A second signal ends the process at once. Raises OSError, which names the address, where it is not free.
+    A second signal ends the process at once. Raises OSError, which names the address, if the address is in use.
     """
     service = Service(models, LanguageDetector.load(), limits, keys)
     for code in models.languages:
-        language_name(code)  # the first name takes a second, in which no request would be answered
+        language_name(code)  # the first call takes a second, in which no request would be answered
     application = create_application(service, metrics, version=version, logs_texts=logs_texts)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
@@ -93,7 +93,7 @@ def serve_forever(
     except OSError as error:
         reason = str(error.strerror).partition(" (while attempting")[0]
         raise OSError(error.errno, reason, f"{address.host}:{address.port}") from None
-    with contextlib.suppress(ImportError, ValueError, OSError):  # an operating system without a limit of open files
+    with contextlib.suppress(ImportError, ValueError, OSError):  # some operating systems do not limit open files
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -108,16 +108,16 @@ def serve_forever(
 
 
 class SignalledServer(uvicorn.Server):
-    """A server that ends at once at a second signal; uvicorn's does only where the second is SIGINT."""
+    """A server that ends at once at a second signal; uvicorn's does so only if the second signal is SIGINT."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to end, or ends at once."""
+        """Begins to shut down, or ends at once."""
         self.force_exit = self.force_exit or self.should_exit
         super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Takes SIGHUP, as of a terminal that is closed, for SIGTERM; one that is ignored (`nohup`) stays ignored."""
+        """Treats SIGHUP, which a closed terminal sends, like SIGTERM; if it is ignored (`nohup`), it stays ignored."""
         with super().capture_signals():
             hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
             if hang_up is None or signal.getsignal(hang_up) is not signal.SIG_DFL:
@@ -131,8 +131,8 @@ class SignalledServer(uvicorn.Server):
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
-    """Returns the settings of uvicorn for an application that answers within `seconds`."""
-    # Their warnings are about what single clients send; an attack would fill the log.
+    """Settings of uvicorn for an application that answers within `seconds`."""
+    # These libraries warn about what single clients send; an attack would fill the log.
     for library in ("uvicorn.error", "python_multipart"):
         logging.getLogger(library).setLevel(logging.ERROR)
     return uvicorn.Config(
@@ -143,7 +143,7 @@ def server_config(application: FastAPI, address: Address, seconds: float) -> uvi
         server_header=False,
         ws="none",
         lifespan="on",
-        limit_concurrency=2 * MAX_CONNECTIONS,  # BoundedConnection ends those above half of it that wait for a client
+        limit_concurrency=2 * MAX_CONNECTIONS,  # above half of it, BoundedConnection ends connections that wait
         proxy_headers=bool(address.trusted_proxies),
         forwarded_allow_ips=list(address.trusted_proxies),
         timeout_graceful_shutdown=int(seconds) + 5,

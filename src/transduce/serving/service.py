@@ -1,4 +1,4 @@
-"""The service behind all interfaces: accepts requests, runs each in a thread, and answers within its time."""
+"""The service behind all interfaces: accepts requests, runs each in a thread, and answers within the time limit."""
 
 import asyncio
 import contextlib
@@ -26,18 +26,18 @@ Result = TypeVar("Result")
 
 
 class Service:
-    """Models, limits and keys of a server, and the requests that are accepted now."""
+    """Models, limits and keys of a server, and the requests that are accepted at present."""
 
     def __init__(self, models: ServedModels, detector: LanguageDetector, limits: Limits, keys: ApiKeys) -> None:
         self.models, self.detector, self.limits, self.keys = models, detector, limits, keys
         rate = limits.requests_per_minute
         self._rate = None if rate is None else RateLimitItemPerMinute(rate)
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())  # the minute slides
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())  # counts over a sliding minute
         self.accepted = 0
         self._threads = ThreadPoolExecutor(limits.accepted, "request")
 
     def admit(self, request: Request, key: str | None) -> None:
-        """Raises an error of status 403 for a wrong key, of status 429 for a client with too many requests.
+        """Raises an HTTP error: status 403 for a wrong key, status 429 for a client with too many requests.
 
         Requests with a wrong key count against the client's address, so that keys cannot be guessed without limit.
         """
@@ -47,13 +47,16 @@ class Service:
         self.count_request(key if key and self.keys.are_required else address_of(request))
 
     def accept_texts(self, request: Request, key: str | None, texts: Sequence[str]) -> None:
-        """Admits a request, checks the sizes of its texts, and notes them for the log; raises the errors of both."""
+        """Admits a request, checks the sizes of its texts, and records them for the log.
+
+        Raises the errors of `admit` and `Limits.check_texts`.
+        """
         self.admit(request, key)
         self.limits.check_texts(texts)
         note_texts(request, texts)
 
     def count_request(self, client: str) -> None:
-        """Counts a request; raises an error of status 429 where the client has made too many within a minute."""
+        """Counts a request; raises an HTTP error with status 429 if the client has sent too many within a minute."""
         if self._rate is not None and not self._limiter.hit(self._rate, client):
             raise HTTPException(429, f"Slowdown: {self._rate}", {"Retry-After": "60"})
 
@@ -61,7 +64,7 @@ class Service:
     def counting_faults(self, request: Request) -> Iterator[None]:
         """Counts a request that is refused within the context against the client's address.
 
-        Raises an error of status 429 for too many.
+        Raises an HTTP error with status 429 if there are too many.
         """
         try:
             yield
@@ -70,18 +73,19 @@ class Service:
             raise
 
     async def answer(self, request: Request, work: Callable[[Ticket], Result]) -> Result:
-        """Returns what `work` returns in a thread; stops it where the client leaves.
+        """Runs `work` in a thread and returns its result; stops it if the client leaves.
 
-        Raises an error of status 503 where too many requests wait, or the time is up; of status 400 for a ValueError.
+        Raises an HTTP error with status 503 if too many requests wait or the time is up, and with status 400 for a
+        ValueError.
         """
         with self._ticket() as ticket:
             async with _watched(request, ticket):
                 return await self._run(work, ticket)
 
     async def stream(self, request: Request, work: Callable[[Ticket], Iterator[Result]]) -> AsyncGenerator[Result]:
-        """Yields what the iterator of `work` yields in a thread; a closed stream stops it.
+        """Yields the results of the iterator that `work` returns, computed in a thread; closing the stream stops it.
 
-        The client is watched until the first result; then the response that sends the results watches it.
+        The client is watched until the first result; after that, the response that sends the results watches it.
         """
         with self._ticket() as ticket:
             async with _watched(request, ticket):
@@ -92,13 +96,13 @@ class Service:
                 result = await self._run(lambda _: next(results, None), ticket)
 
     def close(self) -> None:
-        """Ends all threads; no request is accepted any more."""
+        """Ends all threads; no further request is accepted."""
         self.models.close()
         self._threads.shutdown()
 
     @contextlib.contextmanager
     def _ticket(self) -> Iterator[Ticket]:
-        """Accepts a request within the context; raises an error of status 503 where too many are accepted."""
+        """Accepts a request within the context; raises an HTTP error with status 503 if too many are accepted."""
         if self.accepted >= self.limits.accepted:
             raise HTTPException(503, "Too many requests are waiting: try again later", {"Retry-After": RETRY_SECONDS})
         self.accepted += 1
@@ -110,7 +114,7 @@ class Service:
             ticket.cancel("the request was given up")
 
     async def _run(self, work: Callable[[Ticket], Result], ticket: Ticket) -> Result:
-        """Runs `work` in a thread, with errors that have a status."""
+        """Runs `work` in a thread, and converts its errors to HTTP errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, ticket)
         except SearchStoppedError as error:
@@ -132,7 +136,7 @@ async def _watched(request: Request, ticket: Ticket) -> AsyncIterator[None]:
         try:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
-        except HTTPException as error:  # nobody else reads a body that is neither JSON nor a form
+        except HTTPException as error:  # nothing else reads a body that is neither JSON nor a form
             ticket.cancel(error.detail)
         else:
             ticket.client_leaves()

@@ -1,4 +1,4 @@
-"""Translates the texts of a request: lines as `translate` does, texts and markup as `translate-document` does."""
+"""Translates the texts of a request: lines like `translate`, texts and markup like `translate-document`."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from transduce.translation.search_method import SearchMethod, search_method
 
 
 class TextRequest(NamedTuple):
-    """What a request translates, and the ticket with which it waits."""
+    """The direction that a request asks for, and the ticket with which it waits."""
 
     served: ServedDirection
     ticket: Ticket
@@ -24,12 +24,12 @@ class TextRequest(NamedTuple):
     def translate(
         self, sentences: Sequence[str], method: SearchMethod, prefixes: Sequence[str] | None = None
     ) -> Iterator[list[Translation]]:
-        """Returns an iterator over the n-best translations of each sentence, in order."""
+        """Queues the sentences; returns an iterator over the n-best translations of each sentence, in order."""
         search = SearchRequest(self.served.translator, method)
         return map(self.ticket.result, self.served.queue.submit(search, sentences, prefixes, self.ticket))
 
     def sentence_translator(self, translate: Callable[[list[str]], list[Translation]]) -> SentenceTranslator:
-        """Returns what documents need of the model; alignments are computed one request at a time."""
+        """Builds the sentence translator for documents; alignments are computed for one request at a time."""
         served = self.served
         translator = sentence_translator(
             served.translator, source_language=served.source, target_language=served.target
@@ -53,7 +53,7 @@ def line_records(
     prefixes: Sequence[str] | None,
     output_format: OutputFormat,
 ) -> Iterator[dict[str, Any]]:
-    """Returns an iterator over what `transduce translate --json` prints for each line."""
+    """Returns an iterator over the JSON values that `transduce translate --json` prints for each line."""
     translator = request.served.translator
     output_format.check(translator)
 
@@ -70,10 +70,10 @@ def line_records(
 def translate_texts(
     request: TextRequest, texts: Sequence[str], text_format: Literal["text", "html"], alternatives: int = 0
 ) -> list[list[str]]:
-    """Returns the translation of each text, and at most `alternatives` other ones.
+    """Returns the translation of each text, and at most `alternatives` others.
 
     A text has sentences and lines, or HTML with its tags. The n-th alternative has the n-th best translation of each
-    sentence. There are fewer where the model's beam has fewer.
+    sentence. There are fewer alternatives if the model's beam has fewer.
     """
     decoding = request.served.translator.decoding
     method = search_method(decoding, min(alternatives + 1, decoding.beam))
@@ -108,13 +108,13 @@ class PlainText(Document):
         self.units = [Unit((body,) if body else ()) for body in bodies]
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the translated lines."""
+        """Joins the translated lines."""
         ends = ["\r" if line.endswith("\r") else "" for line in self._lines]
         return "\n".join(plain(content) + end for content, end in zip(translations, ends, strict=True)).encode()
 
 
 def translate_document(request: TextRequest, document: Document) -> bytes:
-    """Returns a document with its units translated."""
+    """Translates the units of a document and writes it."""
     method = search_method(request.served.translator.decoding)
 
     def translate(sentences: list[str]) -> list[Translation]:

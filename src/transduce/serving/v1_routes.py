@@ -1,4 +1,4 @@
-"""Our own interface, at /v1: lines with scores, alignments and confidence; sentences of a text; attention; settings."""
+"""Our own interface at /v1: lines with scores, alignments and confidence; sentences of a text; attention; settings."""
 
 import contextlib
 import re
@@ -35,9 +35,9 @@ EVENT = {
 STREAMED = "The translations; with `stream` as server-sent events."
 EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {"schema": EVENT}}
 
-MAX_DRAWN_TOKENS = 120  # of a side: the picture of a base model then has two million weights, and 8 MB
+MAX_DRAWN_TOKENS = 120  # per side; the picture of a base model then has two million weights, and 8 MB
 PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "no-store"}
-# With `response_class` FastAPI takes the content of every status for HTML, unless it is named.
+# With `response_class` FastAPI assumes HTML for every status, unless the content type is named.
 PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": error["description"],
@@ -49,7 +49,7 @@ LINE_END = re.compile(r"(\r?\n)")
 
 
 def v1_routes(service: Service) -> APIRouter:
-    """Returns the routes of our own interface. With keys, clients send the header `Authorization: Bearer KEY`."""
+    """The routes of our own interface. If keys are required, clients send the header `Authorization: Bearer KEY`."""
     routes = APIRouter(tags=["transduce"])
 
     @routes.post(
@@ -163,7 +163,7 @@ def v1_routes(service: Service) -> APIRouter:
 
 
 def _lines(texts: str | list[str], name: str) -> list[str]:
-    """Returns a list of lines; raises an error of status 400 for a text with a line end."""
+    """Converts to a list of lines; raises an HTTP error with status 400 for a text with a line end."""
     lines = [texts] if isinstance(texts, str) else texts
     for number, line in enumerate(lines, start=1):
         if "\n" in line:
@@ -174,7 +174,7 @@ def _lines(texts: str | list[str], name: str) -> list[str]:
 
 
 def find_direction(models: ServedModels, source: str | None, target: str | None) -> ServedDirection:
-    """Returns the direction of two codes; raises an error of status 400 where they name none of several."""
+    """The direction of two codes; raises an HTTP error with status 400 if they do not single out one direction."""
     try:
         source, target = (None if code is None else models.language(code) for code in (source, target))
         if source is not None and target is not None:
@@ -194,7 +194,7 @@ def find_direction(models: ServedModels, source: str | None, target: str | None)
 
 
 def bearer_key(request: Request) -> str | None:
-    """Returns the key of the header Authorization, be it UTF-8 as curl sends it or Latin-1 as browsers do."""
+    """The key in the header Authorization, either in UTF-8, as curl sends it, or in Latin-1, as browsers do."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -205,8 +205,8 @@ def bearer_key(request: Request) -> str | None:
 
 
 async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:
-    """Returns server-sent events: `line` for each record, then `end`; `error` where a line fails."""
-    first = await anext(stream, None)  # before the status is sent: most errors come before it
+    """Sends server-sent events: `line` for each record, then `end`; `error` if a line fails."""
+    first = await anext(stream, None)  # before the status is sent, because most errors occur by then
 
     async def events() -> AsyncIterator[str]:
         async with contextlib.aclosing(stream):
@@ -223,12 +223,12 @@ async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:
 
 
 def _event(name: str, content: dict[str, Any]) -> str:
-    """Returns a server-sent event with JSON on one line."""
+    """Formats a server-sent event with JSON on one line."""
     return f"event: {name}\ndata: {json_text(content, ensure_ascii=False)}\n\n"
 
 
 def text_parts(text: str, served: ServedDirection) -> list[contract.TextPart]:
-    """Returns the parts of a text, none empty; their translations make up the translation of the text."""
+    """Parts of a text, none empty; their translations joined are the translation of the text."""
     translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
     spaceless = is_spaceless(served.target)
     parts: list[contract.TextPart] = []

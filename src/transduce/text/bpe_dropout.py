@@ -1,7 +1,7 @@
 """BPE-dropout: merges are dropped at random, so that a word is encoded differently each time.
 
 Provilkov et al. 2020, algorithm 1: at every step each possible merge of a word is dropped with the same probability,
-and the best of the others is applied, until none is left. The randomness is a hash of a key for each line and of the
+and the best remaining merge is applied, until none is left. The randomness is a hash of a key for each line and of the
 place in the line, so that neither batches nor threads change the result.
 """
 
@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 
 NONE = 1 << 31
-"""The rank of neighbours without a merge."""
+"""Rank of neighbours that no merge joins."""
 
 
 class ByteSymbols(NamedTuple):
-    """The words of many lines as symbols: at first bytes, then the results of merges."""
+    """The words of many lines as symbols: bytes at first, then the results of merges."""
 
     ids: NDArray[Any]
     word: NDArray[Any]  # the number of the symbol's word, over all lines
     key: NDArray[Any]  # the key of the symbol's line
     place: NDArray[Any]  # the number of the symbol's first byte in its line
-    start: NDArray[Any]  # the same, over all lines
+    start: NDArray[Any]  # the number of the symbol's first byte over all lines
 
 
 class Merges:
-    """Applies the merges of a BPE, each (left id, right id, merged id), the best first."""
+    """Applies the merges of a BPE, best first; each merge is (left id, right id, merged id)."""
 
     def __init__(self, merges: Sequence[tuple[int, int, int]]) -> None:
         left, right, self._products = np.array(merges, np.int64).reshape(-1, 3).T
@@ -40,7 +40,10 @@ class Merges:
         self._codes = np.append(np.sort(codes), self._factor**2)
 
     def apply(self, symbols: ByteSymbols, probability: float) -> Ids:
-        """Merges all words, each merge dropped with `probability`; returns ids at their first bytes, elsewhere −1."""
+        """Merges all words; each merge is dropped with `probability`.
+
+        Returns ids at their first bytes, and −1 elsewhere.
+        """
         result = np.full(len(symbols.ids), -1, np.int64)
         for turn in count():
             if not len(symbols.ids):
@@ -49,10 +52,10 @@ class Merges:
         return result
 
     def _merge_once(self, symbols: ByteSymbols, probability: float, turn: int, result: Ids) -> ByteSymbols:
-        """Applies one merge to each word; words without a possible merge are moved to `result`."""
+        """Applies one merge to each word; words without a possible merge move to `result`."""
         size = len(symbols.ids)
         starts = np.flatnonzero(np.diff(symbols.word, prepend=-1))
-        # Rank and index in one number: the minimum of a word is its best merge, the leftmost of equals.
+        # Rank and index in one number: the minimum of a word is its best merge, the leftmost if several are equal.
         ranked = self._ranks_of_merges(symbols, probability, turn) * size + np.arange(size)
         rank, index = np.divmod(np.minimum.reduceat(ranked, starts), size)
         growing = rank < NONE
@@ -63,7 +66,7 @@ class Merges:
         return ByteSymbols(*(column[stays] for column in symbols))
 
     def _ranks_of_merges(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
-        """Returns the rank of each symbol's merge with the next, `NONE` without a merge and for a dropped merge."""
+        """Rank of each symbol's merge with the next symbol; `NONE` if there is no merge or it is dropped."""
         codes = symbols.ids[:-1] * self._factor + symbols.ids[1:]
         slots = np.searchsorted(self._codes, codes)
         chance = hash_numbers(symbols.key ^ hash_numbers(symbols.place + (turn << 32)))[:-1] / 2.0**64
@@ -72,7 +75,7 @@ class Merges:
 
 
 def hash_numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
-    """Returns 64 pseudo-random bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
+    """64 pseudo-random bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

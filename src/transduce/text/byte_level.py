@@ -1,4 +1,4 @@
-"""The byte alphabet of subwords: symbols, letters for bytes, and the splitting of text into words of bytes."""
+"""The byte alphabet of subwords: symbols, letters for bytes, and splitting of text into words of bytes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from transduce.text.normalisation import Side, normalizer_rules
 PAD, BEGIN, END = 0, 1, 2
 """Ids of the three symbols."""
 
-# The brackets are no letters of the byte alphabet, so no text is ever encoded as a symbol.
+# The brackets are not letters of the byte alphabet, so no text is ever encoded as a symbol.
 SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")  # as `readable_subwords` writes them
 
@@ -20,7 +20,7 @@ SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")  # as `readable_subwords` writes them
 CONTINUES = "‿"
 
 # Letters with their marks, across one apostrophe; digits; punctuation; white space. The first three may begin with a
-# space. The bound limits the cost of a word where a line has no spaces.
+# space. The length limit bounds the cost of a word if a line has no spaces.
 LONGEST_WORD = 64
 WORD = "|".join(
     expression.replace("+", f"{{1,{LONGEST_WORD}}}")
@@ -36,26 +36,26 @@ LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
 
 
 def byte_letters() -> list[str]:
-    """Returns the letter that stands for each byte in a `tokenizer.json`: GPT-2's alphabet of visible letters."""
+    """The letter that stands for each byte in a `tokenizer.json`: GPT-2's alphabet of visible letters."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(code if code in visible else next(substitutes)) for code in range(0x100)]
 
 
 def wordpiece_model(vocabulary: Sequence[str]) -> models.WordPiece:
-    """Returns the model that splits a word by WordPiece with these subwords, by id."""
+    """Builds the model that splits a word by WordPiece into these subwords, given by id."""
     return models.WordPiece(
         vocab={subword: token for token, subword in enumerate(vocabulary)},
-        unk_token=SYMBOLS[PAD],  # the format demands a name for unknown words, though no word is unknown
+        unk_token=SYMBOLS[PAD],  # the format requires a name for unknown words, though no word is unknown
         max_input_chars_per_word=LONGEST_WORD_IN_BYTES,
         continuing_subword_prefix=CONTINUES,
     )
 
 
 def build_tokenizer(model: Any, side: Side | None = None) -> tokenizers.Tokenizer:
-    """Returns a tokenizer of `model` that splits text into words of bytes and joins them again.
+    """Builds a tokenizer of `model` that splits text into words of bytes and joins them again.
 
-    It normalises text by the rules of `side`; None: not at all.
+    It normalises text by the rules of `side`, or not at all if `side` is None.
     """
     tokenizer = tokenizers.Tokenizer(model)
     prepend = normalizers.Prepend(" ")
@@ -74,9 +74,9 @@ def build_tokenizer(model: Any, side: Side | None = None) -> tokenizers.Tokenize
 
 @lru_cache(maxsize=8)
 def parse_tokenizer(content: str) -> tokenizers.Tokenizer:
-    """Returns the tokenizer that a `tokenizer.json` describes; raises Exception where it describes none.
+    """Parses a `tokenizer.json`; raises Exception if it does not describe a tokenizer.
 
     Equal contents share one tokenizer, which must not be changed: `tokenizers` 0.23 does not free about 1 MiB of each
-    tokenizer that has encoded text, so that a process which loads a model again and again would grow.
+    tokenizer that has encoded text, so a process that loads a model again and again would grow.
     """
     return tokenizers.Tokenizer.from_str(content)

@@ -1,11 +1,11 @@
-"""Names: words that translations copy, learned from pairs of lines, whatever the languages.
+"""Names: words that translations copy, learned from pairs of lines in any languages.
 
-A language that capitalises its nouns has no sign of a name. Two rules do without one:
+In a language that capitalises its nouns, a capital letter does not show a name. Two rules work without it:
 
 - A known name is a word that the training text writes with a capital letter within sentences, never in lower case, and
   that its translations copy.
-- A word that the training text lacks is a name where it has a capital letter within a sentence. The rule is for
-  languages that capitalise little but names.
+- A word that the training text lacks is a name if it has a capital letter within a sentence. This rule is for languages
+  that capitalise little except names.
 
 Rules that would give many false alarms on held-out translations are left out.
 """
@@ -18,10 +18,10 @@ from functools import cached_property
 
 from transduce.settings import Spec
 
-MAX_FALSE_ALARMS = 0.01  # share of held-out pairs whose right translation would lack a name
-# Of a known name: how often it stands within sentences, and the share of their translations that have it too.
+MAX_FALSE_ALARMS = 0.01  # share of held-out pairs whose correct translation would seem to lack a name
+# Evidence for a known name: how often it occurs within sentences, and the share of their translations that copy it.
 EVIDENCE = ((2, 0.9), (2, 1.0), (5, 1.0))
-KEPT = 0.6  # share of a name's letters, from its beginning, that an inflected copy keeps: Europe, Europas
+KEPT = 0.6  # share of a name's first letters that an inflected copy keeps: Europe, Europas
 MIN_LETTERS = 3
 
 WORD = re.compile(r"[^\W\d_]\w*(?:[-'’.&]\w+)*")
@@ -34,8 +34,8 @@ Pairs = Iterable[tuple[str, str]]
 class Names(Spec):
     """The names that a text may have.
 
-    A word of `known` is a name. Where `ordinary` is not None, so is each capitalised word within a sentence that
-    `ordinary` does not have.
+    A word of `known` is a name. If `ordinary` is not None, so is each capitalised word within a sentence that is not in
+    `ordinary`.
     """
 
     known: tuple[str, ...]
@@ -43,9 +43,9 @@ class Names(Spec):
 
     @classmethod
     def learn(cls, training: Pairs, held_out: Sequence[tuple[str, str]]) -> "Names":
-        """Learns from training pairs; takes the first rules that have few false alarms on the pairs `held_out`.
+        """Learns from training pairs; uses the first rules that have few false alarms on the pairs `held_out`.
 
-        Names whose evidence is stronger are fewer. No rule at all may remain.
+        Stronger evidence leaves fewer names. It is possible that no rule remains.
         """
         seen, copied, lower, words = Counter[str](), Counter[str](), set[str](), set[str]()
         for source, target in training:
@@ -66,7 +66,7 @@ class Names(Spec):
         return cls(known=(), ordinary=None)
 
     def missing(self, source: str, output: str) -> list[str]:
-        """Returns the names of a source that its translation has not, not even with another ending."""
+        """The names in a source that its translation lacks, even with another ending."""
         names = [word for word, is_first in _capitalised(source) if self._is_name(word, is_first)]
         if not names:
             return []
@@ -74,11 +74,11 @@ class Names(Spec):
         return [word for word in names if not _is_copied(word, parts)]
 
     def false_alarms(self, pairs: Sequence[tuple[str, str]]) -> float:
-        """Returns the share of pairs, right translations, that lack a name."""
+        """Share of pairs, all correct translations, that seem to lack a name."""
         return sum(bool(self.missing(*pair)) for pair in pairs) / max(len(pairs), 1)
 
     def _is_name(self, word: str, is_first: bool) -> bool:
-        """Returns whether a word with a capital letter is a name; `is_first` is one at the beginning of a sentence."""
+        """Whether a capitalised word is a name; `is_first` says that it begins a sentence."""
         if word in self._known:
             return True
         return self.ordinary is not None and not is_first and word.casefold() not in self._ordinary
@@ -93,7 +93,7 @@ class Names(Spec):
 
 
 def _capitalised(source: str) -> list[tuple[str, bool]]:
-    """Returns the words with a capital letter, and whether each stands at the beginning of a sentence."""
+    """Words with a capital letter, and whether each begins a sentence."""
     capitalised = []
     for match in WORD.finditer(source):
         word = match.group()
@@ -104,13 +104,13 @@ def _capitalised(source: str) -> list[tuple[str, bool]]:
 
 
 def _parts(text: str) -> frozenset[str]:
-    """Returns the words and the parts of words of a text, in lower case."""
+    """Words and parts of words of a text, in lower case."""
     words = [word.casefold() for word in WORD.findall(text)]
     return frozenset([*words, *(part for word in words for part in PART.split(word))])
 
 
 def _is_copied(name: str, parts: frozenset[str]) -> bool:
-    """Returns whether one of `parts` has the first letters of a name, or the name within it."""
+    """Whether one of `parts` begins with the first letters of a name, or contains the name."""
     stem = re.sub("['’]s?$", "", name).casefold()
     beginning = stem[: max(MIN_LETTERS, math.ceil(len(stem) * KEPT))]
     return any(part.startswith(beginning) or (len(stem) > MIN_LETTERS and stem in part) for part in parts)

@@ -14,11 +14,11 @@ class Direction(NamedTuple):
         return f"{self.source}-{self.target}"
 
     def is_same(self, other: "Direction") -> bool:
-        """Returns whether both directions have the same languages, whatever the region; a missing code fits any."""
+        """Whether both directions have the same languages, ignoring regions; a missing code fits any."""
         return all(is_same_language(*codes) for codes in zip(self, other, strict=True))
 
 
 def is_same_language(one: str | None, other: str | None) -> bool:
-    """Returns whether two codes are of one language, whatever the region; a missing code is of any language."""
+    """Whether two codes mean the same language, ignoring regions; a missing code fits any language."""
     codes = [re.split("[-_]", code)[0].lower() for code in (one, other) if code is not None]
     return len(set(codes)) < 2

@@ -1,7 +1,7 @@
-r"""Glossaries: terms of the source language, and the translations that they must have.
+"""Glossaries: terms of the source language, and the translations that they must have.
 
-A file has a term a line: source, target and an optional note, separated by tabs. Without a target the term is copied.
-Lines with the same source are alternatives, such as the inflections of the target.
+A file has one term per line: source, target and an optional note, separated by tabs. Without a target the term is
+copied. Lines with the same source are alternatives, for example inflections of the target.
 """
 
 import re
@@ -14,14 +14,14 @@ from transduce.text.lines import read_lines
 
 MAX_COLUMNS = 3
 
-# Scripts without spaces between words, and Hangul, whose particles follow a noun without one.
+# Scripts without spaces between words, and Hangul, whose particles follow a noun without a space.
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 
 
 class Occurrence(NamedTuple):
-    """A term in a line: its characters, and the translations of which the output must have one."""
+    """A term in a line: its start and end, and its translations; the output must have one of them."""
 
     start: int
     end: int
@@ -29,23 +29,23 @@ class Occurrence(NamedTuple):
 
 
 class Glossary:
-    """Finds terms in lines, and the translations of the terms in outputs."""
+    """Finds terms in lines, and the translations of terms in outputs."""
 
     def __init__(self, targets: dict[str, tuple[str, ...]]) -> None:
-        """Takes the alternative translations of each term; raises ValueError without a term."""
+        """Takes the alternative translations of each term; raises ValueError if there is no term."""
         if not targets:
             raise ValueError("the glossary has no term: write lines of source, tab and target")
         self.targets = targets
-        # The longest first, because an alternative that matches ends the search at its place.
+        # Longest first, because the search at a position ends with the first alternative that matches.
         self._terms = re.compile("|".join(map(_occurrences, sorted(targets, key=len, reverse=True))))
         self.is_spaced = not any(UNSPACED.match(target[-1]) for row in targets.values() for target in row)
         """Whether the translations are in a script with spaces between words."""
 
     @classmethod
     def read(cls, path: Path) -> "Glossary":
-        """Reads a file; raises ValueError for a line that has no source, or more than three columns.
+        """Reads a file; raises ValueError for a line without a source or with more than three columns.
 
-        A file in which commas or semicolons separate columns is refused: each of its lines would be a term.
+        Also raises ValueError if commas or semicolons separate the columns, because each line would then be a term.
         """
         targets: dict[str, tuple[str, ...]] = {}
         lines = read_lines(str(path))
@@ -68,9 +68,9 @@ class Glossary:
         return cls(targets)
 
     def find(self, line: str) -> list[Occurrence]:
-        """Returns the terms in `line` from left to right, without overlaps; of those that begin together the longest.
+        """Finds the terms in `line` from left to right, without overlaps; of terms that begin together, the longest.
 
-        A term in small letters is found in capitals too; any other has to be written as in the glossary.
+        A term in lower case is also found in capitals; any other term must be written as in the glossary.
         """
         occurrences = []
         position = 0
@@ -85,7 +85,10 @@ class Glossary:
         return occurrences
 
     def missing(self, output: str, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
-        """Returns the occurrences of the source whose translation is not in `output`; a translation counts once."""
+        """The occurrences in the source whose translation `output` lacks.
+
+        Each translation in it counts for one occurrence.
+        """
         taken: list[tuple[int, int]] = []
         missing = []
         for occurrence in sorted(occurrences, key=lambda one: max(map(len, one.targets)), reverse=True):
@@ -99,12 +102,12 @@ class Glossary:
 
 
 def capitalise(text: str) -> str:
-    """Returns the text with a capital at its beginning."""
+    """Capitalises the first letter and leaves the rest as it is."""
     return text[:1].upper() + text[1:]
 
 
 def _spans(target: str, output: str) -> list[tuple[int, int]]:
-    """Returns the places of a translation in `output`; its first letter may be a capital at the beginning."""
+    """Places of a translation in `output`; at the beginning of the output its first letter may be a capital."""
     spans = [match.span() for match in re.finditer(_whole_words(target), output)]
     first = re.search(r"\w", output)
     if first and re.compile(_whole_words(capitalise(target))).match(output, first.start()):
@@ -113,18 +116,18 @@ def _spans(target: str, output: str) -> list[tuple[int, int]]:
 
 
 def _whole_words(term: str) -> str:
-    """Returns a pattern for the term that no letter continues, in scripts with spaces between words."""
+    """Pattern for the term, not followed or preceded by further letters, in scripts with spaces between words."""
     before, after = (is_in_word(letter) and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
     return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")
 
 
 def _cuts_a_word(text: str, start: int, end: int) -> bool:
-    """Returns whether a mark, which `\\w` leaves out, shows that a match is a part of a word."""
+    """Whether a combining mark, which `\\w` does not match, shows that a match is part of a word."""
     is_continued = end < len(text) and is_mark(text[end])
     is_spaced = not UNSPACED.match(text[start])
     return is_continued or (is_spaced and start > 0 and is_mark(text[start - 1]))
 
 
 def _occurrences(term: str) -> str:
-    """Returns a pattern for the term in a line: a term in small letters in any case, any other as it is written."""
+    """Pattern for the term in a line: a lower-case term in any case, any other term as it is written."""
     return f"(?i:{_whole_words(term)})" if term.islower() else _whole_words(term)

@@ -1,4 +1,4 @@
-"""Codes of languages: two letters of ISO 639-1, or three of ISO 639-3, and a script or a region behind a hyphen."""
+"""Language codes: two letters of ISO 639-1 or three of ISO 639-3, and a script or a region after a hyphen."""
 
 import difflib
 import re
@@ -8,21 +8,21 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-# Codes of countries and others that people write, and the language that they mean.
+# Country codes and other codes that people write by mistake, and the language that they mean.
 MEANT = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "iw": "he", "jp": "ja", "ua": "uk", "us": "en", "vn": "vi"}
 
 
 @cache
 def language_names() -> dict[str, str]:
-    """Returns the English names of the languages of ISO 639-1, by code."""
+    """English names of the languages of ISO 639-1, by code."""
     text = resources.files(__package__).joinpath("language_codes.tsv").read_text("utf-8")
     return dict(line.split("\t") for line in text.splitlines())
 
 
 def check_language(code: str) -> str:
-    """Returns a code of a language; raises ValueError, which proposes the nearest, for another text.
+    """Returns a valid language code; for anything else raises ValueError, which proposes the nearest code.
 
-    Any three letters pass: ISO 639-3 has 7,900 codes, and some are free for private use.
+    Any three letters pass: ISO 639-3 has 7,900 codes, and some are reserved for private use.
     """
     language, *subtags = re.split("[-_]", code)
     has_code = language.lower() in language_names() or re.fullmatch("[A-Za-z]{3}", language)
@@ -34,7 +34,7 @@ def check_language(code: str) -> str:
 
 
 def _meant(text: str) -> str | None:
-    """Returns the code of the language that a text may mean: a name, the code of a country, a typing error."""
+    """Code of the language that a text may mean: a name, a country code, a typing error."""
     names = {name.lower(): code for code, name in language_names().items()}
     known = names | MEANT | {code: code for code in language_names()}
     nearest = difflib.get_close_matches(text, known, n=1, cutoff=0.75)

@@ -15,11 +15,11 @@ from typing import BinaryIO
 from transduce.text.compressed import compression_of, decompressed
 
 MAX_LINE_BYTES = 1 << 26
-"""Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
+"""Most bytes of a line, line end included. A file without line feeds would be a single line."""
 
-# First bytes of text in other encodings; of two where one begins the other, the longer is first.
+# First bytes of text in other encodings; if one begins with the other, the longer comes first.
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-MARKLESS_BYTES = 1024  # of a file, by which UTF-16 without a mark is told
+MARKLESS_BYTES = 1024  # first bytes of a file, by which UTF-16 without a mark is recognised
 
 _LINE_END_OF_OLD_MACS = re.compile(rb"(?<=[^\r\n])\r(?=[^\r\n])")  # between two texts
 
@@ -28,11 +28,11 @@ _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IG
 
 
 def read_lines(path: str) -> list[str]:
-    r"""Reads the lines of the plain or compressed file at `path`, or of standard input where `path` is `-`.
+    r"""Reads the lines of the plain or compressed file at `path`, or of standard input if `path` is `-`.
 
     A line ends at "\n" and nowhere else; a "\r" before it is dropped, and the last "\n" may be missing.
-    Raises ValueError, which names the line, where a line is longer than `MAX_LINE_BYTES`, is not UTF-8, or is SGML or
-    XML markup, and for a damaged compressed file.
+    Raises ValueError, which names the line, if a line is longer than `MAX_LINE_BYTES`, is not UTF-8, or is SGML or XML
+    markup. Raises ValueError for a damaged compressed file.
     """
     if path == "-":
         name = "standard input"
@@ -49,9 +49,9 @@ def read_texts(*paths: str) -> list[list[str]]:
 
 
 def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
-    """Yields the lines of a file undecoded, with their ends; reads no more than `MAX_LINE_BYTES` and 1 byte of a line.
+    """Yields the lines of a file undecoded, with their ends; of a line it reads at most `MAX_LINE_BYTES` and 1 byte.
 
-    Raises ValueError for a longer line; `name` is the file in its message.
+    Raises ValueError for a longer line; `name` is the file's name in the message.
     """
     for line_number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
         check_line_size(len(line), name, line_number)
@@ -69,7 +69,7 @@ def check_line_size(size: int, name: str, number: int) -> None:
 def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     """Decodes whole lines of a file; `lines_before` counts the lines of the file before `content`.
 
-    Raises ValueError if a line is not UTF-8, or is markup; `name` is the file in its message.
+    Raises ValueError if a line is not UTF-8 or is markup; `name` is the file's name in the message.
     """
     if not lines_before:
         refuse_other_forms(content, name)
@@ -96,7 +96,7 @@ OTHER_FORMATS = {
 
 
 def refuse_other_forms(beginning: bytes, name: str) -> None:
-    """Raises ValueError for the beginning of a file that is not text in UTF-8, or whose lines end with "\\r"."""
+    """Raises ValueError if a file that begins like this is not text in UTF-8, or has lines that end with "\\r"."""
     for mark, encoding in _MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(f"{name} is {encoding}; convert it with `iconv -f {encoding} -t UTF-8`")
@@ -113,16 +113,16 @@ def refuse_other_forms(beginning: bytes, name: str) -> None:
 
 
 def standard_input() -> BinaryIO:
-    """Returns standard input. Raises OSError if it is closed."""
+    """Binary standard input. Raises OSError if it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed; name a file, or write the text into a pipe")
     return sys.stdin.buffer
 
 
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:
-    """Raises ValueError for markup, whose tags would be translated as words.
+    """Raises ValueError for markup, because its tags would be translated as words.
 
-    That is a line of WMT's `.sgm` and `.xml` files, and a first line that begins XML or HTML.
+    Markup is a line of WMT's `.sgm` and `.xml` files, or a first line that begins XML or HTML.
     """
     if not lines_before and lines and _DOCUMENT.match(lines[0]):
         raise ValueError(
@@ -138,15 +138,15 @@ def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> Non
 
 
 CHUNK_BYTES = 1 << 16
-WAITING_CHUNKS = 256  # read ahead, at most
+WAITING_CHUNKS = 256  # most chunks that are read ahead
 
 
 class LineStream:
     """Reads a descriptor in a thread; iterating yields all complete lines read so far, at most `limit` at a time.
 
-    `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself: at exit
-    neither the thread nor the lock of a buffered reader keeps the process. Iterating raises ValueError if a line
-    is too long, is not UTF-8 or is markup; `name` is the file in its message.
+    `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself, so that at
+    exit neither the thread nor the lock of a buffered reader keeps the process alive. Iterating raises ValueError if a
+    line is too long, is not UTF-8 or is markup; `name` is the file's name in the message.
     """
 
     def __init__(self, descriptor: int, name: str, limit: int, prompt: Callable[[], None] = lambda: None) -> None:
@@ -155,7 +155,7 @@ class LineStream:
         threading.Thread(target=self._read_chunks, daemon=True).start()
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yields windows of lines, none of them empty, until the descriptor ends."""
+        """Yields non-empty windows of lines until the descriptor ends."""
         lines_before, lines = 0, list[bytes]()
         unfinished = bytearray()  # the beginning of the last line
         has_ended = False
@@ -178,7 +178,7 @@ class LineStream:
             lines_before += len(window)
 
     def _next_chunk(self) -> bytes:
-        """Waits for bytes; returns none at the end. Raises the OSError of the reading."""
+        """Waits for bytes; returns none at the end. Raises an OSError that reading raised."""
         if self._chunks.empty():
             self.prompt()
         chunk = self._chunks.get()

@@ -1,7 +1,7 @@
-"""Normalisation: what a reader cannot see in a text does not change its translation.
+"""Normalisation: differences that a reader cannot see do not change the translation of a text.
 
 The rules are normalisers of `tokenizers`, written into `tokenizer.json`, so that every program that reads the file
-applies them. They hold for the text from which subwords are learned, for the corpus and for every input:
+applies them. They apply to the text from which subwords are learned, to the corpus and to every input:
 
 | text | source | target |
 |---|---|---|
@@ -41,12 +41,13 @@ _BEFORE_AN_ADDRESS = "(<[\"'“„«"
 
 
 def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
-    """Returns the rules of a side in their order, as normalisers of `tokenizers`; a second time they change nothing."""
+    """The rules of a side in order, as normalisers of `tokenizers`; applied twice, they change nothing more."""
     needless_joiners = f"(?:^|(?<=[{_BEFORE_A_NEEDLESS_JOINER}]))[{_JOINERS}]+"
     rules: list[normalizers.Normalizer] = [normalizers.Replace(Regex(f"[{_INVISIBLE}]"), "")]
     if side == "source":
         rules += [normalizers.Replace(wide, narrow) for wide, narrow in _FULL_WIDTH.items()]
-    # Composed before joiners are judged by the letter before them, and once more where a joiner stood in between.
+    # Text is composed before joiners are judged by the letter before them, and again because a joiner may have stood
+    # between.
     rules += [normalizers.NFC(), normalizers.Replace(Regex(needless_joiners), ""), normalizers.NFC()]
     if side == "source":
         rules.append(normalizers.Replace(Regex(r"\s+"), " "))
@@ -55,12 +56,14 @@ def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
 
 @cache
 def _normalizer(side: Side) -> normalizers.Normalizer:
-    """Returns all rules of a side as one normaliser."""
     return normalizers.Sequence(normalizer_rules(side))
 
 
 def normalise(line: str, side: Side) -> str:
-    """Returns a line as its side's rules leave it; most lines, such as ASCII without double spaces, are returned."""
+    """Applies the rules of a side to a line.
+
+    A line that needs no change, for example plain ASCII, is returned at once.
+    """
     if side == "source":
         if " ".join(line.split()) == line and (
             (line.isascii() and line.isprintable())
@@ -76,7 +79,7 @@ def normalise(line: str, side: Side) -> str:
 
 
 def normalised_parts(line: str, side: Side) -> list[str]:
-    """Returns what the rules of a side change in a line, in words for users."""
+    """What the rules of a side change in a line, in words for users."""
     if normalise(line, side) == line:
         return []
     parts = {
@@ -89,16 +92,15 @@ def normalised_parts(line: str, side: Side) -> list[str]:
 
 
 def has_text_to_translate(line: str) -> bool:
-    """Returns whether a line has a letter outside of URLs and e-mail addresses; other lines are copied."""
+    """Whether a line has a letter outside URLs and e-mail addresses; other lines are copied."""
     if "@" not in line and "://" not in line and "www." not in line:
         first = _LETTER.search(line)
-        if first is None or first.group().isalpha():  # and no sign such as "²"
+        if first is None or first.group().isalpha():  # not a sign like "²"
             return first is not None
     return any(any(map(str.isalpha, word)) and not _is_address(word) for word in line.split())
 
 
 def _is_address(word: str) -> bool:
-    """Returns whether a word is a URL or an e-mail address."""
     name, at, domain = word.partition("@")
     is_url = word.lstrip(_BEFORE_AN_ADDRESS).startswith(("http://", "https://", "www."))
     return is_url or (bool(name and at) and "." in domain)

@@ -5,11 +5,11 @@ import re
 _LOOP = re.compile(r"(\S.{0,39}?)\1{3,}")
 """Up to 40 characters, four times in a row."""
 
-MIN_CHARACTERS = 8  # of the repetitions together, so that "1000000" and "zzzz" are none
+MIN_CHARACTERS = 8  # of all repetitions together, so that "1000000" and "zzzz" do not count as loops
 
 
 def is_loop(output: str, source: str) -> bool:
-    """Returns whether `output` has the same text four times in a row, and `source` does not."""
+    """Whether `output` has the same text four times in a row, and `source` does not."""
     return _repeats(output) and not _repeats(source)
 
 

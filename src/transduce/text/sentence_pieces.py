@@ -1,6 +1,6 @@
-"""Subwords of other programs, of which SentencePiece is here (Kudo and Richardson 2018).
+"""Subwords of other programs, and SentencePiece (Kudo and Richardson 2018) as one of them.
 
-Imported models have them; a recipe may have SentencePiece too. One id is the unknown token.
+Imported models have them; a recipe may use SentencePiece too. One id is the unknown token.
 """
 
 from abc import ABC, abstractmethod
@@ -24,23 +24,23 @@ from transduce.text.subwords import encoding_error
 if TYPE_CHECKING:
     from transduce.text.subword_training import SentencePiece
 
-THREADS = 4  # of the library's learning, whatever the machine: its sums depend on the number
+THREADS = 4  # with which the library learns, on every machine, because its sums depend on the number
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
 
 class MissingLibraryError(ValueError):
-    """Subwords need a library that is not installed."""
+    """The library for these subwords is not installed."""
 
 
 class SubwordsContent(Spec):
-    """The content of the file of an imported model's subwords, which says everything about them."""
+    """The content of the file with an imported model's subwords, which describes them completely."""
 
     version: Literal[1] = 1
     unknown: int = Field(gt=END)
-    """The id of text that has no subword."""
+    """The id of text without a subword."""
     subwords: tuple[UnicodeText, ...]
-    """The subwords from the first id after the symbols on."""
+    """The subwords in the order of their ids, from the first id after the symbols."""
 
 
 Content = TypeVar("Content", bound=SubwordsContent)
@@ -49,11 +49,11 @@ Content = TypeVar("Content", bound=SubwordsContent)
 class ImportedSubwords(ABC, Generic[Content]):
     """Encodes text with subwords that another program has learned; has the methods of `Subwords`.
 
-    Text without a subword becomes the unknown token, and is lost: decoding shows a mark in its place.
+    Text without a subword becomes the unknown token and is lost: decoding shows a mark instead.
     """
 
     content_type: ClassVar[type[Any]]
-    says_where_words_end: ClassVar[bool] = False  # in each subword, so that a whole word is longer with no token
+    says_where_words_end: ClassVar[bool] = False  # each subword does, so that no token can lengthen a whole word
 
     def __init__(self, content: Content) -> None:
         """Raises ValueError if two ids have the same subword, or no id is the unknown token."""
@@ -68,15 +68,15 @@ class ImportedSubwords(ABC, Generic[Content]):
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
+        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
 
     @abstractmethod
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each sequence without symbols."""
+        """Decodes each sequence, without symbols."""
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> Self:
-        """Reads the content of a file that `save` wrote; errors call the file `place`."""
+        """Parses the content of a file that `save` wrote; errors call the file `place`."""
         try:
             return cls(cls.content_type.model_validate_json(content, strict=True))
         except MissingLibraryError:
@@ -96,35 +96,35 @@ class ImportedSubwords(ABC, Generic[Content]):
         atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
-        """Returns the content that `save` writes."""
+        """The content that `save` writes."""
         return self.content.model_dump_json(indent=1)
 
     @property
     def size(self) -> int:
-        """The number of ids, symbols included."""
+        """Number of ids, symbols included."""
         return len(self.vocabulary)
 
     @cached_property
     def max_subword_bytes(self) -> int:
-        """The bytes of the longest subword."""
+        """Number of bytes of the longest subword."""
         return max(len(subword.encode()) for subword in self.vocabulary)
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Raises ValueError: no merge of these subwords is dropped."""
+        """Always raises ValueError: these subwords have no merges that could be dropped."""
         self.check_can_drop_merges("these subwords")
 
     def check_can_drop_merges(self, name: str) -> NoReturn:
-        """Raises ValueError, because no merge of these subwords is dropped; `name` is the subwords in the message."""
+        """Always raises ValueError, because these subwords have no merges to drop; `name` names them in the message."""
         raise ValueError(f"{name} are those of another program, which have no dropout: set subwords.dropout: 0")
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text: "▁" where a word begins, "</s>" for the end."""
+        """Readable text for each id: "▁" where a word begins, "</s>" for the end."""
         return [self.readable_token(token) for token in ids]
 
     def readable_token(self, token: int) -> str:
-        """Returns the subword of an id, "</s>" for the end."""
+        """The subword of an id; "</s>" for the end."""
         return self.vocabulary[token] if token > END else SHOWN_SYMBOLS[token]
 
 
@@ -136,10 +136,10 @@ class SentencePieceContent(SubwordsContent):
 
 
 class SentencePieces(ImportedSubwords[SentencePieceContent]):
-    """Splits text by a SentencePiece model, unigram or BPE, and finds the id of each piece in the vocabulary.
+    """Splits text by a SentencePiece model, unigram or BPE, and looks up the id of each piece in the vocabulary.
 
-    A line may begin with a language code such as `>>fra<<` that the vocabulary has, as OPUS-MT's models of several
-    target languages need. The symbols of a model, such as `</s>`, are never found in text.
+    A line may begin with a language code that the vocabulary has, for example `>>fra<<`, as OPUS-MT's models with
+    several target languages require. The symbols of a model, for example `</s>`, are never found in text.
     """
 
     content_type = SentencePieceContent
@@ -156,7 +156,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
 
     @classmethod
     def of_model(cls, model: bytes, place: str) -> Self:
-        """Returns the subwords of a SentencePiece model, its pieces in their order; errors call the model `place`."""
+        """Builds the subwords from a SentencePiece model, with its pieces in order; errors call the model `place`."""
         pieces = pieces_of_model(model, place)
         unknown = len(SYMBOLS) + _processor(model).unk_id()
         return cls(SentencePieceContent(unknown=unknown, subwords=tuple(pieces), model=b64encode(model).decode()))
@@ -165,7 +165,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
     def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
         """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
 
-        `keeps_characters` leaves out the library's normalisation. Raises ValueError if the library refuses the text.
+        `keeps_characters` switches the library's normalisation off. Raises ValueError if the library refuses the text.
         """
         library, model = _library(), BytesIO()
         try:
@@ -190,7 +190,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
         return type(self), (self.content,)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
+        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
         codes = [self._code(line) for line in lines]
         try:
             pieces = self._processor.encode(
@@ -204,20 +204,20 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
         ]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each sequence without symbols; the unknown token becomes ⁇."""
+        """Decodes each sequence, without symbols; the unknown token becomes ⁇."""
         return [
             self._processor.decode_pieces([self.vocabulary[token] for token in sequence if token > END])
             for sequence in ids
         ]
 
     def _code(self, line: str) -> str:
-        """Returns the language code with which the line begins; an empty string without one."""
+        """The language code with which the line begins; an empty string without one."""
         end = line.find("<<") + 2
         return line[:end] if end >= 2 and line[:end] in self._codes else ""
 
 
 def pieces_of_model(model: bytes, place: str) -> list[str]:
-    """Returns the pieces of a SentencePiece model in the order of its ids; raises ValueError if it is none."""
+    """Pieces of a SentencePiece model in the order of its ids; raises ValueError if it is not a SentencePiece model."""
     try:
         processor = _processor(model)
     except ValueError as error:

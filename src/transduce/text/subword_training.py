@@ -105,14 +105,14 @@ class SentencePiece(Spec):
 
     @model_validator(mode="after")
     def _check_models(self) -> Self:
-        """Raises ValueError for two files of one vocabulary."""
+        """Raises ValueError if two files are named for one vocabulary."""
         if isinstance(self.model, tuple) and self.shared:
             raise ValueError("`model` names two vocabularies: set `shared: false`")
         return self
 
     @property
     def model_files(self) -> tuple[Path, ...]:
-        """The files that take the place of learning: none, that of both sides, or those of source and target."""
+        """Files that replace learning: none, one for both sides, or one each for source and target."""
         named = (self.model,) if isinstance(self.model, str) else self.model or ()
         return tuple(map(Path, named))
 
@@ -120,7 +120,7 @@ class SentencePiece(Spec):
 class Pretokenised(Spec):
     """Text that is cut already, such as by `spm_encode` or subword-nmt: what stands between spaces is a token.
 
-    Translating takes and gives such text. Rarer tokens than `size` keeps become one unknown token.
+    Translation reads and writes pretokenised text. Tokens that are too rare for `size` become the unknown token.
     """
 
     kind: Literal["pretokenised"] = "pretokenised"
@@ -134,7 +134,7 @@ SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece | Pretokenised, Field(d
 
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:
-    """Returns a tokenizer with `spec.size` subwords, or as many as `lines` give, which are normalised already.
+    """Learns a tokenizer with `spec.size` subwords, or as many as `lines` give; the lines must be normalised already.
 
     The tokenizer normalises text by the rules of `side`.
     """
@@ -150,13 +150,13 @@ def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | No
     )
     tokenizer.train_from_iterator(iter(lines), trainer)
     description = json.loads(tokenizer.to_str())
-    description["added_tokens"] = []  # the library would look for added tokens in every text
+    description["added_tokens"] = []  # otherwise the library would look for added tokens in every text
     description["normalizer"] = json.loads(build_tokenizer(models.BPE(), side).to_str())["normalizer"]
     return parse_tokenizer(json.dumps(description, ensure_ascii=False))
 
 
 def _learn_wordpiece(lines: Iterable[str], spec: WordPiece, side: Side | None) -> tokenizers.Tokenizer:
-    """Learns a vocabulary by likelihood; the library applies it."""
+    """Learns a vocabulary by likelihood; the library then applies it."""
     splitter, words = build_tokenizer(models.WordPiece()), Counter[str]()
     for line in lines:
         parts = splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(line))

@@ -2,8 +2,8 @@
 
 One regular expression splits a line into words. A word is split into its UTF-8 bytes, which merges join (BPE: Sennrich
 et al. 2016; WordPiece: Schuster and Nakajima 2012, Wu et al. 2016; section 5.1 of the paper uses both). Every byte is a
-subword, so no text is unknown. A space is put before each line, and removed by decoding: a word is the same subword at
-the beginning of a line as inside it.
+subword, so no text is unknown. Encoding puts a space before each line and decoding removes it, so that a word is the
+same subword at the beginning of a line as inside it.
 """
 
 import json
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from transduce.text.subword_training import Bpe, WordPiece
 
 CACHE_SIZE = 200_000
-"""Words, about, whose ids each of the two caches holds: some 100 MB in all."""
+"""About the number of words whose ids each of the two caches holds: about 100 MB in all."""
 
-# Characters of every kind, which a tokenizer file that is read must encode without loss.
+# Characters of every kind, which a tokenizer file must encode without loss to be accepted.
 PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x10000, 0x110000, 0x10000)]))
 
 
@@ -54,7 +54,7 @@ class Subwords:
     def __init__(self, tokenizer: tokenizers.Tokenizer, side: Side | None = None) -> None:
         """Takes a tokenizer that normalises text by the rules of `side`."""
         self._tokenizer, self.side = tokenizer, side
-        # The ids of words between spaces: a cache that fills, and the one that was full before it.
+        # The ids of words between spaces: a cache that is being filled, and the full one before it.
         self._cache: dict[str, list[int]] = {}
         self._older_cache: dict[str, list[int]] = {}
 
@@ -62,9 +62,9 @@ class Subwords:
     def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece", side: Side | None = None) -> "Subwords":
         """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
 
-        The lines are normalised already; the subwords normalise text by the rules of `side`.
+        The lines must be normalised already; the subwords normalise text by the rules of `side`.
         """
-        from transduce.text.subword_training import learn_tokenizer  # here, because translating learns nothing
+        from transduce.text.subword_training import learn_tokenizer  # here, because translating does not need it
 
         return cls(learn_tokenizer(lines, spec, side), side)
 
@@ -75,13 +75,14 @@ class Subwords:
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> "Subwords":
-        """Reads the content of a file that `save` wrote; errors call the file `place`."""
+        """Parses the content of a file that `save` wrote; errors call the file `place`."""
         try:
             tokenizer = parse_tokenizer(content.decode())
             subwords = cls(tokenizer, _side_of(tokenizer))
             subwords._check()
         except BaseException as error:
-            # The library raises `Exception`, and for some files `PanicException`, which is none and has no module.
+            # The library raises `Exception`, and for some files `PanicException`, which is not an `Exception` and has
+            # no module.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise ValueError(
@@ -91,7 +92,7 @@ class Subwords:
         return subwords
 
     def with_tags(self, tags: Sequence[str]) -> "Subwords":
-        """Returns these subwords with a new id for each of `tags` after the last id; no text is encoded as one."""
+        """Adds an id for each of `tags` after the last id; no text is encoded as a tag."""
         if not tags:
             return self
         description = json.loads(self._tokenizer.to_str())
@@ -101,9 +102,9 @@ class Subwords:
 
     @cached_property
     def as_target(self) -> "Subwords":
-        """These subwords for the target side, with which the source shares them: its text has other rules.
+        """These subwords for the target side if source and target share them: the target has other normalisation rules.
 
-        The file is that of the source.
+        Both sides are saved in the source's file.
         """
         return TargetSubwords(_for_target(self._tokenizer), self) if self.side == "source" else self
 
@@ -118,23 +119,23 @@ class Subwords:
         atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
-        """Returns the content that `save` writes."""
+        """The content that `save` writes."""
         return str(self._tokenizer.to_str(pretty=True))
 
     @property
     def size(self) -> int:
-        """The number of ids, symbols included."""
+        """Number of ids, symbols included."""
         return int(self._tokenizer.get_vocab_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each line, no symbols added; raises ValueError for half a surrogate pair."""
+        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
         try:
             return self._encode(self.normalise(lines))
         except TypeError:
             raise encoding_error(lines) from None
 
     def normalise(self, lines: Sequence[str]) -> Sequence[str]:
-        """Returns lines as the rules of the side leave them: the text that is encoded."""
+        """Applies the normalisation rules of the side: the result is the text that is encoded."""
         return lines if self.side is None else [normalise(line, self.side) for line in lines]
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -143,7 +144,7 @@ class Subwords:
         whole_lines = iter(self._encode_uncached([line for line, parts in zip(lines, words, strict=True) if not parts]))
         if len(self._cache) > CACHE_SIZE:
             self._cache, self._older_cache = {}, self._cache  # frequent words will soon be in the new cache
-        cache, older = self._cache, self._older_cache  # one pair of caches for this call: other threads may swap them
+        cache, older = self._cache, self._older_cache  # the same caches for the whole call: other threads may swap them
         missing = set(chain.from_iterable(words)).difference(cache)
         recalled = {word: older[word] for word in missing if word in older}  # one look-up: other threads may add to it
         new = list(missing - recalled.keys())
@@ -154,11 +155,11 @@ class Subwords:
         ]
 
     def _encode_uncached(self, texts: list[str]) -> list[list[int]]:
-        """Returns the ids of each text, from the library."""
+        """Encodes each text with the library."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _encode_words(self, words: list[str]) -> list[list[int]]:
-        """Returns the ids of each word; encodes all words as one text, because the library is slow for many texts."""
+        """Encodes all words as one text, because the library is slow for many texts; returns the ids of each word."""
         if not words:
             return []
         (ids,) = self._encode_uncached([" ".join(words)])
@@ -168,9 +169,9 @@ class Subwords:
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Returns the ids of each line by BPE-dropout, which drops each merge with `probability`.
+        """Encodes each line by BPE-dropout, which drops each merge with `probability`.
 
-        The ids of a line depend on the line and its key alone. Raises ValueError for WordPiece, which has no merges.
+        The ids of a line depend only on the line and its key. Raises ValueError for WordPiece, which has no merges.
         """
         lines = self.normalise(lines)
         symbols = self._byte_symbols(lines, keys)
@@ -179,19 +180,19 @@ class Subwords:
         return [ids[ids >= 0] for ids in np.split(merged, ends[:-1])]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each sequence without symbols and tags; bytes that make no UTF-8 become U+FFFD."""
+        """Decodes each sequence, without symbols and tags; bytes that are not UTF-8 become U+FFFD."""
         tags = frozenset(self.tags.values())
         tokens = [[int(token) for token in sequence if token > END and token not in tags] for sequence in ids]
         return list(self._tokenizer.decode_batch(tokens, skip_special_tokens=False))
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
+        """Readable text for each id: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
         readable = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
         return [readable[token] if token in readable else _make_readable(self.subword_bytes[token]) for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> "ByteSymbols":
-        """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
-        from transduce.text.bpe_dropout import ByteSymbols  # here, because only training drops merges
+        """Splits all lines into bytes, before any merge, with the words that the library finds."""
+        from transduce.text.bpe_dropout import ByteSymbols  # imported here, because only training drops merges
 
         # Not `encode_batch_fast`, whose results have no `word_ids`.
         encodings = self._tokenizer.encode_batch(list(lines))
@@ -217,13 +218,13 @@ class Subwords:
         return isinstance(self._tokenizer.model, models.BPE)
 
     def check_can_drop_merges(self, name: str) -> None:
-        """Raises ValueError for WordPiece, which has no merges to drop; `name` is these subwords in the message."""
+        """Raises ValueError for WordPiece, which has no merges to drop; `name` names these subwords in the message."""
         if not self.has_merges:
             raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
 
     @cached_property
     def _merges(self) -> "Merges":
-        """The merges of a BPE."""
+        """The merges of a BPE; raises ValueError for WordPiece."""
         from transduce.text.bpe_dropout import Merges
 
         self.check_can_drop_merges("these subwords")
@@ -233,7 +234,7 @@ class Subwords:
 
     @cached_property
     def subword_bytes(self) -> list[bytes]:
-        """The bytes of each id; none of symbols and tags."""
+        """The bytes of each id; empty for symbols and tags."""
         byte = {letter: code for code, letter in enumerate(byte_letters())}
         subwords = {token: subword for subword, token in self._tokenizer.get_vocab().items() if token > END}
         subwords |= dict.fromkeys(self.tags.values(), "")
@@ -242,12 +243,12 @@ class Subwords:
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The strings that the file of `save` has for the tokens, by id."""
+        """The strings of the tokens in the file that `save` writes, by id."""
         return sorted(ids := self._tokenizer.get_vocab(), key=ids.__getitem__)
 
     @cached_property
     def max_subword_bytes(self) -> int:
-        """The bytes of the longest subword."""
+        """Number of bytes of the longest subword."""
         return max(map(len, self.subword_bytes))
 
     @cached_property
@@ -256,13 +257,13 @@ class Subwords:
         return np.array([subword.startswith(b" ") for subword in self.subword_bytes])
 
     def _rules(self) -> dict[str, Any]:
-        """Returns the description of the tokenizer without vocabulary and merges."""
+        """The description of the tokenizer without vocabulary and merges."""
         rules: dict[str, Any] = json.loads(self._tokenizer.to_str())
         rules["model"] = {key: value for key, value in rules["model"].items() if key not in ("vocab", "merges")}
         return rules
 
     def _check(self) -> None:
-        """Raises ValueError for rules that `learn` does not write, for a missing symbol or byte, and for lost text."""
+        """Raises ValueError for rules that `learn` does not write, a missing symbol or byte, or text that is lost."""
         kind = "bpe" if isinstance(self._tokenizer.model, models.BPE) else "wordpiece"
         if self._rules() != _rules(kind, self.side):
             raise ValueError("it splits text by other rules")
@@ -277,47 +278,47 @@ class Subwords:
 
 
 class TargetSubwords(Subwords):
-    """The subwords of a source for the target side; their file is the source's."""
+    """A source's subwords for the target side; their file is the source's."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, source: Subwords) -> None:
         super().__init__(tokenizer, "target")
         self.source = source
 
     def as_json(self) -> str:
-        """Returns the content of the file of both sides."""
+        """The content of the file that both sides share."""
         return self.source.as_json()
 
 
 @lru_cache(maxsize=8)
 def _for_target(source: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """Returns a tokenizer that shares the model of `source` and has the rules of a target; see `parse_tokenizer`."""
+    """Builds a tokenizer that shares the model of `source` and has the rules of a target; see `parse_tokenizer`."""
     return build_tokenizer(source.model, "target")
 
 
 @cache
 def _rules(kind: str, side: Side | None) -> dict[str, Any]:
-    """Returns the description of a tokenizer without subwords, as this version of the library writes it."""
+    """The description of a tokenizer without subwords, as this version of the library writes it."""
     return Subwords(build_tokenizer(models.BPE() if kind == "bpe" else wordpiece_model([]), side))._rules()
 
 
 def _side_of(tokenizer: tokenizers.Tokenizer) -> Side | None:
-    """Returns the side by whose rules a tokenizer normalises: they are told by the number of rules, and checked."""
+    """The side whose rules a tokenizer uses, judged by the number of rules; `_check` compares the rules themselves."""
     rules = json.loads(tokenizer.to_str())["normalizer"]
     count = len(rules.get("normalizers", ()))
     return "source" if count > len(normalizer_rules("target")) + 1 else "target" if count else None
 
 
 def _words(line: str) -> list[str]:
-    """Returns the words between single spaces; none where their ids one by one may differ from the ids of the line.
+    """Words between single spaces; empty if encoding them one by one may give other ids than encoding the line.
 
-    No subword goes across a single space between two other characters.
+    No subword crosses a single space between two other characters.
     """
     words = line.split(" ")
     return words if words == line.split() and len(max(words, key=len)) <= LONGEST_WORD else []
 
 
 def _make_readable(text: bytes) -> str:
-    """Returns bytes as printable text."""
+    """Makes bytes printable, with "▁" for spaces and escapes for what cannot be shown."""
     readable = text.decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(
         letter.encode("unicode_escape").decode() if unicodedata.category(letter)[0] in "CZ" else letter
@@ -326,7 +327,7 @@ def _make_readable(text: bytes) -> str:
 
 
 def encoding_error(lines: Sequence[str]) -> Exception:
-    """Returns the error for lines that the library refuses."""
+    """Builds the error for lines that the library refuses."""
     for line_number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             return TypeError(f"line {line_number} is {type(line).__name__}, not str")

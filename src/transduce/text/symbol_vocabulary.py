@@ -1,4 +1,4 @@
-"""A vocabulary of symbols between white space: those of linearised trees, or the tokens of text that is cut already."""
+"""A vocabulary of symbols between white space: symbols of linearised trees, or tokens of pretokenised text."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,13 +14,13 @@ from transduce.storage.atomic import atomic_write_text
 from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 
 UNKNOWN = len(SYMBOLS)
-"""The id of symbols that training did not have."""
+"""The id of symbols that were not in the training text."""
 
 UNKNOWN_SYMBOL = "⟨unknown⟩"
 
 
 class SymbolVocabulary:
-    """Encodes lines of symbols as token ids and decodes them, a token a symbol; has the methods of `Subwords`."""
+    """Encodes lines of symbols as token ids and decodes them, one token per symbol; has the methods of `Subwords`."""
 
     def __init__(self, symbols: Sequence[str]) -> None:
         self.symbols = (*SYMBOLS, UNKNOWN_SYMBOL, *symbols)
@@ -32,19 +32,19 @@ class SymbolVocabulary:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, int], size: int | None = None) -> "SymbolVocabulary":
-        """Returns the vocabulary of all symbols that were counted, or of the most frequent ones up to `size` ids."""
+        """Builds the vocabulary of all symbols that were counted, or of the most frequent ones up to `size` ids."""
         symbols = counts.keys() - {*SYMBOLS, UNKNOWN_SYMBOL}
         frequent = sorted(symbols, key=lambda symbol: (-counts[symbol], symbol))
         return cls(sorted(frequent if size is None else frequent[: size - UNKNOWN - 1]))
 
     def grown(self, lines: Iterable[str]) -> "SymbolVocabulary":
-        """Returns these symbols and, after them, the others of `lines`."""
+        """Appends the symbols of `lines` that are new."""
         new = {symbol for line in lines for symbol in line.split()} - self._ids.keys()
         return SymbolVocabulary([*self.symbols[UNKNOWN + 1 :], *sorted(new)])
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> "SymbolVocabulary":
-        """Reads the content of a file that `save` wrote; raises ValueError, which calls the file `place`."""
+        """Parses the content of a file that `save` wrote; raises ValueError, which calls the file `place`."""
         try:
             vocabulary = json.loads(content)["model"]["vocab"]
             symbols = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -63,7 +63,7 @@ class SymbolVocabulary:
         atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
-        """Returns the content that `save` writes."""
+        """The content that `save` writes."""
         tokenizer = tokenizers.Tokenizer(models.WordLevel(self._ids, unk_token=UNKNOWN_SYMBOL))
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         return str(tokenizer.to_str(pretty=True))
@@ -75,31 +75,31 @@ class SymbolVocabulary:
 
     @property
     def size(self) -> int:
-        """The number of ids, begin and end symbols included."""
+        """Number of ids, begin and end symbols included."""
         return len(self.symbols)
 
     @cached_property
     def max_subword_bytes(self) -> int:
-        """The bytes of the longest symbol and the space after it."""
+        """Number of bytes of the longest symbol and the space after it."""
         return max(len(symbol.encode()) for symbol in self.symbols) + 1
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each line; `UNKNOWN` for symbols that training did not have."""
+        """Encodes each line; symbols that were not in the training text become `UNKNOWN`."""
         return [[self._ids_in_text.get(symbol, UNKNOWN) for symbol in line.split()] for line in lines]
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Returns the ids of each line: symbols have no merges to drop."""
+        """Encodes each line without dropout, because symbols have no merges to drop."""
         return [np.array(ids, np.int64) for ids in self.encode(lines)]
 
     def check_can_drop_merges(self, name: str) -> None:
-        """Accepts subword dropout, which changes the words alone."""
+        """Accepts subword dropout, which then only changes the words."""
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the symbols of each sequence, with spaces between them, without padding, begin and end."""
+        """Joins the symbols of each sequence with spaces, without padding, begin and end."""
         return [" ".join(self.symbols[token] for token in sequence if token > END) for sequence in ids]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as text; "▁" stands before each symbol, as before the subwords that begin a word."""
+        """Readable text for each id; "▁" stands before each symbol, as before subwords that begin a word."""
         return [f"▁{self.symbols[token]}" if token > END else SHOWN_SYMBOLS[token] for token in ids]

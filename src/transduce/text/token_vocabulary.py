@@ -1,4 +1,4 @@
-"""The vocabularies of a side: subwords of text, learned here or imported, or symbols of linearised trees."""
+"""The vocabulary of a side: subwords of text, learned here or imported, or symbols of linearised trees."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from transduce.text.sentence_pieces import ImportedSubwords
 
 TokenVocabulary: TypeAlias = "Subwords | SymbolVocabulary | ImportedSubwords[Any]"
-"""Text to token ids and back."""
+"""Converts text to token ids and back."""
 
 
 def subwords_files(*, shared: bool) -> tuple[str, str]:
-    """Returns the names of the files with the subwords of source and target, in a model directory or a store."""
+    """Names of the files with the subwords of source and target, in a model directory or a store."""
     return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
 
 
@@ -28,11 +28,11 @@ def load_vocabulary(path: Path) -> TokenVocabulary:
 
 
 def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
-    """Reads the content of a `tokenizer.json`; errors call the file `place`.
+    """Parses the content of a `tokenizer.json`; errors call the file `place`.
 
-    Each kind is imported where a file holds it: most models have `Subwords`.
+    Other kinds than `Subwords`, which most models have, are imported only if a file holds them.
     """
-    # Quotation marks inside of JSON strings are escaped, so that no subword looks like one of these types.
+    # Quotation marks inside JSON strings are escaped, so no subword can look like one of these types.
     if b'"type": "WordLevel"' in content:
         return SymbolVocabulary.parse(content, place=place)
     if b'"type": "SentencePiece"' in content:
@@ -48,12 +48,12 @@ def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
 
 
 def tags_of(vocabulary: TokenVocabulary) -> dict[str, int]:
-    """Returns the source tags of a vocabulary and their ids."""
+    """The source tags of a vocabulary and their ids; empty for vocabularies other than `Subwords`."""
     return vocabulary.tags if isinstance(vocabulary, Subwords) else {}
 
 
 def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
-    """Returns the ids of source tags; raises ValueError for a tag that the vocabulary does not have."""
+    """Ids of source tags; raises ValueError for a tag that the vocabulary does not have."""
     ids = tags_of(vocabulary)
     if missing := [tag for tag in tags if tag not in ids]:
         names = ", ".join(ids) or "none"
@@ -62,23 +62,23 @@ def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
 
 
 def names_languages(vocabulary: TokenVocabulary) -> bool:
-    """Returns whether sources begin with a tag of the target language, as those of several directions do."""
+    """Whether sources begin with a tag of the target language, as in a model with several directions."""
     return bool(tagged_languages(tags_of(vocabulary)))
 
 
 def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Reads the vocabularies of source and target in a folder; which may share a file."""
+    """Reads the vocabularies of source and target in a folder; they may share a file."""
     source, target = (directory / name for name in subwords_files(shared=shared))
     loaded = load_vocabulary(source)
     return loaded, target_side(loaded) if shared else load_vocabulary(target)
 
 
 def target_side(source: TokenVocabulary) -> TokenVocabulary:
-    """Returns the vocabulary of the target side where it is the source's too."""
+    """The target's vocabulary if source and target share `source`."""
     return source.as_target if isinstance(source, Subwords) else source
 
 
 def share_subwords(sides: Sequence[TokenVocabulary]) -> bool:
-    """Returns whether source and target share one vocabulary, and one file."""
+    """Whether source and target share one vocabulary, and one file."""
     source, target = sides
     return target is target_side(source)

@@ -1,4 +1,4 @@
-"""The settings of how trees are written as symbols; `transduce.parsing.tree_symbols` writes and reads the symbols."""
+"""Settings for writing trees as symbols; `transduce.parsing.tree_symbols` writes and reads the symbols."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from transduce.settings import Spec
 
 MIN_EXTRA_LENGTH = 3
-"""Tokens beyond its words that every tree needs: the two symbols of a phrase around all words, and the end symbol."""
+"""Tokens that every tree needs besides its words: two symbols of a phrase around all words, and the end symbol."""
 
 Tags = Annotated[
     Literal["predicted", "normalised"],

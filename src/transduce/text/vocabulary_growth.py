@@ -1,7 +1,7 @@
-"""Growth of a vocabulary of BPE: more merges, learned on other text.
+"""Growth of a BPE vocabulary: more merges, learned from other text.
 
-Merges are applied in their order, so that a word is first split as before, and the new merges then join its subwords.
-Text in which no new merge applies has the same tokens as before; old tokens keep their ids.
+Merges are applied in order, so a word is first split as before, and then the new merges join its subwords. Text in
+which no new merge applies has the same tokens as before; old tokens keep their ids.
 """
 
 import json
@@ -16,23 +16,23 @@ from transduce.text.byte_level import parse_tokenizer
 from transduce.text.subwords import Subwords
 
 LINES = 2_000
-"""Lines that are encoded at a time."""
+"""Number of lines that are encoded at a time."""
 
 FIRST_LETTER = 0x10000
-"""The code of the letter that stands for token 0 while merges are learned; no letter from here on is white space."""
+"""Code of the letter that stands for token 0 while merges are learned; no letter from here on is white space."""
 
 
 def check_can_grow(subwords: object, side: str) -> None:
-    """Raises ValueError if `subwords`, those of `side`, are not the BPE of transduce, which alone can grow."""
+    """Raises ValueError if `subwords`, used for `side`, are not transduce's own BPE, because only it can grow."""
     if not isinstance(subwords, Subwords) or not subwords.has_merges:
         raise ValueError(f"--grow-vocabulary: the {side} subwords of --from are no BPE over bytes, and cannot grow")
 
 
 def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwords:
-    """Returns `subwords` with at most `count` more, learned on `lines`; raises ValueError for WordPiece.
+    """Adds at most `count` subwords, learned from `lines`; raises ValueError for WordPiece.
 
-    The lines are normalised already, by the rules of the sides that they are of.
-    The library learns the merges: each old subword is one letter for it.
+    The lines must be normalised already, by the rules of their sides. The library learns the merges and sees each old
+    subword as one letter.
     """
     check_can_grow(subwords, "old")
     description = json.loads(subwords.as_json())
@@ -51,7 +51,7 @@ def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwo
 
 
 def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iterator[str]:
-    """Yields each line with its words between spaces, and a letter for each token of a word."""
+    """Yields each line with its words between spaces, and one letter for each token of a word."""
     as_it_is = {**description, "normalizer": {"type": "Prepend", "prepend": " "}}
     tokenizer, rest = parse_tokenizer(json.dumps(as_it_is, ensure_ascii=False)), iter(lines)
     while portion := list(islice(rest, LINES)):
@@ -75,7 +75,7 @@ def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
 
 
 def spellings(subwords: Subwords, size: int) -> list[list[int]]:
-    """Returns, for each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
+    """For each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
     model = json.loads(subwords.as_json())["model"]
     parts: dict[str, list[str]] = {}
     for left, right in model["merges"]:

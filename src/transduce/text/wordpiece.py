@@ -1,8 +1,8 @@
 """Learns the vocabulary of WordPiece: merges the pair of neighbours that raises the likelihood of the text the most.
 
-Schuster and Nakajima 2012, section 3, with a unigram model of symbols, of which the text has N. Merging a and b raises
-the log-likelihood by count(ab) · log(N · count(ab) / (count(a) · count(b))), to first order. BPE takes count(ab) alone:
-it merges two letters that are frequent anyway before a rarer pair whose letters always stand together. The quotient
+Schuster and Nakajima 2012, section 3, with a unigram model of symbols; the text has N symbols. Merging a and b raises
+the log-likelihood by count(ab) · log(N · count(ab) / (count(a) · count(b))), to first order. BPE only uses count(ab):
+it merges two letters that are frequent anyway before a rarer pair whose letters always occur together. The quotient
 count(ab) / (count(a) · count(b)) alone, which is also found in the literature, spells out rare words first and doubles
 the length of sentences.
 """
@@ -14,17 +14,17 @@ from itertools import pairwise
 import numpy as np
 
 MIN_COUNT = 2
-"""Occurrences below which a pair is not merged."""
+"""A pair with fewer occurrences is not merged."""
 
 Pair = tuple[int, int]
 
 
 def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str, merges: int) -> list[str]:
-    """Returns the subwords of at most `merges` merges over the letters of `words`, in the order of merging.
+    """Learns the subwords of at most `merges` merges over the letters of `words`, in the order of merging.
 
-    `words` are words with their counts; `alphabet` has all of their letters. `mark` stands before a subword that
-    continues a word. Of equal gains the pair with the higher count is merged, then the first in alphabetical order.
-    Learning ends where no merge raises the likelihood.
+    `words` are words with their counts; `alphabet` has all their letters. `mark` stands before a subword that continues
+    a word. If gains are equal, the pair with the higher count is merged, then the first in alphabetical order. Learning
+    ends when no merge raises the likelihood.
     """
     segmentation = Segmentation(words, alphabet, mark)
     learned: dict[str, None] = {}
@@ -35,7 +35,7 @@ def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str
 
 
 class Segmentation:
-    """Words cut into symbols, with the counts of symbols and of neighbouring pairs, which merges keep up to date."""
+    """Words cut into symbols, with counts of symbols and of neighbouring pairs that merges keep up to date."""
 
     def __init__(self, words: Mapping[str, int], alphabet: Sequence[str], mark: str) -> None:
         self._mark = mark
@@ -53,13 +53,13 @@ class Segmentation:
             self._count(number, 1)
 
     def best_pair(self) -> Pair | None:
-        """Returns the pair of the highest gain; None if no pair raises the likelihood."""
+        """The pair with the highest gain; None if no pair raises the likelihood."""
         size = len(self._pairs)
         counts, (left, right) = self._pair_counts[:size], self._sides[:, :size]
         product = self._symbol_counts[left] * self._symbol_counts[right]
         total = self._symbol_counts.sum()
         ratio = np.divide(counts * total, product, out=np.ones(size), where=counts >= MIN_COUNT)
-        # float32: gains that differ by rounding errors alone are equal on every machine.
+        # In float32, gains that differ only by rounding errors are equal on every machine.
         gains = (counts * np.log(ratio)).astype(np.float32)
         if gains.max(initial=0.0) <= 0.0:
             return None
@@ -67,11 +67,14 @@ class Segmentation:
         return min((self._pairs[slot] for slot in ties), key=self._rank)
 
     def _rank(self, pair: Pair) -> tuple[float, str, str]:
-        """Returns the order among pairs of equal gain."""
+        """Sort key among pairs of equal gain."""
         return -self._pair_counts[self._slots[pair]], self._symbols[pair[0]], self._symbols[pair[1]]
 
     def merge(self, pair: Pair) -> str | None:
-        """Merges every occurrence of a pair, from left to right; returns the symbol, None if it existed before."""
+        """Merges every occurrence of a pair, from left to right.
+
+        Returns the new symbol, or None if it existed before.
+        """
         text = self._symbols[pair[0]] + self._symbols[pair[1]].removeprefix(self._mark)
         is_new = text not in self._ids
         symbol = self._ids.setdefault(text, len(self._symbols))
@@ -86,7 +89,7 @@ class Segmentation:
         return text if is_new else None
 
     def _count(self, index: int, sign: int) -> None:
-        """Adds the symbols and pairs of one word to the counts, or subtracts them where `sign` is -1."""
+        """Adds the symbols and pairs of one word to the counts, or subtracts them if `sign` is -1."""
         word, count = self._words[index], sign * self._word_counts[index]
         for symbol in word:
             self._symbol_counts[symbol] += count
@@ -99,7 +102,7 @@ class Segmentation:
                 self._words_with[pair].discard(index)
 
     def _slot_of(self, pair: Pair) -> int:
-        """Returns the index of a pair in the arrays; adds a new pair to them."""
+        """Index of a pair in the arrays; adds a new pair to them."""
         if (slot := self._slots.get(pair)) is None:
             slot = self._slots[pair] = len(self._pairs)
             self._pairs.append(pair)
@@ -111,7 +114,7 @@ class Segmentation:
 
 
 def _merge_in_word(word: list[int], pair: Pair, symbol: int) -> list[int]:
-    """Returns a word with each occurrence of `pair` replaced by `symbol`."""
+    """Replaces each occurrence of `pair` in a word by `symbol`."""
     merged: list[int] = []
     index = 0
     while index < len(word):

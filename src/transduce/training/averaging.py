@@ -7,9 +7,11 @@ from torch import Tensor
 
 
 def average_weights(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Returns the mean of each named tensor in float32; sums in float64, with one checkpoint in memory at a time.
+    """Averages each named tensor over checkpoints, in float32.
 
-    Raises ValueError if the checkpoints are of different models, or there are none.
+    Sums in float64, with one checkpoint in memory at a time.
+
+    Raises ValueError if the checkpoints belong to different models, or there are none.
     """
     sums: dict[str, Tensor] = {}
     count = 0

@@ -1,16 +1,16 @@
-"""Divergence: counts of skipped steps, and when a run rolls back to its last checkpoint or gives up."""
+"""Divergence: counts skipped steps, and decides when a run rolls back to its last checkpoint or gives up."""
 
 from typing import NamedTuple
 
 from transduce.training.loop import StepRecord
 from transduce.training.precision import Precision
 
-MAX_SKIPS_IN_A_ROW = 5  # this number of skipped steps rolls back to the weights of the last checkpoint
-MAX_ROLLBACKS = 3  # without a checkpoint saved in between; then the training has diverged
+MAX_SKIPS_IN_A_ROW = 5  # after this many, the run rolls back to the weights of the last checkpoint
+MAX_ROLLBACKS = 3  # after this many without a new checkpoint in between, the run has diverged
 
 
 class DivergedError(RuntimeError):
-    """The loss or its gradient stays infinite or NaN on any data."""
+    """The loss or its gradient is infinite or NaN on any data."""
 
 
 class SkippedSteps(NamedTuple):
@@ -26,7 +26,7 @@ class SkippedSteps(NamedTuple):
         return self.in_a_row >= MAX_SKIPS_IN_A_ROW
 
     def after_step(self, skipped: bool) -> "SkippedSteps":
-        """Returns the counts after one more step."""
+        """Counts one more step."""
         return self._replace(total=self.total + skipped, in_a_row=self.in_a_row + 1 if skipped else 0)
 
 
@@ -38,9 +38,9 @@ class DivergenceDetector:
         self._previous: StepRecord | None = None
 
     def find_skipped_step(self, record: StepRecord) -> StepRecord | None:
-        """Returns the step that was skipped: `record`, on a GPU the one before it; None if it was not skipped.
+        """Returns the skipped step, or None if the step was not skipped; on a GPU it checks the step before `record`.
 
-        A step of float16 that lowers the loss scale does not count.
+        A float16 step that lowers the loss scale does not count as skipped.
         """
         is_late = self._precision.device.type == "cuda" and self._precision.name != "float16"
         checked, self._previous = (self._previous, record) if is_late else (record, None)
@@ -50,9 +50,9 @@ class DivergenceDetector:
 
 
 def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> SkippedSteps:
-    """Returns the counts after one more rollback.
+    """Counts one more rollback.
 
-    Raises DivergedError if no checkpoint is `saved`, or where `MAX_ROLLBACKS` rollbacks have not helped.
+    Raises DivergedError if no checkpoint is `saved`, or if `MAX_ROLLBACKS` rollbacks have not helped.
     """
     if saved and skips.rollbacks < MAX_ROLLBACKS:
         return skips._replace(in_a_row=0, rollbacks=skips.rollbacks + 1)

@@ -27,7 +27,7 @@ BLANK_MICRO_BATCH = MicroBatch(*[np.full((1, 1), END)] * 3)
 
 
 class DeferredMetrics:
-    """Metrics of a step on their way from the device; `read` waits for that step and for no later one."""
+    """Metrics of a step, copied from the device asynchronously; `read` waits for that step but not for later ones."""
 
     def __init__(self, values: Tensor) -> None:
         self._values, self._arrived = values, None
@@ -38,7 +38,7 @@ class DeferredMetrics:
             self._arrived.record()
 
     def read(self) -> list[float]:
-        """Returns the values in their order."""
+        """Waits for the metrics and returns them."""
         if self._arrived is not None:
             self._arrived.synchronize()
         values: list[float] = self._values.tolist()
@@ -53,19 +53,19 @@ class StepRecord(NamedTuple):
     rate: float
     tokens: int  # target tokens, end symbols included, padding not
     seconds: float
-    waiting: float  # of these seconds, those spent on waiting for data
+    waiting: float  # the part of `seconds` that was spent waiting for data
     epoch: int
-    position: Position  # in the data, of the next step
-    can_lower_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is no fault
+    position: Position  # where the next step begins in the data
+    can_lower_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is not a fault
 
     @property
     def loss(self) -> float:
-        """The smoothed loss in nats a target token, with the penalty of experts and that of R-Drop."""
+        """The smoothed loss in nats per target token, including the penalty of experts and of R-Drop."""
         return self.metrics.read()[0]
 
     @property
     def unsmoothed(self) -> float:
-        """The loss without smoothing in nats a target token; its exponential is the perplexity."""
+        """The loss without smoothing in nats per target token; its exponential is the perplexity."""
         return self.metrics.read()[1]
 
     @property
@@ -75,7 +75,7 @@ class StepRecord(NamedTuple):
 
     @property
     def skipped(self) -> bool:
-        """Whether the gradient was not finite, so that the step changed no weight."""
+        """Whether the gradient was not finite, so that the step did not change the weights."""
         return not math.isfinite(self.gradient_norm)
 
 
@@ -91,11 +91,11 @@ def training_steps(
     group: ProcessGroup = SINGLE_PROCESS,
     total_steps: int | None = None,
 ) -> Iterator[StepRecord]:
-    """Trains without end and yields a record a step; begins after step `after`, at `position` of the data.
+    """Trains without end and yields one record per step; begins after step `after`, at `position` in the data.
 
-    A schedule that ends does so at `total_steps`; None: not known yet. The processes of `group` divide the
-    micro-batches of a step among them and end it with the same gradient. A step whose gradient is not finite changes no
-    weight, and the caller counts it; in float16 the loss scale is lowered.
+    Schedules that reach zero do so at `total_steps`; None means that the number is not known yet. The processes of
+    `group` divide the micro-batches of a step among them and end the step with the same gradient. A step whose gradient
+    is not finite does not change the weights, and the caller counts it; in float16 the loss scale is lowered.
     """
     planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
@@ -116,13 +116,13 @@ def training_steps(
         if precision.name == "float16":
             precision.update_scale(not record.skipped)
         elif previous is not None:
-            previous.read()  # a GPU is one step behind: waiting for it here makes `seconds` those of its work
+            previous.read()  # a GPU is one step behind; because of this wait, `seconds` measures its work
         previous = metrics
         yield record._replace(seconds=time.perf_counter() - began)
 
 
 def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""]:
-    """Scales the gradient down to a norm of at most `limit`; returns the norm before."""
+    """Scales the gradient down to a norm of at most `limit`; returns the norm before scaling."""
     norm = optimiser.norm()
     if limit is not None:
         optimiser.scale((limit / norm).clamp(max=1.0))
@@ -130,7 +130,7 @@ def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""
 
 
 def _prefetched(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
-    """Yields the same steps; a thread prepares each while the device computes the one before."""
+    """Yields the same steps; a thread prepares the next step while the device computes."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, planned)
         while True:
@@ -148,7 +148,7 @@ def accumulate_gradients(
     precision: Precision,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Float[Tensor, "2"]:
-    """Computes the gradient of the step's mean loss a token into the optimiser; returns both mean losses.
+    """Computes the gradient of the step's mean loss per token in the optimiser; returns both mean losses.
 
     `planned` has the micro-batches of this process.
     """
@@ -180,6 +180,6 @@ def forward_backward(
 
 
 def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
-    """Returns the seed of all randomness in a micro-batch: a hash that does not depend on which process computes it."""
+    """Seed of all randomness in a micro-batch: a hash that does not depend on which process computes it."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -1,7 +1,7 @@
 """How many micro-batches a GPU needs, and trial passes before the first step.
 
-The number is estimated, so that it follows from the settings and the GPU alone. The trial passes find whether the
-largest micro-batches fit into memory, and compile every shape.
+The number of micro-batches is estimated, so that it depends only on the settings and the GPU. The trial passes find out
+whether the largest micro-batches fit into memory, and compile every shape.
 """
 
 import math
@@ -19,9 +19,9 @@ from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 from transduce.training.training_settings import Training
 
-MEMORY_SHARE = 0.8  # of the GPU's memory that a step may take; validations and fragments take the rest
+MEMORY_SHARE = 0.8  # share of the GPU's memory that a step may take; validation and fragmentation take the rest
 PARAMETER_BYTES = 18  # float32 weight, gradient and two moments, and a copy in half precision
-# Numbers that a backward pass needs for each output of a product: the output, what norms, dropout and residuals keep of
+# Numbers that a backward pass needs for each output of a product: the output, what norms, dropout and residuals save of
 # it, and gradients. Base takes 1.6 on a GPU in bfloat16 (7.1 GiB in docs/benchmarks.md). Additive attention takes more.
 KEPT_NUMBERS = 3
 
@@ -29,18 +29,18 @@ KEPT_NUMBERS = 3
 def micro_batches_on_gpu(
     model: TranslationModel, settings: Training, precision: str, memory: int, length: int, processes: int
 ) -> int:
-    """Returns the least micro-batches of a step that are estimated to fit into the memory of each process's GPU.
+    """Estimates the least number of micro-batches with which a step fits into the memory of each process's GPU.
 
-    The number is a multiple of `processes` and, but for that, never above the number on a CPU. `memory` is in bytes,
-    `length` is that of the longest sentences in tokens. Baselines keep the number on a CPU, because some keep far more
-    numbers than their products have. Where the estimate is too low, `check_memory` finds it.
+    The number is a multiple of `processes`, and otherwise never larger than the number on a CPU. `memory` is in bytes;
+    `length` is the number of tokens of the longest sentences. Baselines use the number on a CPU, because some of them
+    save far more numbers than their products have. If the estimate is too low, `check_memory` finds out.
     """
     on_cpu = micro_batches_per_step(settings.max_batch_tokens, "auto")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     weights = PARAMETER_BYTES * parameters / (processes if settings.parallel == "sharded" else 1)
     number_bytes = 4 if precision == "float32" else 2
     passes = 1.0 if settings.regulariser is None else 1 + settings.regulariser.share
-    outputs = sum(model.spec.multiplications(length)) / model.spec.d_model  # of products, of a position of both sides
+    outputs = sum(model.spec.multiplications(length)) / model.spec.d_model  # outputs of products at a pair of positions
     positions = (MEMORY_SHARE * memory - weights) / (passes * number_bytes * KEPT_NUMBERS * outputs)
     is_estimated = positions > 0 and isinstance(model.spec, Transformer)
     micro_batches = math.ceil(settings.max_batch_tokens / positions) if is_estimated else on_cpu
@@ -57,8 +57,8 @@ def check_memory(
 ) -> None:
     """Raises RuntimeError if a largest micro-batch does not fit into memory, and names the setting that fits.
 
-    A run that `is_resumed` takes the setting with --accept-changes. Computes gradients of dummy tokens and clears them;
-    the training is unchanged.
+    A run that `is_resumed` takes the setting with --accept-changes. The function computes gradients of dummy tokens and
+    clears them, so the training does not change.
     """
     largest = {max(planner.shapes, key=lambda shape: shape[0] * shape[1] ** power) for power in (1, 2)}
     for rows, length in sorted(largest):
@@ -79,7 +79,7 @@ def check_memory(
 
 
 def compile_shapes(objective: TrainingObjective, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
-    """Computes the gradient of a micro-batch of each shape, so that a compiled model compiles for all of them now."""
+    """Computes the gradient of one micro-batch of each shape, so that a compiled model compiles for all shapes now."""
     for rows, length in planner.shapes:
         forward_backward(objective, _dummy_micro_batch(rows, length), 1.0, precision)
     optimiser.zero_gradient()
@@ -93,9 +93,9 @@ def _dummy_micro_batch(rows: int, length: int) -> MicroBatch:
 def _micro_batches_that_fit(
     objective: TrainingObjective, planner: Planner, precision: Precision, length: int
 ) -> int | None:
-    """Returns by trial how many micro-batches a step needs for those of this length to fit; None if no number does.
+    """Finds by trial how many micro-batches a step needs so that sentences of this length fit; None if no number helps.
 
-    Each trial has twice as many as the one before.
+    Each trial doubles the number.
     """
     micro_batches = 2 * planner.micro_batches
     while rows := planner.rows_with(micro_batches, length):
@@ -106,7 +106,7 @@ def _micro_batches_that_fit(
 
 
 def _fits(objective: TrainingObjective, precision: Precision, rows: int, length: int) -> bool:
-    """Returns whether memory suffices for the gradient of a micro-batch of this shape."""
+    """Whether memory suffices for the gradient of a micro-batch of this shape."""
     try:
         forward_backward(objective, _dummy_micro_batch(rows, length), 1.0, precision)
     except (RuntimeError, MemoryError) as error:

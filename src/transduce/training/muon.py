@@ -1,4 +1,4 @@
-"""Muon for the matrices of linear maps, and Adam for everything else, such as embeddings, biases and norms.
+"""Muon for the matrices of linear maps, and Adam for everything else: embeddings, biases, norms.
 
 Adam scales each number of a gradient by itself. Muon takes the mean gradient of a matrix and makes its singular values
 equal, so that rare directions count as much as frequent ones.
@@ -39,10 +39,10 @@ class Muon(Spec):
 
 
 class FlatMuon(FlatOptimiser):
-    """Muon over the matrices of `model`, which lie first in the buffer, and Adam over all else.
+    """Muon for the matrices of `model`, which come first in the buffer, and Adam for everything else.
 
-    Each process updates its share of the matrices, whose momentum it alone keeps up to date. Raises ValueError for a
-    model without linear maps.
+    Each process updates its share of the matrices, and only that process keeps their momentum up to date. Raises
+    ValueError if the model has no linear maps.
     """
 
     def __init__(self, model: nn.Module, spec: Muon, group: ProcessGroup = SINGLE_PROCESS) -> None:
@@ -80,12 +80,12 @@ class FlatMuon(FlatOptimiser):
 
 
 def flat_optimiser(model: nn.Module, spec: Adam | Muon, group: ProcessGroup = SINGLE_PROCESS) -> FlatOptimiser:
-    """Returns the optimiser of a model that every process has whole."""
+    """Builds the optimiser for a model that every process holds whole."""
     return FlatMuon(model, spec, group) if isinstance(spec, Muon) else FlatAdam(model, spec, group)
 
 
 class EqualMatrices(NamedTuple):
-    """Matrices of one shape in the buffer, their gradients and their momentum, each `[matrices, rows, columns]`."""
+    """Matrices of the same shape in the buffer, with gradients and momentum, each `[matrices, rows, columns]`."""
 
     spec: Muon
     weights: Float[Tensor, "matrices rows columns"]
@@ -93,7 +93,7 @@ class EqualMatrices(NamedTuple):
     momentum: Float[Tensor, "matrices rows columns"]
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step of Muon with Nesterov momentum; changes nothing where the gradient is not `finite`."""
+        """Takes one step of Muon with Nesterov momentum; changes nothing if the gradient is not `finite`."""
         momentum = self.momentum.lerp(self.gradient, 1 - self.spec.momentum)
         step = orthogonal(self.gradient.lerp(momentum, self.spec.momentum))
         # The mean square of an orthogonal matrix is 1 / max(rows, columns).
@@ -104,13 +104,13 @@ class EqualMatrices(NamedTuple):
 
 
 def _matrices(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yields the weights of linear maps by name, each once."""
+    """Yields the weights of linear maps by name, each only once."""
     linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
     yield from ((name, parameter) for name, parameter in model.named_parameters() if id(parameter) in linear)
 
 
 def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str]]:
-    """Divides matrices, in their order in the buffer, into `size` shares whose iterations take about equally long."""
+    """Divides matrices, in their order in the buffer, into `size` shares that take about the same time."""
     shapes = [layout.shapes[name] for name in matrices]
     work = [rows * columns * min(rows, columns) for rows, columns in shapes]
     whole = sum(work)
@@ -121,7 +121,10 @@ def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str
 
 
 def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
-    """Yields the matrices of a share in vectors of all parameters, those of one shape together."""
+    """Yields the matrices of a share, taken from vectors of all parameters.
+
+    Matrices of the same shape come together.
+    """
     for shape, same in groupby(share, key=lambda name: layout.shapes[name]):
         members = list(same)
         start, size = layout.slices[members[0]].start, shape.numel()

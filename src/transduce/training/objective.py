@@ -34,12 +34,13 @@ class TrainingObjective(nn.Module):
         target_in: Int[Tensor, "batch target"],
         target_out: Int[Tensor, "batch target"],
     ) -> Loss:
-        """Returns the sums of the smoothed and the unsmoothed loss over all tokens but padding, in nats.
+        """Sums the smoothed and the unsmoothed loss over all tokens except padding, in nats.
 
-        The penalty of a mixture of experts is added to the smoothed loss, once a token, and so is that of R-Drop.
+        The penalty of a mixture of experts is added to the smoothed loss once per token, and so is the penalty of
+        R-Drop.
         """
         passed_twice = 0 if self.regulariser is None else math.ceil(self.regulariser.share * len(source))
-        if passed_twice:  # the first pairs, which are random ones
+        if passed_twice:  # the first pairs; their order is random
             source, target_in = (torch.cat([tokens, tokens[:passed_twice]]) for tokens in (source, target_in))
         states, penalty = self.model(source, source != self.model.spec.symbols.pad, target_in)
         loss = self._loss(states, target_out, passed_twice)
@@ -49,7 +50,10 @@ class TrainingObjective(nn.Module):
         return loss._replace(smoothed=loss.smoothed + penalty * tokens)
 
     def _loss(self, states: Tensor, target: Int[Tensor, "batch target"], passed_twice: int) -> Loss:
-        """Returns the loss of states `[batch + passed_twice, target, d_model]`; the last repeat the first."""
+        """Loss of states `[batch + passed_twice, target, d_model]`.
+
+        The last `passed_twice` rows repeat the first rows.
+        """
         readout, count, regulariser = self.model.readout, len(target), self.regulariser
         if regulariser is None:
             loss: Loss = readout.loss(states, target, self.smoothing)

@@ -1,7 +1,7 @@
-"""What an optimiser does, and Adam (section 5.3) over one flat buffer.
+"""The interface of an optimiser, and Adam (section 5.3) over one flat buffer.
 
-Every parameter is a view of one vector and every gradient a view of another. Clearing, measuring, clipping, reducing
-and updating are then one operation each, whatever the number of matrices.
+Every parameter is a view of one vector, and every gradient a view of another. Clearing, measuring, clipping, reducing
+and updating then take one operation each, for any number of matrices.
 """
 
 from abc import ABC, abstractmethod
@@ -18,11 +18,14 @@ from torch.optim.adam import adam
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 
-ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
+ALIGNMENT = 16  # elements; a matrix that begins at a cache line is multiplied faster
 
 
 class Layout:
-    """Where each parameter of a model lies in one vector of all parameters; those named `first` lie there first."""
+    """The position of each parameter of a model in one vector of all parameters.
+
+    Parameters named in `first` come first.
+    """
 
     def __init__(self, model: nn.Module, first: Sequence[str] = ()) -> None:
         parameters = dict(model.named_parameters())
@@ -34,15 +37,15 @@ class Layout:
             self.size += -(-shape.numel() // ALIGNMENT) * ALIGNMENT
 
     def views(self, vector: Float[Tensor, " size"]) -> dict[str, Tensor]:
-        """Returns views of a vector, by parameter name and in the parameter's shape."""
+        """Views of a vector, by parameter name and in the parameter's shape."""
         return {name: vector[span].view(self.shapes[name]) for name, span in self.slices.items()}
 
     def parameter_shapes(self) -> list[list[Any]]:
-        """Returns the name and shape of each parameter in their order, as JSON values."""
+        """The name and shape of each parameter, in order, as JSON values."""
         return [[name, list(shape)] for name, shape in self.shapes.items()]
 
     def check_parameter_shapes(self, saved: list[list[Any]]) -> None:
-        """Raises ValueError if `saved` shapes are of other parameters, or in another order."""
+        """Raises ValueError if the `saved` shapes belong to other parameters, or have another order."""
         for before, now in zip_longest(saved, self.parameter_shapes()):
             if before != now:
                 raise ValueError(
@@ -56,7 +59,7 @@ class Layout:
 
 
 def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], what: str) -> None:
-    """Raises ValueError if tensors have other names or shapes than `shapes`, or are no floating-point numbers."""
+    """Raises ValueError if the names or shapes of `tensors` differ from `shapes`, or a tensor is not floating-point."""
     saved = {name: tensor.shape for name, tensor in tensors.items() if tensor.is_floating_point()}
     for name in {**shapes, **tensors}:
         if saved.get(name) != shapes.get(name):
@@ -67,7 +70,7 @@ def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
             )
 
 
-NORM_ROW = 1024  # numbers whose norm is computed in the gradient's precision; norms of rows are added in float64
+NORM_ROW = 1024  # numbers of a row; a row's norm is computed in the gradient's precision, rows are summed in float64
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -85,14 +88,14 @@ class Adam(Spec):
 
 
 class Optimiser(Protocol):
-    """Parameters and their updates, the same interface for whole parameters in each process and for shards.
+    """Parameters and their updates: one interface for replicated parameters and for shards.
 
-    Saved weights and state are the same too: weights by name; Adam's step, and vectors of moments in the order of
-    `layout`. All processes call a method together.
+    Saved weights and state are the same for both: weights by name; Adam's step, and vectors of moments in the order of
+    `layout`. All processes must call a method together.
     """
 
     layout: Layout
-    lockstep: bool  # whether all processes must compute equally many micro-batches
+    lockstep: bool  # whether all processes must compute the same number of micro-batches
 
     def zero_gradient(self) -> None:
         """Sets all gradients to zero."""
@@ -101,19 +104,19 @@ class Optimiser(Protocol):
         """Sums the gradient over all processes."""
 
     def norm(self) -> Float[Tensor, ""]:
-        """Returns the norm of the gradient."""
+        """Norm of the whole gradient."""
 
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
         """Multiplies the gradient by `factor`."""
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step at `rate`; changes nothing where the gradient is not `finite`."""
+        """Takes one step at `rate`; changes nothing if the gradient is not `finite`."""
 
     def weights(self) -> dict[str, Tensor]:
-        """Returns the parameters by name, each shared one once, whole and on the CPU."""
+        """The parameters by name, whole and on the CPU; a shared parameter occurs once."""
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
+        """The step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
 
     def check_state(self, state: Mapping[str, Tensor]) -> None:
         """Raises ValueError if a saved state belongs to another model."""
@@ -126,7 +129,7 @@ class Optimiser(Protocol):
 
 
 class FlatOptimiser(ABC):
-    """The parameters of `model`, laid out in one buffer, of which every process has all; a subclass updates them."""
+    """The parameters of `model` in one buffer, which every process holds whole; a subclass updates them."""
 
     lockstep = False
 
@@ -146,19 +149,19 @@ class FlatOptimiser(ABC):
 
     @abstractmethod
     def own_state(self) -> dict[str, Tensor]:
-        """Returns the tensors of the state themselves, by the names under which they are saved."""
+        """The tensors of the state themselves, not copies, by the names under which they are saved."""
 
     def zero_gradient(self) -> None:
         """See `Optimiser.zero_gradient`."""
         self.gradient.zero_()
 
     def all_reduce_gradient(self) -> None:
-        """See `Optimiser.all_reduce_gradient`; the order of the sums depends on the number of processes alone."""
+        """See `Optimiser.all_reduce_gradient`; the order of summation depends only on the number of processes."""
         self._group.all_reduce(self.gradient)
 
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
-        # One float32 norm over the whole vector loses small numbers: 0.5 % at 63 million.
+        # A single float32 norm over the whole vector loses small numbers: 0.5 % at 63 million numbers.
         whole = len(self.gradient) // NORM_ROW * NORM_ROW
         rows, rest = self.gradient[:whole].view(-1, NORM_ROW), self.gradient[whole:]
         norms = torch.cat([torch.linalg.vector_norm(rows, dim=1), torch.linalg.vector_norm(rest).view(1)])
@@ -216,9 +219,9 @@ class FlatAdam(FlatOptimiser):
 
 
 class FusedAdam:
-    """Torch's fused Adam over some tensors, each with its state: the step and the moments.
+    """Torch's fused Adam over some tensors, each with its own state: the step and the moments.
 
-    The class `torch.optim.Adam` does the same, and imports torch's compiler for it, which takes three seconds.
+    The class `torch.optim.Adam` does the same, but imports torch's compiler, which takes three seconds.
     """
 
     def __init__(self, tensors: Sequence[Tensor], spec: Adam) -> None:
@@ -231,7 +234,7 @@ class FusedAdam:
 
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor], rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step at `rate`, none where a gradient is not `finite`; needs no device synchronisation."""
+        """Takes one step at `rate`, unless a gradient is not `finite`; needs no device synchronisation."""
         steps, means, squares = ([state[name] for state in self.state] for name in ("step", *MOMENTS))
         beta1, beta2 = self._spec.betas
         adam(

@@ -1,7 +1,7 @@
 """The learning rate of each step (section 5.3).
 
-A rate is a function of the step, of d_model and of the number of steps of the training. The first three schedules have
-no end and ignore that number; the others reach zero at the last step.
+A rate is a function of the step, of d_model and of the total number of steps. The first three schedules have no end and
+ignore the total; the others reach zero at the last step.
 """
 
 import math
@@ -19,7 +19,7 @@ class Paper(Spec):
     warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Returns the rate of `step`, counted from 1; `total_steps` is ignored."""
+        """Rate of `step`, counted from 1; `total_steps` is ignored."""
         return d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
 
 
@@ -31,7 +31,7 @@ class InverseSquareRoot(Spec):
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Returns the rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
+        """Rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
         return self.peak * min(step / self.warmup, (self.warmup / step) ** 0.5)
 
 
@@ -44,7 +44,7 @@ class Constant(Spec):
     peak: float = Field(default=1e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Returns the rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
+        """Rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
         return self.peak * min(step / self.warmup, 1.0)
 
 
@@ -58,7 +58,7 @@ class EndingSchedule(Spec):
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None) -> float:
-        """Returns the rate of `step`, counted from 1; `d_model` is ignored.
+        """Rate of `step`, counted from 1; `d_model` is ignored.
 
         While `total_steps` is None, because it is not known yet, the rate stays at the peak after the warm-up.
         """
@@ -68,7 +68,7 @@ class EndingSchedule(Spec):
         return self.peak * self.decayed(min((step - warmup) / max(1, total_steps - warmup), 1.0))
 
     def decayed(self, progress: float) -> float:
-        """Returns the share of the peak after the share `progress` of the steps that follow the warm-up."""
+        """Fraction of the peak rate that is left after the fraction `progress` of the steps that follow the warm-up."""
         raise NotImplementedError
 
 

@@ -1,7 +1,7 @@
 """Adam over shards: each process has a shard of every parameter, gradient and moment (FSDP2).
 
-For models that do not fit into the memory of one device. FSDP2 gathers the parameters of a block of layers when it is
-computed and frees them afterwards; it sums the block's gradient over the processes and shards it again.
+This is for models that do not fit into the memory of one device. FSDP2 gathers the parameters of a block of layers when
+the block is computed and frees them afterwards; it sums the block's gradient over the processes and shards it again.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,10 @@ FIRST_DIMENSION = [Shard(0)]
 
 
 class ShardedAdam:
-    """Adam over this process's shards of the model in `objective`, which it shards along first dimensions."""
+    """Adam over this process's shards of the model in `objective`.
+
+    It shards every parameter along the first dimension.
+    """
 
     lockstep = True
 
@@ -31,12 +34,12 @@ class ShardedAdam:
         self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):
             sharded: Any = fully_shard(block, mesh=self._mesh)
-            # The loss is divided by the tokens of all processes: gradients are summed and not averaged.
+            # The loss is divided by the tokens of all processes, so gradients are summed and not averaged.
             sharded.set_gradient_divide_factor(1.0)
             sharded.set_force_sum_reduction_for_comms(True)
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]
         self._shards = {name: _local(parameter) for name, parameter in self._parameters.items()}
-        # A parameter with fewer rows than there are processes has an empty shard in some of them.
+        # A parameter with fewer rows than processes has an empty shard in some processes.
         non_empty = {name: shard for name, shard in self._shards.items() if shard.numel()}
         self._adam = FusedAdam([*non_empty.values()], spec)
         self._states = dict(zip(non_empty, self._adam.state, strict=True))
@@ -47,7 +50,7 @@ class ShardedAdam:
             parameter.grad = None
 
     def all_reduce_gradient(self) -> None:
-        """Does nothing: FSDP2 has summed the gradient block by block while it was computed."""
+        """Does nothing: FSDP2 sums the gradient of each block while it is computed."""
 
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
@@ -68,7 +71,7 @@ class ShardedAdam:
         self._adam.update([gradients[name] for name in self._states], rate, finite)
 
     def weights(self) -> dict[str, Tensor]:
-        """See `Optimiser.weights`; one parameter at a time is whole on the device."""
+        """See `Optimiser.weights`; only one parameter at a time is whole on the device."""
         return {name: self._gather(name, shard).to("cpu", copy=True) for name, shard in self._shards.items()}
 
     def state(self) -> dict[str, Tensor]:
@@ -116,18 +119,18 @@ class ShardedAdam:
         return {"step": torch.Size(()), **dict.fromkeys(MOMENTS, torch.Size((self.layout.size,)))}
 
     def _empty_state(self) -> dict[str, Tensor]:
-        """Returns the state as zeros, to receive that of another process."""
+        """A state of zeros, into which the state of another process is received."""
         return {name: torch.zeros(shape) for name, shape in self._state_shapes.items()}
 
     def _gradients(self) -> dict[str, Tensor]:
-        """Returns this process's shard of each gradient; zeros where no micro-batch has used the parameter."""
+        """This process's shard of each gradient; zeros if no micro-batch has used the parameter."""
         return {
             name: torch.zeros_like(self._shards[name]) if parameter.grad is None else _local(parameter.grad)
             for name, parameter in self._parameters.items()
         }
 
     def _gather(self, name: str, shard: Tensor) -> Tensor:
-        """Returns the whole tensor, in all processes, of the shard that each gives."""
+        """Gathers the whole tensor in all processes from the shard of each process."""
         parameter = self._parameters[name]
         sharded = DTensor.from_local(
             shard, self._mesh, FIRST_DIMENSION, shape=parameter.shape, stride=parameter.stride()
@@ -135,14 +138,14 @@ class ShardedAdam:
         return sharded.full_tensor()
 
     def _scatter(self, name: str, whole: Tensor | None) -> Tensor:
-        """Returns this process's shard of the tensor that rank zero gives."""
+        """Scatters the tensor of rank zero; returns this process's shard."""
         if whole is None:
             whole = torch.empty(self.layout.shapes[name])
         return _local(distribute_tensor(whole.to(self._device), self._mesh, FIRST_DIMENSION))
 
 
 def _local(tensor: Any) -> Tensor:
-    """Returns this process's shard of a tensor, which shares its storage."""
+    """This process's shard of a tensor; shares its storage."""
     with torch.no_grad():
         shard: Tensor = tensor.to_local()
         return shard.detach()

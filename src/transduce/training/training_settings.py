@@ -88,7 +88,7 @@ class Training(Spec):
     @field_validator("save_every")
     @classmethod
     def _steps_or_minutes(cls, value: int | str) -> int | str:
-        """Returns the value where it is a number of steps or a string such as `10 min`; raises ValueError otherwise."""
+        """Accepts a number of steps or a string like `10 min`; raises ValueError for anything else."""
         if isinstance(value, int) and value >= 1:
             return value
         number, _, unit = str(value).partition(" ")
@@ -116,7 +116,7 @@ class Training(Spec):
 
     @model_validator(mode="after")
     def _check_end(self) -> "Training":
-        """Raises ValueError for a schedule that ends in a run that nothing ends."""
+        """Raises ValueError if the schedule ends but the run has no end."""
         has_no_end = self.steps is None and self.epochs is None and self.minutes is None
         if isinstance(self.schedule, EndingSchedule) and has_no_end:
             raise ValueError(
@@ -127,7 +127,7 @@ class Training(Spec):
 
     @property
     def max_batch_tokens(self) -> int:
-        """`batch_tokens`, of a ramp those after it."""
+        """`batch_tokens`; if it is a ramp, the number after the ramp."""
         return self.batch_tokens.end if isinstance(self.batch_tokens, BatchRamp) else self.batch_tokens
 
     @property

@@ -1,1 +1,1 @@
-"""Text to text: translators, alignments, and the formats in which translations are written."""
+"""From text to text: translators, alignments, and output formats."""

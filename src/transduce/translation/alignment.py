@@ -12,7 +12,7 @@ SPACES = ("▁", "\t", "\n")
 
 
 def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
-    """Returns (source word, target word) for each target word, counted from 0; words end at spaces.
+    """Aligns each target word to a source word: (source word, target word), counted from 0; words end at spaces.
 
     `subword_weights` are summed over the subwords of each pair of words. A target word is aligned to the source word
     with the largest weight.
@@ -29,9 +29,9 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
-    """Returns the attention of each target subword to each source subword, without tags and end symbols.
+    """Attention of each target subword to each source subword, without tags and end symbols.
 
-    The weights are the mean over the heads of the last layer but one, which is most like an alignment (Garg et al.
+    The weights are the mean over the heads of the second-to-last layer, which is most like an alignment (Garg et al.
     2019).
     """
     layer = explanation.cross[max(len(explanation.cross) - 2, 0)]
@@ -40,7 +40,7 @@ def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
 
 
 def words_of_subwords(subwords: Sequence[str]) -> dict[int, int]:
-    """Maps the place of each subword to the number of its word; a subword of spaces alone has none.
+    """Maps the index of each subword to the number of its word; a subword that is only spaces has no word.
 
     "▁", tab and newline are spaces.
     """

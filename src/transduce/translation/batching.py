@@ -1,4 +1,4 @@
-"""From lines to batches of tokens: encodes lines, says why a line is too long, and groups the others by length."""
+"""From lines to batches of tokens: encodes lines, reports lines that are too long, and groups the others by length."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,20 +10,20 @@ from transduce.model.attention import MultiHeadAttention
 from transduce.model.translation_model import TranslationModel
 from transduce.text.token_vocabulary import TokenVocabulary
 
-# Subwords of a line. The attention weights of a line grow with the square of its length: a model with eight heads has
-# 0.5 GB of them here, twice in memory.
+# Most subwords of a line. The attention weights of a line grow with the square of its length: with eight heads they
+# take 0.5 GB at this length, and are in memory twice.
 MAX_LINE_TOKENS = 4096
 
-PORTION = 1 << 20  # characters of the lines encoded at once: the library needs some 240 bytes of memory for each
+PORTION = 1 << 20  # characters encoded at once; the library needs about 240 bytes of memory for each
 
-# Numbers that a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
+# How many numbers a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
 LOG_PROBABILITIES = 8192
-ATTENTION_WEIGHTS = 1024  # a head
-HYPOTHESIS_TOKENS = 8  # keys and values of the decoder: a base Transformer has 24 KiB of them a token
+ATTENTION_WEIGHTS = 1024  # of one head
+HYPOTHESIS_TOKENS = 8  # keys and values of the decoder: 24 KiB per token in a base Transformer
 
 
 class LineTooLargeError(RuntimeError, MemoryError):
-    """A line that does not fit into the memory alone; `fault` is the message without the number of the line."""
+    """A line that does not fit into memory even alone; `fault` is the message without the line number."""
 
     def __init__(self, number: int, fault: str) -> None:
         super().__init__(f"line {number} {fault}")
@@ -31,7 +31,7 @@ class LineTooLargeError(RuntimeError, MemoryError):
 
 
 def count_heads(models: Sequence[TranslationModel]) -> int:
-    """Returns the largest number of attention heads in `models`; 0 without attention."""
+    """Largest number of attention heads in `models`; 0 without attention."""
     attentions = (module for model in models for module in model.modules() if isinstance(module, MultiHeadAttention))
     return max((attention.spec.heads for attention in attentions), default=0)
 
@@ -39,12 +39,12 @@ def count_heads(models: Sequence[TranslationModel]) -> int:
 def encode_lines(
     lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int, tags: Sequence[int] = ()
 ) -> list[list[int] | str]:
-    """Returns `tags` and the tokens of each line; a line of more than `max_tokens` has a message instead.
+    """Returns `tags` and the tokens of each line; if a line has more than `max_tokens`, a message instead.
 
-    A line with too many characters for `max_tokens` subwords of any length is not encoded. The message names the memory
-    that `heads` attention heads would need.
+    A line with more characters than `max_tokens` subwords of the greatest length can hold is not encoded. The message
+    names the memory that `heads` attention heads would need.
     """
-    max_tokens -= 0 if max_tokens == MAX_LINE_TOKENS else len(tags)  # tags take positions, and no memory to speak of
+    max_tokens -= 0 if max_tokens == MAX_LINE_TOKENS else len(tags)  # tags take positions, but hardly any memory
     longest = max_tokens * subwords.max_subword_bytes
     encoded: list[list[int] | str] = []
     for portion in _portions(["" if len(line) > longest else line for line in lines]):
@@ -62,7 +62,7 @@ def encode_lines(
 
 
 def _portions(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Splits lines into portions of at most `PORTION` characters; a line with more is a portion by itself."""
+    """Splits lines into portions of at most `PORTION` characters; a longer line is a portion by itself."""
     start = size = 0
     for place, line in enumerate(lines):
         if size + len(line) > PORTION and place > start:
@@ -73,7 +73,7 @@ def _portions(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
-    """Returns the message for a line of `length`, which has at least `tokens` subwords."""
+    """Message for a line of `length`, which has at least `tokens` subwords."""
     if max_tokens != MAX_LINE_TOKENS:
         return (
             f"has {length}, and this model has learned positions for {max_tokens}; "
@@ -85,15 +85,15 @@ def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
 
 
 class SentenceBatch(NamedTuple):
-    """Lines that are translated at once, as tokens: what a search engine gets."""
+    """Lines that are translated together, as tokens: the input of a search engine."""
 
-    indices: list[int]  # of the lines in the whole text; the draws of sampling depend on them
+    indices: list[int]  # indices of the lines in the whole text; the draws of sampling depend on them
     sources: list[list[int]]  # source tags and tokens, without the end symbol
-    prefixes: list[list[int]]  # tokens that each translation must begin with; none where it is free
+    prefixes: list[list[int]]  # tokens that each translation must begin with; empty if it is free
     bounds: list[int]  # most tokens of each translation, the end symbol counted
 
     def select(self, numbers: Sequence[int]) -> "SentenceBatch":
-        """Returns the batch of some of its lines, by their numbers in the batch."""
+        """Selects some lines, by their numbers in the batch."""
         return SentenceBatch(
             [self.indices[number] for number in numbers],
             [self.sources[number] for number in numbers],
@@ -105,9 +105,9 @@ class SentenceBatch(NamedTuple):
 def max_lengths(
     sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], tag_count: int, extra: int, limit: int
 ) -> list[int]:
-    """Returns the most tokens of each translation, end symbol included, and `limit` at most.
+    """Most tokens of each translation, end symbol included, never more than `limit`.
 
-    A translation has at most as many tokens as its source without tags, or as its prefix, and `extra` more
+    A translation has at most `extra` tokens more than its source without tags, or than its prefix if that is longer
     (section 6.1).
     """
     pairs = zip(sources, prefixes, strict=True)
@@ -117,23 +117,24 @@ def max_lengths(
 def sentence_batches(
     lengths: NDArray[np.integer[Any]], batch_tokens: int, width: int = 1, vocabulary: int = 0
 ) -> list[NDArray[np.int64]]:
-    """Groups sentences by length, the longest first; returns the numbers of each batch's sentences.
+    """Groups sentences by length, longest first; returns the numbers of each batch's sentences.
 
-    A search step continues `width` hypotheses a sentence and computes `vocabulary` log-probabilities for each. A batch
-    of n sentences, the longest of length L, keeps four bounds, and every sentence is in exactly one batch:
+    A search step continues `width` hypotheses for each sentence and computes `vocabulary` log-probabilities for each
+    hypothesis. Every sentence is in exactly one batch. A batch of n sentences, the longest of length L, keeps four
+    bounds:
 
     - n · L ≤ batch_tokens
     - n · L² ≤ batch_tokens · ATTENTION_WEIGHTS, the weights of an attention head
     - n · width · L ≤ batch_tokens · HYPOTHESIS_TOKENS, the key-value caches
     - n · width · vocabulary ≤ batch_tokens · LOG_PROBABILITIES
 
-    A sentence that alone exceeds a bound is a batch by itself.
+    A sentence that exceeds a bound by itself becomes a batch of its own.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        # A sentence takes the largest of four shares of the budget.
+        # Each bound gives the share of the budget that a sentence takes; the largest counts.
         share = max(
             longest,
             longest**2 / ATTENTION_WEIGHTS,

@@ -1,7 +1,7 @@
 """Confidence in translations: an estimate of their quality from the model's own probabilities, and reasons for doubt.
 
 The score of a translation is the geometric mean of the probabilities of its tokens. A `Calibration`, fitted to a
-validation set, turns it into the chrF that translations with such a score had there.
+validation set, maps a score to the chrF that translations with a similar score had there.
 """
 
 import math
@@ -27,38 +27,38 @@ from transduce.translation.results import Translation
 CONFIDENCE = "confidence.json"
 
 LEAST_PAIRS = 20
-DOUBTFUL = 0.05  # share of the validation set whose scores are as low: such translations are doubtful
-RARE = 0.002  # share of the validation set whose lengths are as odd, a side
+DOUBTFUL = 0.05  # translations that score as low as this share of the validation set are doubtful
+RARE = 0.002  # share of the validation set beyond each of the two bounds of the usual length ratio
 
 NUMBER = re.compile(r"\d+")
 
 
 class Assessment(NamedTuple):
-    """The confidence in a translation, from 0 to 1, and the reasons for doubt; no reason is the usual case."""
+    """The confidence in a translation, from 0 to 1, and the reasons for doubt; usually there are none."""
 
     confidence: float
     doubts: tuple[str, ...]
 
 
 class Reliability(Spec):
-    """How far confidence and quality agree, before and after the calibration."""
+    """How well confidence and quality agree, before and after the calibration."""
 
-    before: ReliabilityCurve  # of the scores themselves
-    after: ReliabilityCurve  # of what a calibration makes of them
+    before: ReliabilityCurve  # of the raw scores
+    after: ReliabilityCurve  # of the calibrated scores
 
 
 class Calibration(Spec):
-    """The content of `confidence.json`: what was found on a validation set, besides its identity."""
+    """The content of `confidence.json`: what was found on a validation set."""
 
     version: Literal[1] = 1
     model: str | None = None  # the fingerprint of the model directory
     sentences: int = Field(ge=1)
-    scores: tuple[float, ...]  # knots of an isotonic regression, rising
+    scores: tuple[float, ...]  # knots of an isotonic regression, in rising order
     qualities: tuple[float, ...]  # chrF / 100 at each knot
-    doubtful: float  # scores below are doubtful
-    length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual characters out / in
+    doubtful: float  # lower scores are doubtful
+    length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual range, output / input
     reliability: Reliability | None = None
-    names: Names | None = None  # that a translation must have
+    names: Names | None = None  # finds names that a translation lacks
 
     @classmethod
     def fit(
@@ -70,7 +70,7 @@ class Calibration(Spec):
         names: Names | None = None,
         reliability: Reliability | None = None,
     ) -> Self:
-        """Fits to translations of a validation set; raises ValueError for fewer than 20 that are not empty."""
+        """Fits to translations of a validation set; raises ValueError if fewer than 20 of them are not empty."""
         rows = [
             (raw_confidence(translation), _chrf(translation.text, reference), _length_ratio(source, translation.text))
             for source, translation, reference in zip(sources, translations, references, strict=True)
@@ -94,7 +94,7 @@ class Calibration(Spec):
     def read(cls, run: Path) -> Self:
         """Reads the calibration of a model directory.
 
-        Raises ValueError if there is none, where it is damaged, and where it was made for other weights or settings.
+        Raises ValueError if there is none, if it is damaged, or if it was made for other weights or settings.
         """
         path = run / CONFIDENCE
         if not path.exists():
@@ -108,12 +108,12 @@ class Calibration(Spec):
         return read
 
     def write(self, run: Path) -> None:
-        """Writes `confidence.json` into a model directory, for the weights that it has."""
+        """Writes `confidence.json` into a model directory, for the weights that it now has."""
         written = self.replaced(model=fingerprint(run))
         atomic_write_text(run / CONFIDENCE, written.model_dump_json(indent=2) + "\n")
 
     def assess(self, source: str, translation: Translation) -> Assessment:
-        """Returns the confidence in a translation and the reasons for doubt."""
+        """Estimates the confidence in a translation and lists the reasons for doubt."""
         score, output = raw_confidence(translation), translation.text
         if not source.strip():
             return Assessment(1.0, ())
@@ -134,9 +134,9 @@ class Calibration(Spec):
 def measure_reliability(
     sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]
 ) -> Reliability:
-    """Returns the reliability on a validation set; raises ValueError for fewer than 40 translations.
+    """Measures reliability on a validation set; raises ValueError for fewer than 40 translations.
 
-    Each half of the lines is judged by the calibration of the other half.
+    Each half of the lines is judged by a calibration that was fitted to the other half.
     """
     lines = list(zip(sources, translations, references, strict=True))
     lines = [line for line in lines if line[0].strip() and line[1].text.strip()]
@@ -154,12 +154,12 @@ def measure_reliability(
 
 
 def raw_confidence(translation: Translation) -> float:
-    """Returns the geometric mean of the probabilities of the tokens, the end symbol counted; from 0 to 1."""
+    """Geometric mean of the probabilities of the tokens, end symbol included; from 0 to 1."""
     return math.exp(translation.log_probability / (len(translation.tokens) + 1))
 
 
 def _check_number(number: int, least: int) -> None:
-    """Raises ValueError for too few translations."""
+    """Raises ValueError if there are fewer than `least` translations."""
     if number < least:
         raise ValueError(f"{number} translations are too few to calibrate: give {least} or more")
 

@@ -1,7 +1,8 @@
-"""Search engines, with which a `Translator` searches. That of torch models is here; CTranslate2's is in `exchange`.
+"""Search engines, which a `Translator` uses to search: the engine for torch models; CTranslate2's is in `exchange`.
 
-An engine turns batches of tokens into hypotheses and knows nothing of text. Any object with the two members of
-`SearchEngine` will do; a translator with this one writes its input backwards, line by line, in streams or documents:
+An engine turns batches of tokens into hypotheses and knows nothing about text. Any object with the two members of
+`SearchEngine` will do. A translator with the following engine writes its input backwards, whether it translates lines,
+streams or documents:
 
     class Backwards:
         max_line_tokens = 100
@@ -11,8 +12,8 @@ An engine turns batches of tokens into hypotheses and knows nothing of text. Any
 
     translator = Translator(Backwards(), source_subwords, target_subwords, Decoding())
 
-Besides following a model's probabilities, every search keeps the rules of this table, and an export carries them to
-its engine:
+Every search follows the model's probabilities and also the rules of this table; an export carries the rules to its
+engine:
 
 | rule | here |
 |---|---|
@@ -67,14 +68,14 @@ class SearchEngine(Protocol):
 
     @property
     def max_line_tokens(self) -> int:
-        """The most tokens of a source (with its tags) or of a prefix, the end symbol not counted."""
+        """The most tokens of a source (tags included) or of a prefix, not counting the end symbol."""
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
         """Returns the translations of each sentence, best first: at least one, and at most `method.n_best`.
 
         A translation begins with the prefix of its sentence and has at most as many tokens as the sentence's bound. The
-        engine calls `check` between steps if it can; it raises SearchStoppedError if the search must stop. Raises
-        ValueError for a search that the engine does not have. After an error that `is_out_of_memory` recognises, the
+        engine calls `check` between steps if it can; `check` raises SearchStoppedError if the search must stop. Raises
+        ValueError for a search that the engine does not support. After an error that `is_out_of_memory` recognises, the
         translator searches the halves of the batch.
         """
 
@@ -86,14 +87,14 @@ class ScoredTarget(NamedTuple):
     """The scores of a target."""
 
     log_probabilities: NDArray[np.float64]  # of each token, the end symbol included
-    has_rival: bool  # whether a token of another split of the text is more probable than that in its place
+    has_rival: bool  # whether another split of the text has a more probable token somewhere
 
 
-SPLITS = 4  # beam of the search for the most probable split of a text
+SPLITS = 4  # beam size of the search for the most probable split of a text
 
 
 class SearchRules(NamedTuple):
-    """The tokens that no search chooses. A model may give them high probabilities, above all on odd lines."""
+    """The tokens that no search chooses, although a model may give them high probabilities, above all on odd lines."""
 
     banned: tuple[int, ...]
     """Never chosen: padding, the begin symbol, source tags."""
@@ -102,16 +103,16 @@ class SearchRules(NamedTuple):
 
     @classmethod
     def of(cls, symbols: Symbols, target: TokenVocabulary) -> "SearchRules":
-        """Returns the rules of models with these symbols and this target vocabulary."""
+        """Builds the rules of models with these symbols and this target vocabulary."""
         banned = {symbols.pad, symbols.begin, *tags_of(target).values()} - {symbols.end}
         return cls(tuple(sorted(banned)), (symbols.end,))
 
 
 class TorchEngine:
-    """Searches with a torch model, or with an ensemble of models that share their subwords; scores and explains too.
+    """Searches with a torch model, or with an ensemble of models that share their subwords; also scores and explains.
 
-    On a CPU, compiled code takes the place of a model where it can. That code packs and addresses the weights, so that
-    the engine makes it again after the weights have changed.
+    On a CPU, compiled code replaces a model if there is any for it. Compiled code packs and addresses the weights, so
+    the engine rebuilds it after the weights have changed.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class TorchEngine:
     ) -> None:
         """Takes models in evaluation mode; with `linearisation` they are parsers, and search is constrained to trees.
 
-        Raises ValueError for an unknown precision, and for parsers whose target side has no symbols of trees.
+        Raises ValueError for an unknown precision, and for parsers whose target vocabulary has no tree symbols.
         """
         check_precision(precision)
         self.models, self.source, self.target = tuple(models), source, target
@@ -146,22 +147,22 @@ class TorchEngine:
 
     @cached_property
     def _spelling(self) -> "Spelling | None":
-        """What spells text in the target's subwords; None if these are none of our own."""
-        from transduce.search.spelling import Spelling  # here, because translating spells nothing
+        """The spelling of text in the target's subwords; None if they are not `Subwords`, whose bytes are known."""
+        from transduce.search.spelling import Spelling  # imported here, because translating does not need it
 
         return Spelling(self.target.subword_bytes, self.symbols.end) if isinstance(self.target, Subwords) else None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Returns an engine with copies of the models."""
+        """Copies the engine together with its models."""
         copied = copy.copy(self)
         copied.models = copy.deepcopy(self.models, memo)
         copied._pack_weights()
         return copied
 
     def _pack_weights(self) -> None:
-        """Makes the stepper of the models as they are now, and a record of each model whose weights it has packed.
+        """Builds the stepper for the models as they are now, and a record of each model whose weights were packed.
 
-        The stepper and whether it is compiled are one attribute, because other threads may read it meanwhile.
+        The stepper and whether it is compiled are in one attribute, because other threads may read them meanwhile.
         """
         steppers = [cpu_stepper(model, int8=self.precision == "int8") for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
@@ -173,10 +174,10 @@ class TorchEngine:
         self._records = [WeightsRecord(model) for model, stepper in pairs if stepper is not model]
 
     def check_ready(self) -> None:
-        """Follows changes of the weights; called before each search.
+        """Rebuilds compiled code if the weights have changed; called before each search.
 
-        Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode. After a fork
-        only float32 on a CPU with one thread needs no thread of the parent process.
+        Raises RuntimeError in a forked process that would hang or be killed, and ValueError in training mode. After a
+        fork, only float32 on a CPU with one thread needs no thread of the parent process.
         """
         can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
         if count_forks() > self._forks and not can_fork:
@@ -190,14 +191,14 @@ class TorchEngine:
             self._pack_weights()
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
-        """Searches a batch; a compiled search in all threads, each with a share of the sentences."""
+        """Searches a batch; a compiled search uses all threads, each with a share of the sentences."""
         self.check_ready()
         stepper, compiled = self.current
 
         def search_share(numbers: Sequence[int], check: StopCheck) -> list[list[Hypothesis]]:
             return self._search_share(StoppableStepper(stepper, check), compiled, batch.select(numbers), method)
 
-        # A search in torch has torch's own threads. The compiled one has a single thread, and does not hold Python's.
+        # A search in torch uses torch's own threads. A compiled search runs in a single thread, without Python's lock.
         threads = torch.get_num_threads() if compiled else 1
         tokens = sum(len(source) + 1 for source in batch.sources) if compiled else 0
         return map_in_threads(search_share, range(len(batch.sources)), threads, tokens, check)
@@ -206,7 +207,7 @@ class TorchEngine:
     def _search_share(
         self, stepper: Stepper, compiled: bool, batch: SentenceBatch, method: SearchMethod
     ) -> list[list[Hypothesis]]:
-        """Wraps the stepper in what the method and the sentences demand, and searches."""
+        """Wraps the stepper as method and sentences require, and searches."""
         end, prefix_lengths = self.symbols.end, list(map(len, batch.prefixes))
         source, bounds = self._rectangle([[*tokens, end] for tokens in batch.sources]), self._tensor(batch.bounds)
         problem = SearchProblem(source, source != self.symbols.pad, bounds, self.symbols.begin, end, *self._rules)
@@ -226,7 +227,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[ScoredTarget]:
-        """Returns the log-probabilities of the target tokens of pairs of source and target."""
+        """Log-probabilities of the target tokens of pairs of source and target."""
         self.check_ready()
         begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         source = self._rectangle([[*source, end] for source, _ in pairs])
@@ -249,7 +250,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score_best_split(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[float]:
-        """Returns the log-probability of the most probable split of each target's text that beam search finds."""
+        """Log-probability of the most probable split of each target's text that beam search finds."""
         from transduce.search.spelling import Spelled
 
         assert self._spelling is not None
@@ -264,7 +265,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
-        """Returns the weights [heads query key] of each layer: of the encoder, of the decoder, and between the two."""
+        """Weights [heads query key] of each layer: encoder, decoder, and attention over the encoder's output."""
         source = self._rectangle([[*source_tokens, self.symbols.end]])
         target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
         visible = torch.ones_like(source, dtype=torch.bool)
@@ -272,7 +273,7 @@ class TorchEngine:
         return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
 
     def attention_model(self) -> TransformerModel:
-        """Returns the first model; raises ValueError if it is not a Transformer with attention in every layer."""
+        """The first model; raises ValueError if it is not a Transformer with attention in every layer."""
         model = self.models[0]
         if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
             raise ValueError(
@@ -282,7 +283,7 @@ class TorchEngine:
         return model
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Returns rows of ids padded to the longest, on the device of the models."""
+        """Pads rows of ids to the longest row, on the device of the models."""
         return pad_rows(rows, self.symbols.pad, self.device)
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:

@@ -1,8 +1,9 @@
-"""Translation with a glossary: terms of the source have the translations that the glossary gives.
+"""Translation with a glossary: terms of the source get the translations that the glossary gives.
 
-A line is translated freely first. A translation of a term that is missing is forced: attention says which word of the
-output stands for the term. The line is translated again: the output up to that word and the glossary's translation are
-a forced prefix, after which the search continues freely. Of alternatives the one with the best score is taken.
+A line is first translated freely. If the translation of a term is missing, it is forced: attention tells which word of
+the output stands for the term. The line is then translated again, with the output up to that word and the glossary's
+translation as a forced prefix, after which the search continues freely. If a term has alternatives, the one with the
+best score is used.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class Draft(NamedTuple):
-    """A translation of a line, the terms of the line that it lacks, and its beginning that has been forced."""
+    """A translation of a line, the terms of the line, the terms that it lacks, and its forced beginning."""
 
     line: str
     terms: list[Occurrence]
@@ -40,25 +41,25 @@ class Draft(NamedTuple):
 class Attempt(NamedTuple):
     """A beginning to force on the translation of a line."""
 
-    place: int  # of the line in the whole text
+    place: int  # index of the line in the whole text
     line: str
     prefix: str
-    replaced: int | None  # the token of the draft in whose place the term stands, which should not follow it
+    replaced: int | None  # the token of the draft that the term replaces; it should not follow the term
 
 
 class GlossaryTranslator:
-    """Translates lines as a translator does, with the terms of a glossary; counts the terms."""
+    """Translates lines like a translator, but with the terms of a glossary; counts the terms."""
 
     def __init__(self, translator: Translator, glossary: Glossary) -> None:
-        """Raises ValueError for a model without attention weights, which place the terms."""
+        """Raises ValueError if the model has no attention weights, which are needed to place the terms."""
         translator.check_explicable()
         self.translator, self.glossary = translator, glossary
         self.terms = 0
         """Terms in all lines so far."""
         self.honoured = 0
-        """Of these, terms whose translation is that of the glossary."""
+        """The number of these terms whose translation agrees with the glossary."""
         self.forced = 0
-        """Of these, terms that were missing until they were forced."""
+        """The number of these terms that were missing until they were forced."""
         engine = translator.torch_engine
         self._boundaries = _word_boundaries(translator.target, engine.symbols.end).to(engine.device)
         if not glossary.is_spaced:
@@ -66,11 +67,11 @@ class GlossaryTranslator:
 
     @property
     def summary(self) -> str:
-        """How many terms are honoured, as a sentence."""
+        """How many terms are honoured, in words."""
         return f"{self.honoured:,} of {self.terms:,} terms honoured"
 
     def check_method(self, method: SearchMethod) -> None:
-        """Raises ValueError for sampling and for several translations of a line."""
+        """Raises ValueError if the method samples or returns several translations of a line."""
         if method.sampling is not None or method.n_best > 1:
             raise ValueError("a glossary gives one translation of a line: leave sampling and --n-best out")
 
@@ -83,15 +84,15 @@ class GlossaryTranslator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Translation]]:
-        """Returns the best translation of each line; arguments and errors as those of the translator.
+        """Returns the best translation of each line; arguments and errors are like the translator's.
 
-        Raises ValueError for `prefixes`, which the glossary makes.
+        Raises ValueError for `prefixes`, because the glossary needs the prefixes itself.
         """
         if prefixes is not None:
             raise ValueError("a glossary begins translations itself: leave --prefix out")
         method = method or SearchMethod(self.translator.decoding)
         self.check_method(method)
-        lines = [normalise(line, "source") for line in lines]  # a no-break space within a term is a space
+        lines = [normalise(line, "source") for line in lines]  # turns a no-break space within a term into a space
         free = self.translator.translate_lines(lines, method, batch_tokens=batch_tokens, lines_before=lines_before)
         occurrences = map(self.glossary.find, lines)
         drafts = {
@@ -100,7 +101,7 @@ class GlossaryTranslator:
             if terms
         }
         lacking = _count_missing(drafts)
-        # Each round places one more term of every line that lacks some.
+        # Each round places one more term of every line that still lacks terms.
         for _ in range(max((len(draft.terms) for draft in drafts.values()), default=0)):
             attempts = [
                 attempt for place, draft in drafts.items() if draft.missing for attempt in self._attempts(place, draft)
@@ -118,7 +119,7 @@ class GlossaryTranslator:
         return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
 
     def _possible(self, attempts: list[Attempt]) -> list[Attempt]:
-        """Returns the attempts whose prefix is not too long."""
+        """Attempts whose prefix is not too long."""
         faults = self.translator.line_faults([one.line for one in attempts], [one.prefix for one in attempts])
         return [attempt for number, attempt in enumerate(attempts) if number not in faults]
 
@@ -127,7 +128,7 @@ class GlossaryTranslator:
     ) -> dict[Attempt, Translation]:
         """Returns the translation that each attempt leads to.
 
-        Where the replaced word follows the term, the search is done again without it.
+        If the replaced word follows the term, the search runs again without that word.
         """
 
         def search(chosen: list[Attempt], without: int | None = None) -> dict[Attempt, Translation]:
@@ -152,7 +153,7 @@ class GlossaryTranslator:
         return dict(zip(attempts, translations, strict=True))
 
     def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:
-        """Returns the draft of the best attempt of each line."""
+        """Replaces each line's draft by the draft of its best attempt."""
         best: dict[int, Draft] = {}
         for attempt, translation in results.items():
             place = attempt.place
@@ -161,19 +162,19 @@ class GlossaryTranslator:
         return best
 
     def _repeats(self, attempt: Attempt, translation: Translation) -> bool:
-        """Returns whether the word in whose place the term stands follows the term."""
+        """Whether the word that the term replaces follows the term."""
         (prefix,) = self.translator.target.encode([attempt.prefix])
         return translation.tokens[len(prefix) : len(prefix) + 1] == [attempt.replaced]
 
     def _may_follow(self, without: int | None) -> Bool[Tensor, " vocabulary"]:
-        """Returns which tokens may follow a term: those that do not make its last word longer, and not `without`."""
+        """Which tokens may follow a term: tokens that do not lengthen its last word, except `without`."""
         flags = self._boundaries.clone()
         if without is not None:
             flags[without] = False
         return flags
 
     def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
-        """Returns the beginning of the output with the first missing term, for each of its alternatives."""
+        """For each alternative of the first missing term, the beginning of the output with that term."""
         text = draft.translation.text
         position, occurrence = min(zip(self._places(place, draft), draft.missing, strict=True), key=lambda one: one[0])
         kept = text[:position].rstrip() if text.startswith(draft.prefix) else draft.prefix
@@ -188,9 +189,9 @@ class GlossaryTranslator:
         return [Attempt(place, draft.line, f"{kept}{space}{target}", replaced) for target in targets]
 
     def _places(self, place: int, draft: Draft) -> list[int]:
-        """Returns the character of the output at which each missing term belongs, after the forced prefix.
+        """Character index in the output at which each missing term belongs, after the forced prefix.
 
-        Raises LineTooLargeError, which names the line, where its attention weights do not fit into memory.
+        Raises LineTooLargeError, which names the line, if its attention weights do not fit into memory.
         """
         text, tokens = draft.translation.text, draft.translation.tokens
         try:
@@ -209,7 +210,7 @@ class GlossaryTranslator:
         return places
 
     def _word_start(self, text: str, place: int) -> int:
-        """Returns the beginning of the word at a character, in scripts with spaces between words."""
+        """Start of the word at a character, in scripts with spaces between words."""
         while place < len(text) and text[place].isspace():
             place += 1
         while self.glossary.is_spaced and place > 0 and is_in_word(text[place - 1]):
@@ -218,21 +219,20 @@ class GlossaryTranslator:
 
 
 def _count_missing(drafts: dict[int, Draft]) -> int:
-    """Returns how many terms all drafts lack."""
     return sum(len(draft.missing) for draft in drafts.values())
 
 
 def _spans(vocabulary: TokenVocabulary, tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the characters of each token in the text of `tokens`: where they begin and end."""
+    """Start and end of each token in the text of `tokens`, in characters."""
     lengths = [len(text) for text in vocabulary.decode([tokens[:count] for count in range(len(tokens) + 1)])]
     return list(pairwise(lengths))
 
 
 def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabulary"]:
-    r"""Returns which tokens do not make the word before them longer: those that begin with no letter, digit or mark.
+    r"""Which tokens do not lengthen the word before them: tokens that do not begin with a letter, digit or mark.
 
-    A part of a character is readable as an escape, such as "\xc3", and counts as a letter. In fairseq's subwords a word
-    that goes on says so itself, so that after a whole one every token begins another.
+    A part of a character is readable as an escape, for example "\xc3", and counts as a letter. In fairseq's subwords a
+    word that continues is marked as such, so after an unmarked token every token begins a new word.
     """
     if isinstance(target, ImportedSubwords) and target.says_where_words_end:
         return torch.ones(target.size, dtype=torch.bool)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transduce.translation.confidence import Calibration
 
 JSON_KEYS = ("text", "log_probability", "score")  # of a translation
-WORD = re.compile("[^ ▁]+")  # as `words_of_subwords` counts words: subwords write other white space as escapes
+WORD = re.compile("[^ ▁]+")  # counts words like `words_of_subwords`; subwords write other white space as escapes
 
 
 class OutputFormat(NamedTuple):
@@ -26,11 +26,11 @@ class OutputFormat(NamedTuple):
     alignments: bool = False
     json: bool = False
     confidence: "Calibration | None" = None
-    """Columns of confidence and of reasons for doubt; in JSON the probability of each word too."""
+    """Adds columns with the confidence and the reasons for doubt; in JSON also the probability of each word."""
     words: bool = False
-    """In JSON the probability of each word, also without a calibration."""
+    """In JSON adds the probability of each word, even without a calibration."""
     pairs: Literal["backward", "forward"] | None = None
-    """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
+    """Writes two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
     def check(self, translator: Translator) -> None:
         """Raises ValueError if an output needs attention weights or word probabilities that `translator` lacks."""
@@ -51,10 +51,10 @@ class OutputFormat(NamedTuple):
         translations: Sequence[Sequence[Translation]],
         lines_before: int = 0,
     ) -> list[str]:
-        """Returns the output lines of `translations`, which are those of each of `sources`, best first.
+        """Formats the translations of each of `sources`, best first, as output lines.
 
-        `lines_before` counts the lines of the text before `sources`. Raises LineTooLargeError for a line whose
-        alignment does not fit into memory.
+        `lines_before` counts the lines of the text before `sources`. Raises LineTooLargeError if the alignment of a
+        line does not fit into memory.
         """
         output = []
         for number, (source, best) in enumerate(zip(sources, translations, strict=True), start=lines_before + 1):
@@ -78,7 +78,7 @@ class OutputFormat(NamedTuple):
         return output
 
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
-        """Returns the JSON of a line."""
+        """Formats a line as JSON."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
         assessed = self._assessment(translator, source, best[0])
@@ -86,7 +86,7 @@ class OutputFormat(NamedTuple):
         return json_text({"line": number, **into, "translations": records, **aligned, **assessed}, ensure_ascii=False)
 
     def _assessment(self, translator: Translator, source: str, best: Translation) -> dict[str, Any]:
-        """Returns the confidence in a translation, the reasons for doubt, and the probability of each word."""
+        """The confidence in a translation, the reasons for doubt, and the probability of each word, as JSON fields."""
         record: dict[str, Any] = {}
         if self.confidence is not None:
             record["confidence"], doubts = self.confidence.assess(source, best)
@@ -97,7 +97,7 @@ class OutputFormat(NamedTuple):
 
 
 def _word_probabilities(translator: Translator, source: str, best: Translation) -> list[list[Any]]:
-    """Returns each word of a translation with the product of the probabilities of its subwords."""
+    """Each word of a translation with the product of the probabilities of its subwords."""
     from transduce.translation.alignment import words_of_subwords
 
     if not best.tokens or not WORD.search(best.text):
@@ -115,12 +115,12 @@ def _word_probabilities(translator: Translator, source: str, best: Translation) 
 
 
 def _cell(text: str) -> str:
-    """Returns the text with spaces for tabs, which would begin another column."""
+    """Replaces tabs by spaces, because a tab would begin another column."""
     return text.replace("\t", " ")
 
 
 def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
-    """Returns the pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
+    """Pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
     from transduce.translation.alignment import aligned_words
 
     try:

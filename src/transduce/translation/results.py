@@ -13,7 +13,7 @@ from transduce.text.token_vocabulary import TokenVocabulary
 class Translation(NamedTuple):
     """One translation of a line. `str()` and `print` give its text.
 
-    `score` is what the search ranks by: log-probability / length penalty of a beam search, else the log-probability.
+    `score` is what the search ranks by: log-probability / length penalty in a beam search, else the log-probability.
     """
 
     text: str
@@ -29,12 +29,12 @@ class Translation(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """Returns the text with spaces for newlines, so that a line in is a line out."""
+    """Replaces newlines by spaces, so that each input line stays one output line."""
     return text.replace("\n", " ")
 
 
 def decoded(hypotheses: Sequence[Hypothesis], target: TokenVocabulary) -> list[Translation]:
-    """Returns hypotheses as text, a newline within a translation as a space; of equal texts the first one."""
+    """Decodes hypotheses to one-line texts; of several hypotheses with the same text only the first is kept."""
     texts = map(one_line, target.decode([hypothesis.tokens for hypothesis in hypotheses]))
     translations: dict[str, Translation] = {}
     for text, hypothesis in zip(texts, hypotheses, strict=True):
@@ -57,10 +57,10 @@ class Explanation(NamedTuple):
     target: tuple[str, ...]
     source_text: str
     target_text: str
-    encoder: tuple[NDArray[np.float32], ...]  # a layer: [heads source source]
-    decoder: tuple[NDArray[np.float32], ...]  # a layer: [heads target target]
-    cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
-    tag_count: int = 0  # of `source`, how many at its front are tags
+    encoder: tuple[NDArray[np.float32], ...]  # per layer: [heads source source]
+    decoder: tuple[NDArray[np.float32], ...]  # per layer: [heads target target]
+    cross: tuple[NDArray[np.float32], ...]  # per layer: [heads target source]
+    tag_count: int = 0  # number of tags at the beginning of `source`
 
     def __repr__(self) -> str:
         layers = f"{len(self.encoder)} encoder and {len(self.decoder)} decoder layers"

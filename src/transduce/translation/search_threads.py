@@ -1,4 +1,4 @@
-"""Searches of one batch in several threads, each with a share of the sentences."""
+"""Searches one batch in several threads, each with a share of the sentences."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from transduce.search.cancellation import SearchStoppedError, StopCheck
 
 Result = TypeVar("Result")
 
-CACHED_TOKENS = 2048  # source positions of a search whose keys and values a processor's cache holds
+CACHED_TOKENS = 2048  # source positions whose keys and values fit into a processor's cache
 
 
 def map_in_threads(
@@ -23,10 +23,10 @@ def map_in_threads(
 ) -> list[Result]:
     """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
 
-    Numbers that are side by side, and whose sentences have similar lengths, make a group of about `CACHED_TOKENS`
-    positions a thread; each thread searches every n-th number of a group. `work` gets them, and a check that it calls
-    between steps, which calls `check`. Raises the first exception of a part, or the interruption of the caller, after
-    the other threads have stopped at a check.
+    Adjacent numbers, whose sentences have similar lengths, form groups of about `CACHED_TOKENS` positions per thread;
+    with n threads, each thread searches every n-th number of a group. `work` gets these numbers and a function to call
+    between steps, which calls `check`. Raises the first exception of any share, or the interruption of the caller,
+    after the other threads have stopped at a check.
     """
     threads, stop = max(1, min(threads, len(numbers))), threading.Event()
 

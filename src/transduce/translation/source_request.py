@@ -1,4 +1,4 @@
-"""The direction and the tag that a user requests, and the source tags that stand for them."""
+"""The direction and the tag that a user requests, and the source tags that express them."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_o
 
 
 class SourceRequest(NamedTuple):
-    """Target language, source language and tag; None if the user names none."""
+    """Target language, source language and tag; None for what the user does not name."""
 
     to: str | None = None
     source_language: str | None = None
@@ -17,7 +17,7 @@ class SourceRequest(NamedTuple):
 
 
 class ChosenTags(NamedTuple):
-    """The ids of the tags before each source, the target language of several, and a note for the user."""
+    """The ids of the tags before each source, the target language if the model has several, and a note for the user."""
 
     ids: tuple[int, ...]
     target_language: str | None
@@ -25,10 +25,10 @@ class ChosenTags(NamedTuple):
 
 
 def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:
-    """Returns the tags for a request; `source` is the source vocabulary.
+    """Chooses the tags for a request; `source` is the source vocabulary.
 
-    Raises ValueError if the request names a language or a tag that the model was not trained on, or names none of
-    several.
+    Raises ValueError if the request names a language or a tag that the model was not trained on, or if the model has
+    several and the request names none.
     """
     tags = corpus_tags(tags_of(source))
     tag = _choose_tag(config.tags, tags, request.tag)
@@ -42,7 +42,7 @@ def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest)
 
 
 def _choose_language(config: Config, languages: Sequence[str], request: SourceRequest) -> tuple[str, str | None]:
-    """Returns the target language of a model of several directions, and a note where the direction is zero-shot."""
+    """Chooses the target language of a model with several directions; adds a note if the direction is zero-shot."""
     trained = {(direction.source, direction.target) for direction in config.directions}
     sources = {source for source, _ in trained}
     trained_languages = sources | set(languages)
@@ -69,18 +69,18 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
 
 
 def target_language_of(config: Config, request: SourceRequest) -> str | None:
-    """Returns the language into which a model translates a request; None if the settings do not decide it."""
+    """The language into which a model translates a request; None if the settings do not decide it."""
     possible = _possible_targets(config, request)
     return request.to or (possible.pop() if len(possible) == 1 else config.target_language)
 
 
 def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
-    """Returns the target languages that a model of several directions was trained on for the source of a request."""
+    """Target languages that a model with several directions was trained on for the source of a request."""
     return {pair.target for pair in config.directions if request.source_language in (None, pair.source)}
 
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
-    """Raises ValueError if a request names other languages than those of a model of one direction."""
+    """Raises ValueError if a request names other languages than a model with one direction has."""
     for option, requested, language, does in (
         ("target language", request.to, config.target_language, "translates into"),
         ("source language", request.source_language, config.source_language, "translates from"),
@@ -94,7 +94,7 @@ def _check_single_direction(config: Config, request: SourceRequest) -> None:
 
 
 def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: str | None) -> str | None:
-    """Returns the tag of a request: the one that it names, or none, or the only one that all sources had."""
+    """The tag that a request names; if it names none, the only tag if all training sources had it, else None."""
     if requested is not None and requested not in tags:
         remedy = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
         raise ValueError(f"tag {requested}: the model was not trained with this tag; {remedy}")
@@ -108,5 +108,5 @@ def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: s
 
 
 def _list(names: Iterable[str]) -> str:
-    """Returns names in alphabetical order, with commas."""
+    """Joins names in alphabetical order with commas."""
     return ", ".join(sorted(names))

@@ -1,4 +1,4 @@
-"""The translator: text to text, with the models of one directory or of several, or with any other search engine."""
+"""The translator: from text to text, with one model, an ensemble, or any other search engine."""
 
 import copy
 import logging
@@ -53,12 +53,12 @@ from transduce.translation.source_request import SourceRequest, choose_tags
 _log = logging.getLogger("transduce")
 
 BATCH_TOKENS = 8192  # source positions translated at once
-SCORED_TOKENS = 4096  # positions scored at once: the log-probabilities of all of them are in memory
+SCORED_TOKENS = 4096  # positions scored at once; the log-probabilities of all of them are in memory
 LOOKAHEAD = 1000  # lines that a stream reads before it translates
 
 
 class _Origin(NamedTuple):
-    """What a translator was loaded from, which is what pickling keeps of its models."""
+    """Where a translator was loaded from; pickling keeps this instead of the models."""
 
     directories: tuple[Path, ...]
     fingerprints: tuple[str, ...]
@@ -67,28 +67,31 @@ class _Origin(NamedTuple):
 
 
 class Translator:
-    """Translates text with an engine; with one of torch models, which may be an ensemble, it scores and explains too.
+    """Translates text with an engine; with torch models, one or an ensemble, it also scores and explains.
 
-    A translator that `load` has made can be pickled, so that `Pool.map(translator.translate, texts)` works: the other
-    process loads the same directories.
+    A translator that was made by `load` can be pickled, so that `Pool.map(translator.translate, texts)` works: the
+    other process loads the same directories.
     """
 
     configs: tuple[Config, ...] = ()
     """The settings of the models that `load` has read."""
 
     _origin: _Origin | None = None
-    _loaded: tuple[WeightsRecord, ...] = ()  # of the models, as they were in the directories; empty: not known
+    _loaded: tuple[WeightsRecord, ...] = ()  # the models' weights as the directories have them; empty: not known
 
     def __init__(
         self, engine: SearchEngine, source: TokenVocabulary, target: TokenVocabulary, decoding: Decoding
     ) -> None:
-        """Takes an engine that reads tokens of `source` and writes tokens of `target`; `load` makes one of models."""
+        """Takes an engine that reads tokens of `source` and writes tokens of `target`.
+
+        `load` builds one from models.
+        """
         self.engine, self.source, self.target, self.decoding = engine, source, target, decoding
         self.max_line_tokens = engine.max_line_tokens
         self.source_tags: tuple[int, ...] = ()
-        self.target_language: str | None = None  # of a model of several directions
+        self.target_language: str | None = None  # set for a model with several directions
         self._stop_check: StopCheck | None = None
-        # For the memory that a line needs at most; in int8 the attention weights of few rows are in memory at a time.
+        # For messages about memory; in int8 the attention weights of only a few rows are in memory at a time.
         has_weights = isinstance(engine, TorchEngine) and engine.precision != "int8"
         self._attention_heads = count_heads(self.models) if has_weights else 0
 
@@ -102,7 +105,7 @@ class Translator:
         precision: TranslationPrecision = "float32",
         linearisation: TopDown | InOrder | None = None,
     ) -> Self:
-        """Returns a translator with models in evaluation mode; arguments and errors as those of `TorchEngine`."""
+        """Builds a translator from models in evaluation mode; arguments and errors are as in `TorchEngine`."""
         return cls(TorchEngine(models, source, target, precision, linearisation), source, target, decoding)
 
     @classmethod
@@ -118,7 +121,7 @@ class Translator:
         """Reads the model of one directory, or an ensemble from several.
 
         `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster, and nearly as exact; bfloat16
-        is for a GPU. A model of several directions needs `to`, the target language; see `into`. Raises ValueError if
+        is for a GPU. A model with several directions needs `to`, the target language; see `into`. Raises ValueError if
         a model is missing or damaged, the models have different subwords, or the device or the precision is not
         available.
         """
@@ -138,7 +141,7 @@ class Translator:
 
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
-        """Reads the models of directories, for no direction yet."""
+        """Reads the models of directories, without choosing a direction."""
         paths = tuple(Path(directory).absolute() for directory in directories)
         fingerprints = tuple(map(fingerprint, paths))
         models = [Model.read(Path(directory)) for directory in directories]
@@ -168,9 +171,9 @@ class Translator:
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
         """Returns a translator with the same models for another request.
 
-        `to` is the target language, needed where there are several; `source_language` is checked; `tag` is one of
-        the tags that the model was trained with. Raises ValueError for what the models were not trained on. A direction
-        that was not trained, but whose languages were, is logged as zero-shot.
+        `to` is the target language, required if there are several; `source_language` is checked; `tag` is one of the
+        tags that the model was trained with. Raises ValueError for anything that the models were not trained on. A
+        direction that was not trained, but whose languages were, is logged as zero-shot.
         """
         assert self.configs, "`into` is for translators that `load` has made"
         request = SourceRequest(to, source_language, tag)
@@ -190,14 +193,14 @@ class Translator:
 
     @property
     def torch_engine(self) -> TorchEngine:
-        """The engine; raises ValueError for one without torch models, which neither scores nor explains."""
+        """The engine; raises ValueError if it has no torch models, because it then cannot score or explain."""
         if not isinstance(self.engine, TorchEngine):
             raise ValueError("this engine translates alone: load the model with torch to score or to explain with it")
         return self.engine
 
     @property
     def models(self) -> tuple[TranslationModel, ...]:
-        """The torch models of the engine; raises ValueError as `torch_engine`."""
+        """The torch models of the engine; raises ValueError like `torch_engine`."""
         return self.torch_engine.models
 
     @property
@@ -221,7 +224,7 @@ class Translator:
     def with_stop_check(self, check: StopCheck) -> Self:
         """Returns a translator with the same models that calls `check` between the steps of each search.
 
-        Where `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
+        If `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
         same models are not affected.
         """
         checking = copy.copy(self)
@@ -233,9 +236,9 @@ class Translator:
     @overload
     def translate(self, text: Iterable[str], **options: Unpack[TextsOptions]) -> list[str]: ...
     def translate(self, text: str | Iterable[str], **options: Any) -> str | list[str]:
-        """Translates one sentence to a str, or each of an iterable to a list of str.
+        """Translates one sentence to a str, or an iterable of sentences to a list of str.
 
-        Arguments and errors are those of `translate_records`, which returns scores and several translations too.
+        Arguments and errors are as in `translate_records`, which can also return scores and several translations.
         """
         if "n_best" in options:
             raise TypeError("`translate` returns one text for each: `translate_records` has `n_best`")
@@ -267,13 +270,13 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         **options: Unpack[SearchOptions],
     ) -> Translation | list[Translation] | list[list[Translation]]:
-        """Translates one sentence to one `Translation`, or each of an iterable to a list of them.
+        """Translates one sentence to a `Translation`, or an iterable of sentences to a list.
 
-        With `n_best` a text has a list of at most `n_best` translations, best first, instead of one. `prefix` is the
-        beginning of the translation, or one prefix a text. `options` are those of `SearchOptions`. An empty text has an
-        empty translation; several sentences, or line ends, count as one sentence. Raises TypeError for a text that is
-        no str. Raises ValueError for options that exclude each other or are out of range, for unequal numbers of
-        prefixes and texts, and for a text that is too long.
+        With `n_best` each text gets a list of at most `n_best` translations, best first, instead of a single one.
+        `prefix` is the beginning of the translation, or an iterable with one prefix for each text. `options` are
+        described in `SearchOptions`. An empty text has an empty translation; several sentences, or several lines, count
+        as one sentence. Raises TypeError if a text is not a str. Raises ValueError for options that exclude each other
+        or are out of range, if the numbers of prefixes and texts differ, and for a text that is too long.
         """
         method = search_method(self.decoding, 1 if n_best is None else n_best, **options)
         if isinstance(text, str):
@@ -301,7 +304,7 @@ class Translator:
     ) -> Iterator[str]:
         """Yields the translation of each line, in order; reads at most `lookahead` lines ahead.
 
-        With a `lookahead` of 1, each line is translated before the next is read. The other arguments are those of
+        With a `lookahead` of 1, each line is translated before the next is read. The other arguments are as in
         `translate`.
         """
         method = search_method(self.decoding, **options)
@@ -334,10 +337,11 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Translation]]:
-        """Returns the translations of each line, best first; of a line without text to translate, the line itself.
+        """Returns the translations of each line, best first; a line without text to translate is copied.
 
-        Such a line has no letter outside of URLs and e-mail addresses, and is copied without invisible characters.
-        `lines_before` counts the lines of the text before these: messages and draws use the number in the whole text.
+        A line without text to translate has no letter outside URLs and e-mail addresses; the copy has no invisible
+        characters. `lines_before` counts the lines of the text before these: messages and draws use the number in the
+        whole text.
         """
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
@@ -358,7 +362,7 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> Iterator[tuple[int, list[Translation] | str]]:
-        """Yields the index of each line, and its translations or a message: copied lines, then batch by batch.
+        """Yields each line's index with its translations or a message: first copied lines, then batch by batch.
 
         Messages and errors are those of `translate_by_halves` and `batches`.
         """
@@ -370,12 +374,13 @@ class Translator:
                 yield index - lines_before, best
 
     def translate_by_halves(self, batch: SentenceBatch, method: SearchMethod) -> list[list[Translation] | str]:
-        """Translates a batch, in halves where memory is short; a line that does not fit alone has a message instead.
+        """Translates a batch, in halves if memory is short; a line that does not fit even alone gets a message instead.
 
         Raises the errors of the engine.
         """
 
-        # Two splits into subwords may write one text: all hypotheses of the beam are candidates for n different ones.
+        # Two splits into subwords may spell the same text, so all hypotheses of the beam are candidates for n different
+        # texts.
         widened = method._replace(n_best=method.width) if method.n_best > 1 else method
 
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
@@ -388,7 +393,7 @@ class Translator:
         return run_by_halves(translate, range(len(batch.sources)), fault)
 
     def _check(self) -> None:
-        """Raises SearchStoppedError if a search must stop; without a stop check none must."""
+        """Raises SearchStoppedError if a search must stop; does nothing without a stop check."""
         if self._stop_check is not None:
             self._stop_check()
 
@@ -400,10 +405,10 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[SentenceBatch]:
-        """Encodes the lines with text to translate and groups them by length, the longest first.
+        """Encodes the lines with text to translate and groups them by length, longest first.
 
-        Raises ValueError for a line or a prefix that is too long, for unequal numbers of prefixes and lines, and for a
-        prefix of a line without text to translate.
+        Raises ValueError for a line or a prefix that is too long, if the numbers of prefixes and lines differ, and if a
+        line without text to translate has a prefix.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -431,7 +436,7 @@ class Translator:
         ]
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
-        """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
+        """A message for each line that is too long, or whose prefix is too long, by the line's index."""
         sides = [("", self._encode(lines, self.source, self.source_tags))]
         if prefixes:
             beginnings = _without_last_space(prefixes)
@@ -445,24 +450,24 @@ class Translator:
 
     def check_lengths(self, lines: Sequence[str]) -> None:
         """Raises ValueError for the first line that is too long, before any line is translated."""
-        # A subword has a byte or more.
+        # A subword has at least one byte, so a line with few bytes cannot be too long.
         long = [place for place, line in enumerate(lines) if len(line.encode()) > self.max_line_tokens]
         for place, fault in sorted(self.line_faults([lines[place] for place in long]).items()):
             raise ValueError(f"line {long[place] + 1} {fault}")
 
     def is_translated(self, line: str) -> bool:
-        """Returns whether a line is translated, or parsed; others are copied."""
+        """Whether a line is translated or parsed; all other lines are copied."""
         return bool(line.strip()) if self.linearisation is not None else has_text_to_translate(line)
 
     def copied(self, line: str) -> list[Translation]:
-        """Returns what a line becomes that is not translated."""
+        """The output for a line that is not translated."""
         text = normalise(line, "target") if self.linearisation is None else ""
         return [EMPTY._replace(text=one_line(text))]
 
     def encode_sources(
         self, lines: Sequence[str], side: str = " of the source", numbers: Sequence[int] | None = None
     ) -> list[list[int]]:
-        """Returns the source tags and the tokens of each line; raises ValueError as `encode_checked`."""
+        """Encodes each line, with the source tags before it; raises ValueError like `encode_checked`."""
         return self.encode_checked(lines, self.source, side, numbers, self.source_tags)
 
     def encode_checked(
@@ -475,7 +480,7 @@ class Translator:
     ) -> list[list[int]]:
         """Returns `tags` and the tokens of each line.
 
-        Raises ValueError for a line that is too long; `side`, such as " of the source", and `numbers` locate it.
+        Raises ValueError for a line that is too long; `side`, for example " of the source", and `numbers` locate it.
         """
         encoded = []
         for place, tokens in enumerate(self._encode(lines, subwords, tags)):
@@ -491,10 +496,10 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[float]:
-        """Returns the log-probability of each target given its source, end symbol included.
+        """Log-probability of each target given its source, end symbol included.
 
-        Where a text may be split into subwords in several ways, it is that of the most probable one that is found: a
-        translation has the log-probability with which it was written.
+        If a text can be split into subwords in several ways, the most probable split that is found counts, so that a
+        translation gets the log-probability with which it was written.
         """
         pairs = self._encode_pairs(sources, targets)
         scored = self._score(pairs, batch_tokens)
@@ -513,16 +518,16 @@ class Translator:
     def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, end symbol included.
+        """Log-probability of each token of each target, end symbol included.
 
-        Raises ValueError for unequal numbers of sources and targets, and for a line that is too long. Raises
-        LineTooLargeError for a pair that does not fit into memory alone, and RuntimeError for a log-probability that is
-        not finite.
+        Raises ValueError if the numbers of sources and targets differ, and for a line that is too long. Raises
+        LineTooLargeError for a pair that does not fit into memory even alone, and RuntimeError for a log-probability
+        that is not finite.
         """
         return self.score_tokens(self._encode_pairs(sources, targets), batch_tokens=batch_tokens)
 
     def _encode_pairs(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenPair]:
-        """Returns the tokens of sources, tags included, and of targets; raises ValueError as `token_scores`."""
+        """Encodes sources, tags included, and targets; raises ValueError like `token_scores`."""
         sources, targets = list(_each_text(sources, "source")), list(_each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
@@ -533,11 +538,11 @@ class Translator:
     def score_tokens(
         self, pairs: Sequence[TokenPair], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
-        """Returns what `token_scores` does for pairs of source tokens, tags included, and target tokens."""
+        """Like `token_scores`, but for pairs of source tokens, tags included, and target tokens."""
         return [scored.log_probabilities for scored in self._score(pairs, batch_tokens)]
 
     def _score(self, pairs: Sequence[TokenPair], batch_tokens: int) -> list[ScoredTarget]:
-        """Returns the scores of each pair; raises the errors of `token_scores`."""
+        """Scores each pair; raises the errors of `token_scores`."""
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
         scores: list[ScoredTarget] = [ScoredTarget(np.zeros(0), has_rival=False)] * len(pairs)
         for places in sentence_batches(lengths, batch_tokens):
@@ -551,7 +556,7 @@ class Translator:
         return scores
 
     def _encode_targets(self, targets: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of each target; raises ValueError for one that is too long or has unknown symbols."""
+        """Encodes each target; raises ValueError for one that is too long or has unknown symbols."""
         encoded = self.encode_checked(targets, self.target, " of the target")
         for number, tokens in enumerate(encoded, start=1):
             if isinstance(self.target, SymbolVocabulary) and UNKNOWN in tokens:
@@ -566,7 +571,7 @@ class Translator:
         return encoded
 
     def _score_by_halves(self, pairs: Sequence[TokenPair], places: NDArray[np.int64]) -> list[ScoredTarget]:
-        """Returns the scores of the pairs at `places`, in halves where memory is short."""
+        """Scores the pairs at `places`, in halves if memory is short."""
 
         def refuse(place: int) -> ScoredTarget:
             source, target = pairs[place]
@@ -582,7 +587,7 @@ class Translator:
         """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
         Raises ValueError if the first model has no attention weights to show, or a text is too long, and
-        LineTooLargeError where the weights do not fit into memory.
+        LineTooLargeError if the weights do not fit into memory.
         """
         if not isinstance(text, str):
             raise TypeError(f"`text` is {type_in_words(text)}: `explain` takes one sentence, a str")
@@ -621,20 +626,24 @@ class Translator:
         self.torch_engine.attention_model()
 
     def __copy__(self) -> Self:
-        """Returns a translator with the same models, where pickling would load them again."""
+        """Copies the translator but shares its models; by default copying would pickle, and load them again."""
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Returns a translator with copies of the models."""
+        """Copies the translator together with its models."""
         copied = copy.copy(self)
         copied.engine = copy.deepcopy(self.engine, memo)
-        copied._loaded = ()  # the records are of the original's models
+        copied._loaded = ()  # the records belong to the original's models
         return copied
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Raises ValueError if the weights were changed after loading, TypeError for what cannot be loaded again."""
+        """Pickles the origin of the models instead of the models.
+
+        Raises ValueError if the weights were changed after loading, and TypeError if another process cannot load the
+        models.
+        """
         if self._origin is None:
             raise TypeError(
                 f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its "
@@ -647,7 +656,7 @@ class Translator:
         return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
 
     def _check_weights(self, loaded: "Translator") -> None:
-        """Raises ValueError unless the models have the weights of those just `loaded`, perhaps at other addresses."""
+        """Raises ValueError unless the models have the same weights as the models just `loaded`."""
         for ours, theirs in zip(self.models, loaded.models, strict=True):
             left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
             are_equal = left.keys() == right.keys() and all(
@@ -669,10 +678,10 @@ def _load_again(
     source_tags: tuple[int, ...],
     target_language: str | None,
 ) -> Translator:
-    """Returns a pickled translator; raises ValueError if a directory has another model since it was loaded.
+    """Rebuilds a pickled translator; raises ValueError if a directory's model has changed since it was loaded.
 
-    A forked process lacks the threads of its parent, so that it translates with one thread. A worker process, which
-    gets the translator with each task, loads it once.
+    A forked process lacks the threads of its parent, so it translates with one thread. A worker process, which gets the
+    translator with each task, loads it only once.
     """
     if count_forks():
         torch.set_num_threads(1)
@@ -683,21 +692,20 @@ def _load_again(
 
 
 def _load_origin(kind: type[Translator], origin: _Origin) -> Translator:
-    """Loads the models of a pickled translator."""
     for directory, loaded in zip(origin.directories, origin.fingerprints, strict=True):
         if fingerprint(directory) != loaded:
             raise ValueError(f"the model in {directory} has changed since the translator was loaded: load it again")
     return kind._read(origin.directories, origin.device, origin.precision)
 
 
-# A pool may alternate between directions.
+# More than one entry, because a pool may alternate between directions.
 _load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(maxsize=4)(_load_origin))
 
 
 def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
     """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
 
-    Raises TypeError if `lines` is not an iterable of str; a single str is refused too.
+    Raises TypeError if `lines` is not an iterable of str; a single str is an error too.
     """
     kind = type_in_words(lines)
     if isinstance(lines, PathLike):
@@ -721,11 +729,11 @@ def _note_several_sentences(texts: Sequence[str]) -> None:
 
 
 def _without_last_space(prefixes: Sequence[str]) -> list[str]:
-    """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
+    """Strips the spaces at the ends of prefixes, because a space belongs to the word that follows."""
     return [prefix.rstrip() for prefix in prefixes]
 
 
 def _same_subwords(first: Model, second: Model) -> bool:
-    """Returns whether two models have the same subwords on both sides."""
+    """Whether two models have the same subwords on both sides."""
     sides = ((first.source, second.source), (first.target, second.target))
     return all(left.as_json() == right.as_json() for left, right in sides)

@@ -1,7 +1,7 @@
 """Encodes the pairs of all corpora as tokens, in batches, on all cores; resumes an interrupted encoding.
 
-Worker processes encode where there are enough pairs; this process reads and writes. After every `SAVE_EVERY` batches
-the files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and goes on from there.
+If there are enough pairs, worker processes encode; this process reads and writes. After every `SAVE_EVERY` batches the
+files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and continues from there.
 """
 
 import logging
@@ -31,19 +31,19 @@ from transduce.text.token_vocabulary import TokenVocabulary
 _log = logging.getLogger("transduce")
 
 BATCH = 2_000
-"""Pairs encoded at a time, at most."""
+"""Most pairs that are encoded at a time."""
 
 BATCH_BYTES = 1 << 21
-"""Bytes of a batch, but for its last pair: encoding takes some 100 times as much memory. Few batches are as large."""
+"""Most bytes of a batch, not counting its last pair: encoding takes about 100 times as much memory."""
 
 SAVE_EVERY = 100
-"""Batches between two saved states."""
+"""Number of batches between two saved states."""
 
 PAIRS_PER_PROCESS = 25_000
-"""Pairs for which starting a process pays: its start takes as long as encoding a few thousand."""
+"""Pairs that justify one more process: starting one takes as long as encoding a few thousand pairs."""
 
 PROGRESS_SECONDS = 10.0
-"""Seconds between two messages about progress, at least."""
+"""Least seconds between two messages about progress."""
 
 STATE = "state.json"
 
@@ -56,12 +56,12 @@ class EncodingState(NamedTuple):
     read: Count = 0  # pairs read from it
     kept: Count = 0  # pairs kept from it
     longest: Count = 0  # tokens of the longest side
-    parts: tuple[CorpusPart, ...] = ()  # the corpora before it
+    parts: tuple[CorpusPart, ...] = ()  # the corpora before `corpus`
     sizes: tuple[Count, ...] = (0,) * len(FILES)  # bytes of each file
 
     @classmethod
     def load(cls, staging: Path) -> "EncodingState":
-        """Reads the state of an interrupted encoding; returns the initial state where that fails."""
+        """Reads the state of an interrupted encoding; returns the initial state if that fails."""
         try:
             state = TypeAdapter(cls).validate_json(read_regular_file(staging / STATE, MAX_JSON_BYTES), strict=True)
             for name, size in zip(FILES, state.sizes, strict=True):
@@ -72,7 +72,7 @@ class EncodingState(NamedTuple):
         return state
 
     def save(self, staging: Path, files: Mapping[str, BinaryIO]) -> "EncodingState":
-        """Flushes the files to the disk, then saves the state with their sizes; returns that state."""
+        """Flushes the files to disk, then saves the state with their sizes; returns the saved state."""
         for file in files.values():
             file.flush()
         state = self._replace(sizes=tuple(files[name].tell() for name in FILES))
@@ -131,7 +131,7 @@ class PairBatch(NamedTuple):
 
 
 def _batches(data: DataSpec, state: EncodingState, dropped: Sequence[Mapping[int, Check]]) -> Iterator[PairBatch]:
-    """Yields the pairs of all corpora that come after `state`."""
+    """Yields the pairs of all corpora that come after `state`, in batches."""
     for index, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
         read = state.read if index == state.corpus else 0
         pairs = islice(enumerate(read_byte_pairs(corpus), start=1), read, None)
@@ -141,7 +141,7 @@ def _batches(data: DataSpec, state: EncodingState, dropped: Sequence[Mapping[int
 
 
 def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
-    """Returns the next `BATCH` pairs, fewer where they reach `BATCH_BYTES`, none at the end."""
+    """Takes the next `BATCH` pairs, fewer if they reach `BATCH_BYTES`, none at the end."""
     batch, size = [], 0
     for pair in islice(pairs, BATCH):
         batch.append(pair)
@@ -152,7 +152,7 @@ def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
 
 
 def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState:
-    """Returns the state in the corpus of index `corpus`, with all corpora before it finished."""
+    """Moves the state on to the corpus with index `corpus`; all corpora before it are finished."""
     while state.corpus < corpus:
         part = CorpusPart(state.kept, data.train[state.corpus].weight)
         state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=(*state.parts, part))
@@ -160,7 +160,7 @@ def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState
 
 
 class EncodedBatch(NamedTuple):
-    """The sentences kept of a `PairBatch`, for each side, and the report of the batch."""
+    """The sentences of a `PairBatch` that are kept, for each side, and the report of the batch."""
 
     corpus: int
     report: Report
@@ -173,7 +173,7 @@ def _encode_batch(
     dtype: np.dtype[Any],
     batch: PairBatch,
 ) -> EncodedBatch:
-    """Checks the pairs of a batch and encodes those without fault."""
+    """Checks the pairs of a batch and encodes the pairs without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
     pairs = list(check_pairs(batch.pairs, corpus, report, data.max_length, batch.dropped))
@@ -209,9 +209,9 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
 
 
 def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:
-    """Returns the fault of a pair with these numbers of tokens, and of `tags` before its source.
+    """The fault of a pair with these numbers of tokens, and with `tags` before its source; None if there is none.
 
-    Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it
+    Tags count for the length but not for the ratio. The end symbol counts for the ratio but not for the length, which
     makes the ratio lenient with the shortest pairs.
     """
     if max(source + tags, target) > data.max_length:

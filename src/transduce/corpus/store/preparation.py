@@ -1,4 +1,4 @@
-"""Preparing, opening and verifying a store, from top to bottom: which subwords, which pairs, what is published."""
+"""Prepares, opens and verifies a store, from top to bottom: which subwords, which pairs, what is published."""
 
 import logging
 from collections.abc import Sequence
@@ -54,12 +54,12 @@ STAGED = "begun.json"
 
 
 class StagedSubwords(NamedTuple):
-    """The subwords of an unfinished store, as `begun.json` describes them."""
+    """The subwords of an unfinished store, as described by `begun.json`."""
 
-    fingerprint: str  # of the store
+    fingerprint: str  # the store's
     shared: bool
-    pairs: Count  # of all corpora, before any is dropped
-    files: StoredFiles  # of the subwords
+    pairs: Count  # in all corpora, before any is dropped
+    files: StoredFiles  # the files of the subwords
 
 
 class PreparedCorpus(NamedTuple):
@@ -74,7 +74,10 @@ class PreparedCorpus(NamedTuple):
 
 
 def open_store(directory: Path) -> PreparedCorpus:
-    """Opens what `prepare` wrote, reading no pair; raises ValueError for an incomplete store or another version."""
+    """Opens what `prepare` wrote, without reading a pair.
+
+    Raises ValueError for an incomplete store or another version.
+    """
     description = read_description(directory)
     for name, file in description.files.items():
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
@@ -94,7 +97,7 @@ def open_store(directory: Path) -> PreparedCorpus:
 
 
 def verify_store(directory: Path) -> list[str]:
-    """Reads all files of a store and returns their faults, a sentence each; none where no store is finished."""
+    """Reads all files of a store and returns one sentence for each fault; returns nothing if no store is finished."""
     if not (directory / DESCRIPTION).exists():
         return []
     try:
@@ -104,7 +107,7 @@ def verify_store(directory: Path) -> list[str]:
 
 
 def _find_faults(directory: Path, files: StoredFiles) -> list[str]:
-    """Compares `files` with their checksums, then reads all tokens; reads nothing where `files` are none."""
+    """Compares `files` with their checksums, then reads all tokens; reads nothing if `files` is empty."""
     if (damage := find_damage_of(directory, files)) or not files:
         return damage
     prepared = open_store(directory)
@@ -122,18 +125,21 @@ def prepare(
     growth: int | None = None,
     in_use: bool = False,
 ) -> PreparedCorpus:
-    """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
+    """Learns subwords for `data.train` and writes its pairs as tokens to `directory`.
 
-    With `existing_subwords`, those of another model, only `growth` more are learned; `subwords` sets the dropout. A
-    store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
-    subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
+    Opens the store if it is complete.
+
+    With `existing_subwords`, the subwords of another model, only `growth` more are learned; `subwords` sets the
+    dropout. A store that was made from other data or settings is replaced, or refused if it is `in_use`; a damaged one
+    in use keeps its subwords. An interrupted call is resumed. Raises ValueError or OSError for faults of the files, and
+    RuntimeError if a worker was killed.
     """
     dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
     for side in existing_subwords if existing_subwords and dropout else ():
         side.check_can_drop_merges("the subwords of --from")
     limit_threads(threads)
     earlier = earlier_description(directory)
-    # The subwords that are not learned: `existing_subwords`, or those of the store in use, which have grown.
+    # The subwords that are not learned: `existing_subwords`, or the subwords of the store in use, which have grown.
     existing, stored_growth = existing_subwords, None
     if existing is None:
         growth = None
@@ -148,7 +154,8 @@ def prepare(
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data), directory / "making"
-    # Beside the learning, which does not hold Python's lock: to load the model of languages takes a third of a second.
+    # In parallel with learning, which does not hold Python's lock: loading the language model takes a third of a
+    # second.
     with ThreadPoolExecutor(1) as beside:
         beside.submit(warn_of_exchanged_sides, data)
         staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
@@ -173,7 +180,10 @@ def _stage_subwords(
     growth: int | None,
     dropped: Sequence[DroppedPairs],
 ) -> StagedSubwords:
-    """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
+    """Writes the subwords to `staging`, and learns the ones that do not exist.
+
+    Keeps subwords that are already staged.
+    """
     if staged := _load_staged(staging, fingerprint):
         return staged
     remove(staging)
@@ -198,7 +208,7 @@ def _stage_subwords(
 
 
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Returns what an interrupted preparation of the same store staged; None if it staged none or a file differs."""
+    """Loads what an interrupted preparation of the same store staged; None if it staged nothing or a file differs."""
     try:
         staged = TypeAdapter(StagedSubwords).validate_json(
             read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
@@ -261,9 +271,10 @@ def _check_unchanged(
 
 
 def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> PreparedCorpus | None:
-    """Opens the store where it has this fingerprint, in use but for held-out sets, and no damage; else returns None.
+    """Opens the store if its fingerprint is current and no file is damaged; else returns None.
 
-    Only files with another time of change are read, so that a large store opens at once.
+    A store that is in use may have other held-out sets. Only files with another modification time are read, so that a
+    large store opens at once.
     """
     try:
         prepared = open_store(directory)
@@ -279,12 +290,15 @@ def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> Prepare
 
 
 def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> None:
-    """Moves the files into place; deletes an old description before the first and writes the new one after the last."""
+    """Moves the files into place.
+
+    Deletes the old description before the first move and writes the new one after the last.
+    """
     files = describe_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
     content = StoreDescription(**description, files=files).as_sealed_json()
     for name in files:
         flush_to_disk(staging / name)
-    # An interruption before this line loses nothing; the checksums take long for a large corpus.
+    # An interruption before this line loses no work; the checksums take long for a large corpus.
     (staging / STAGED).unlink()
     (staging / STATE).unlink()
     (directory / DESCRIPTION).unlink(missing_ok=True)

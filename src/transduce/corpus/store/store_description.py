@@ -1,6 +1,6 @@
 """The description of a store, `store.json`, and the fingerprint of the corpora and settings from which it is made.
 
-The description is one strict record, and has a seal that shows whether it has changed.
+The description is one strict record with a seal that shows whether it was changed.
 """
 
 import hashlib
@@ -30,11 +30,11 @@ DESCRIPTION = "store.json"
 VERSION: Literal[3] = 3  # of the store
 
 NOT_HELD_OUT = ("weight", "tag", "source_language", "target_language")
-"""Settings of a held-out set that do not decide its sources."""
+"""Settings of a held-out set that do not affect its sources."""
 
 
 class FileChecksum(NamedTuple):
-    """A file's path, size, time of its last change, and checksum."""
+    """A file's path, size, modification time and checksum."""
 
     path: str
     size: int
@@ -43,14 +43,14 @@ class FileChecksum(NamedTuple):
 
 
 class StoredGrowth(Spec):
-    """The growth of the vocabularies of another model: subwords added a side at most, and checksums from before."""
+    """The growth of another model's vocabularies: most subwords added per side, and the checksums from before."""
 
     subwords: int = Field(ge=1)
     before: tuple[str, ...]
 
 
 class StoredFile(Spec):
-    """Size, checksum and time of last change (in nanoseconds) of a file of the store."""
+    """Size, checksum and modification time (in nanoseconds) of a file of the store."""
 
     bytes: int = Field(gt=0)
     sha256: str
@@ -63,7 +63,7 @@ StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
 class StoreDescription(Spec):
     """The content of `store.json`.
 
-    Raises ValueError if `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
+    Raises ValueError if `files` lacks a file of the store, or if the size of a file of offsets does not fit the pairs.
     """
 
     version: Literal[3] = VERSION
@@ -72,8 +72,8 @@ class StoreDescription(Spec):
     longest: Count  # tokens of the longest sentence of either side
     report: Report
     shared: bool  # whether both sides have the same subwords
-    given: bool  # whether the subwords are those of another model
-    growth: StoredGrowth | None  # of the subwords of another model
+    given: bool  # whether the subwords come from another model
+    growth: StoredGrowth | None  # how the subwords of another model have grown
     dropout: float = Field(ge=0.0, lt=1.0)
     noise: Noise | None
     fingerprint: str
@@ -82,7 +82,7 @@ class StoreDescription(Spec):
 
     @property
     def pairs(self) -> int:
-        """The number of pairs."""
+        """Number of pairs in all parts."""
         return sum(part.pairs for part in self.parts)
 
     @model_validator(mode="after")
@@ -94,7 +94,7 @@ class StoreDescription(Spec):
         return self
 
     def as_sealed_json(self) -> str:
-        """Returns the content of `store.json`."""
+        """The content of `store.json`."""
         values = self.as_dictionary()
         return json.dumps({**values, "seal": _seal(values)}, indent=2)
 
@@ -122,12 +122,12 @@ def read_description(directory: Path) -> StoreDescription:
 
 
 def _seal(values: Mapping[str, Any]) -> str:
-    """Returns a checksum of the description."""
+    """Checksum of the description."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def earlier_description(directory: Path) -> StoreDescription | None:
-    """Returns the description of a complete store in `directory`; None if there is none."""
+    """The description of a complete store in `directory`; None if there is none."""
     try:
         return read_description(directory)
     except ValueError:
@@ -135,14 +135,14 @@ def earlier_description(directory: Path) -> StoreDescription | None:
 
 
 def store_error(directory: Path, reason: str) -> ValueError:
-    """Returns the error for a store that cannot be used."""
+    """Builds the error for a store that cannot be used."""
     return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
 
 
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store where they were those of another model; None if they were learned.
+    """The subwords of the earlier store if they came from another model; None if they were learned.
 
     Raises ValueError if they are damaged.
     """
@@ -158,7 +158,7 @@ def find_damage_of(directory: Path, files: StoredFiles) -> list[str]:
 
 
 def describe_files(paths: Sequence[Path]) -> StoredFiles:
-    """Reads files and returns the size, checksum and time of last change of each."""
+    """Reads files to find the size, checksum and modification time of each."""
     checksums = checksums_of_files(paths)
     return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
@@ -170,10 +170,10 @@ def fingerprint_of(
     checksums: Sequence[FileChecksum],
     growth: Spec | None = None,
 ) -> str:
-    """Returns a checksum of a version number, the settings, and the content of the files, wherever they are.
+    """Checksum of a version number, the settings, and the content of the files, wherever they are.
 
-    With `growth` of the existing subwords, it names them as they were before. Where held-out sets decide which pairs
-    are dropped, a dot and a checksum of these sets follow.
+    If the existing subwords have grown (`growth`), it covers them as they were before. If held-out sets affect which
+    pairs are dropped, a dot and a checksum of these sets follow.
     """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
@@ -193,7 +193,7 @@ def fingerprint_of(
             {
                 **_identity(corpus, sha256),
                 "tags": data.tags_before(corpus, names_language=names_language),
-                # The languages of `data` count where pairs are dropped by their languages.
+                # The languages of `data` count if pairs are dropped by language.
                 "direction": data.direction_of(corpus) if NEEDS_LANGUAGES & data.checks.keys() else None,
             }
             for corpus in data.train
@@ -205,7 +205,7 @@ def fingerprint_of(
 
 
 def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
-    """Returns what decides the subwords: the settings, and checksums of the files that they name."""
+    """What determines the subwords: the settings, and checksums of the files that they name."""
     if subwords.kind != "sentencepiece":
         return subwords.as_dictionary()
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in subwords.model_files]
@@ -214,7 +214,7 @@ def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
 
 
 def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns what decides the pairs of a corpus: its settings but paths, the checksums of its files, its grammar."""
+    """What determines the pairs of a corpus: its settings except paths, the checksums of its files, its grammar."""
     is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
     settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
     files = [sha256[str(path)] for path in files_of(corpus)]
@@ -224,15 +224,15 @@ def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection
 
 
 def have_same_training_data(first: str, second: str) -> bool:
-    """Returns whether two fingerprints are of the same training data; the held-out sets may differ."""
+    """Whether two fingerprints belong to the same training data; the held-out sets may differ."""
     return first.partition(".")[0] == second.partition(".")[0]
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
-    """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same.
+    """Checksum of each file of the corpora; reused from `earlier` if path, size and time are the same.
 
-    The first pair of each corpus is read before the checksums, which take long for a large file: ValueError where the
-    file is not a corpus.
+    The first pair of each corpus is read before the checksums, which take long for a large file, to raise ValueError
+    early if the file is not a corpus.
     """
     for corpus in data.train:
         if not isinstance(corpus, Hub):
@@ -246,13 +246,13 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
 
 
 def _held_out_corpora(data: DataSpec) -> list[CorpusSpec]:
-    """Returns the validation and test sets whose content decides which training pairs are dropped."""
+    """The validation and test sets whose content affects which training pairs are dropped."""
     corpora = [*data.validations, *data.test.values()] if data.checks.get(Check.OVERLAP) == "drop" else []
     return [corpus for corpus in corpora if all(path.exists() for path in files_of(corpus))]
 
 
 def time_of_change(path: Path) -> int:
-    """Returns when a file was changed last, in nanoseconds."""
+    """Modification time of a file, in nanoseconds."""
     return path.stat().st_mtime_ns
 
 

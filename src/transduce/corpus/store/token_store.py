@@ -1,7 +1,7 @@
-"""The token store: both sides of every pair as tokens, mapped into memory and never read whole.
+"""The token store: both sides of every pair as tokens, mapped into memory and never read as a whole.
 
-Each side has a file `ids`, the tokens of all sentences without gaps, and a file `offsets`, the start of each sentence
-and the end of the last.
+Each side has a file `ids` with the tokens of all sentences, without gaps, and a file `offsets` with the start of each
+sentence and the end of the last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ OFFSET = np.dtype("<i8")
 REMEDY = "delete the folder `training/store`, and give the command again"
 
 CHECKED = 1 << 20
-"""Sentences or tokens checked at a time."""
+"""Number of sentences or tokens that are checked at a time."""
 
 Count = Annotated[int, Field(ge=0)]
 
 
 class CorpusPart(NamedTuple):
-    """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each of them."""
+    """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each pair."""
 
     pairs: Count
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)]
 
 
 class PackedSentences(NamedTuple):
-    """Sentences of one side: the length of each, and the tokens of all without gaps."""
+    """Sentences of one side: the length of each, and the tokens of all, without gaps."""
 
     lengths: NDArray[np.int64]
     ids: NDArray[Any]
@@ -65,7 +65,7 @@ class TokenStore:
         """Maps `files`, one for each of `FILES`, which `TokenStoreWriter` wrote; afterwards they may be deleted.
 
         `max_length` is the number of tokens of the longest sentence; without it all lengths are read when it is needed.
-        `sizes` are those of the vocabularies of source and target; without them `padded` checks no token.
+        `sizes` are the sizes of the vocabularies of source and target; without them `padded` checks no token.
         """
         self.dtype = dtype
         self.parts = tuple(parts)
@@ -78,29 +78,29 @@ class TokenStore:
         return sum(part.pairs for part in self.parts)
 
     def sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
-        """Returns the tokens of a sentence, without symbols."""
+        """Tokens of a sentence, without symbols."""
         start, stop = self._offsets[side][number : number + 2]
         return self._ids[side][start:stop]
 
     def lengths(self, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the number of tokens of each of the sentences `numbers` of one side."""
+        """Number of tokens of each of the sentences `numbers` of one side."""
         offsets = self._offsets[side]
         lengths: NDArray[np.int64] = offsets[numbers + 1] - offsets[numbers]
         return lengths
 
     @cached_property
     def source_lengths(self) -> NDArray[np.int32]:
-        """The number of tokens of each source sentence."""
+        """Number of tokens of each source sentence."""
         return np.diff(self._offsets["source"]).astype(np.int32)
 
     @cached_property
     def target_lengths(self) -> NDArray[np.int32]:
-        """The number of tokens of each target sentence."""
+        """Number of tokens of each target sentence."""
         return np.diff(self._offsets["target"]).astype(np.int32)
 
     @cached_property
     def max_length(self) -> int:
-        """The number of tokens of the longest sentence of either side."""
+        """Number of tokens of the longest sentence of either side."""
         if self._max_length is not None:
             return self._max_length
         return int(max(self.source_lengths.max(), self.target_lengths.max()))
@@ -110,7 +110,7 @@ class TokenStore:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the sentences `numbers` as rows of `length` tokens, padded with 0 or cut, and their lengths.
 
-        Raises ValueError if the files have no such sentences, or a token that is not in the vocabulary.
+        Raises ValueError if the files do not have these sentences, or for a token that is not in the vocabulary.
         """
         starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
         ends = starts + np.minimum(lengths, length)
@@ -125,7 +125,10 @@ class TokenStore:
         return rows, lengths
 
     def fault_of_ends(self) -> str | None:
-        """Returns a fault where the first offset is not 0, or the last not the number of tokens; reads no more."""
+        """A fault if the first offset is not 0 or the last is not the number of tokens, else None.
+
+        Reads only these offsets.
+        """
         for side in SIDES:
             ends, count = self._offsets[side][[0, -1]].tolist(), len(self._ids[side])
             if ends != [0, count]:
@@ -133,7 +136,10 @@ class TokenStore:
         return None
 
     def find_fault(self, sizes: Sequence[int]) -> str | None:
-        """Reads everything and returns the first fault; `sizes` are those of the vocabularies of source and target."""
+        """Reads everything and returns the first fault.
+
+        `sizes` are the sizes of the vocabularies of source and target.
+        """
         for side, size in zip(SIDES, sizes, strict=True):
             offsets, ids = self._offsets[side], self._ids[side]
             for start in range(0, len(self), CHECKED):
@@ -147,7 +153,7 @@ class TokenStore:
         return None
 
     def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
-        """Returns the store with its sentences as an epoch encodes them; without subword dropout this store."""
+        """The store with its sentences as an epoch encodes them; here always the store itself."""
         return self
 
 

@@ -1,5 +1,6 @@
-"""The Transformer's searches on a CPU in code that numba compiles for the processor, in float32 and in int8.
+"""Search with the Transformer on a CPU, in float32 and int8: code that numba compiles for the processor.
 
-`instructions` has the inner loop of a product, `products` matrices in tiles, `rows` and `layers` what stands between
-products, `stepper` the interface to search. `losses` is of training: R-Drop's pass over the logits in float32.
+`instructions` has the inner loop of a product, `products` has matrices in tiles, `rows` and `layers` have everything
+between two products, and `stepper` is the interface to search. `losses` serves training: R-Drop's pass over the logits
+in float32.
 """

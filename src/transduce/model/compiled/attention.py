@@ -1,12 +1,12 @@
-"""Attention (equation 1) in compiled code: to tokens whose keys and values lie in tiles, and to written tokens.
+"""Attention (equation 1) in compiled code: to source tokens, stored in tiles, and to decoded tokens, stored in slots.
 
-Attention to a source is two products with a matrix in tiles (`products` draws them), as all hypotheses of a sentence
-read the same keys and values:
+All hypotheses of a sentence read the same keys and values of the source, so attention to the source is two products
+with a matrix in tiles (`products` draws them):
 
     scores [rows tokens]   = queries · Kᵀ   a column of a tile is a token; the sum is over d_k
     mixed  [rows features] = weights · V    a column of a tile is a feature; the sum is over the tokens
 
-Written tokens differ between hypotheses, so that a row follows its table of slots, token by token.
+Decoded tokens differ between hypotheses, so each row follows its own table of slots, token by token.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,10 @@ Slots = NDArray[np.int32]
 
 @compiled
 def store_keys(rows: Floats, at: int, count: int, d_k: int, keys: Floats) -> None:
-    """Stores the keys of `count` rows, features `at` and on, in tiles [heads tiles d_k·COLUMNS] of `COLUMNS` tokens."""
+    """Stores the keys of `count` rows in tiles [heads tiles d_k·COLUMNS] of `COLUMNS` tokens.
+
+    The keys begin at feature `at` of each row.
+    """
     for head in range(keys.shape[0]):
         for t in range(keys.shape[1] * COLUMNS):
             for i in range(d_k):
@@ -34,7 +37,10 @@ def store_keys(rows: Floats, at: int, count: int, d_k: int, keys: Floats) -> Non
 
 @compiled
 def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) -> None:
-    """Stores the values of `count` rows, features `at` and on, in tiles [heads tiles source·COLUMNS] of features."""
+    """Stores the values of `count` rows in tiles [heads tiles source·COLUMNS] of `COLUMNS` features.
+
+    The values begin at feature `at` of each row.
+    """
     for head in range(values.shape[0]):
         for t in range(count):
             for i in range(values.shape[1] * COLUMNS):
@@ -43,7 +49,7 @@ def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) ->
 
 
 class Scratch(NamedTuple):
-    """What `attend` writes before its result: scores and mixed values of some rows; and zeros, a tile wide."""
+    """Buffers of `attend`: scores and mixed values of up to `ROWS` rows, and zeros, a tile wide."""
 
     scores: Floats
     mixed: Floats
@@ -52,7 +58,7 @@ class Scratch(NamedTuple):
 
 @compiled
 def scratch_for(keys: Floats, values: Floats) -> Scratch:
-    """Returns scratch memory for keys and values of the shapes [heads tiles numbers]."""
+    """Allocates scratch memory for keys and values of shape [heads tiles numbers]."""
     scores = np.empty((ROWS, keys.shape[1] * COLUMNS), np.float32)
     mixed = np.empty((ROWS, values.shape[1] * COLUMNS), np.float32)
     return Scratch(scores, mixed, np.zeros(COLUMNS, np.float32))
@@ -65,7 +71,7 @@ def attend(
 ) -> None:  # fmt: skip
     """Computes equation 1 for `count` rows from `first` on, which attend to the same `length` tokens.
 
-    A row begins with the queries of all heads.
+    Each row of `queries` begins with the queries of all heads.
     """
     scores, mixed, zeros = scratch
     for at in range(first, first + count, ROWS):
@@ -100,7 +106,7 @@ def _dot(query: Floats, keys: Floats, slot: np.uint64, at: int) -> np.float32:
 
 @compiled
 def attend_to_slots(query: Floats, heads: Heads, key_values: Floats, slots: Slots, scores: Floats, out: Floats) -> None:
-    """Computes equation 1 for all heads of a query row; a slot has the keys, then the values of all heads."""
+    """Computes equation 1 for all heads of one query row; a slot holds the keys and then the values of all heads."""
     length = slots.shape[0]
     for i in range(heads.heads * heads.d_v):
         out[i] = 0

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-# Infinity and NaN do not occur. Only sums, which are functions of their own, may be reordered, so that they are
-# vectorised. They are inlined by force: otherwise code that was just compiled calls the sum as it was optimised alone,
-# and code from the cache the sum as it was optimised once more within its caller, in another order.
+# Infinity and NaN do not occur. Only sums may be reordered, so that they are vectorised; each is a function of its own.
+# They are inlined by force. Otherwise freshly compiled code would call the sum as it was optimised on its own, and code
+# from the cache would use the sum as it was optimised again inside its caller, which adds in another order.
 _FINITE = {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}
 inlined = njit(fastmath=_FINITE, error_model="numpy", inline="always")
 summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True, forceinline=True)
@@ -23,15 +23,15 @@ uncached: list[str] = []
 
 
 def cached(function: Any) -> Any:
-    """Compiles a function at its first call with arguments of other types, or loads it from numba's cache.
+    """Compiles a function when it is first called with arguments of new types, or loads it from numba's cache.
 
-    Only functions that Python calls are cached; each contains the code of those that it calls.
+    Only functions that Python calls are cached; the cached code includes the functions that they call.
     """
     return _cached(function, _FINITE)
 
 
 def cached_exact(function: Any) -> Any:
-    """Compiles or loads a function as `cached`, for numbers that may be infinite."""
+    """Compiles or loads a function like `cached`, for numbers that may be infinite."""
     return _cached(function, set())
 
 
@@ -47,11 +47,11 @@ def _cached(function: Any, fastmath: set[str]) -> Any:
 
 
 def _forget_other_sources(folder: Path, source: Path) -> None:
-    """Deletes what numba has cached in `folder` for the module `source` where it was compiled from other sources.
+    """Deletes numba's cache of the module `source` in `folder` if it was compiled from other sources.
 
-    The sources are the modules of this package, and the modules beside `source` whose names begin with `compiled_`.
-    Numba itself notices changes of the module, but not of the functions that it calls, and cannot read an entry that
-    names a class that is no more.
+    The sources are the modules of this package, and the modules next to `source` whose names begin with `compiled_`.
+    Numba itself notices a change of the module, but not of the functions that the module calls, and it cannot read an
+    entry that names a class that no longer exists.
     """
     files = sorted({source, *source.parent.glob("compiled_*.py"), *Path(__file__).parent.glob("*.py")})
     digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).digest(), folder / f"{source.stem}.sources"

@@ -1,7 +1,7 @@
 """The vector instructions of this processor, and a product of a few rows with a few columns written in them.
 
-Numba compiles Python to LLVM's code, and its loops are vectorised as well as LLVM can. For matrix products that is a
-tenth of what a processor does, so the inner loop of a product is written here in LLVM's code.
+Numba compiles Python to LLVM's code and vectorises loops as well as LLVM can. For matrix products that reaches a tenth
+of what a processor can do, so the inner loop of a product is written here in LLVM's code.
 """
 
 from typing import Any, NamedTuple
@@ -18,10 +18,11 @@ _INT8, _INT16, _INT32, _INT64, _FLOAT = (ir.IntType(8), ir.IntType(16), ir.IntTy
 
 
 class Instructions(NamedTuple):
-    """What a processor offers: `lanes` numbers of 32 bits in a vector, and registers for `rows` rows of a tile.
+    """What a processor offers: `lanes` 32-bit numbers in a vector, and enough registers for tiles of `rows` rows.
 
-    `multiply_add_bytes` multiplies unsigned bytes by signed ones and adds groups of four (VNNI). Without it there are
-    two instructions: products of bytes added in pairs, to 16 bits, and these in pairs, to 32. None without either.
+    `multiply_add_bytes` multiplies unsigned bytes by signed bytes and adds the products in groups of four (VNNI).
+    Processors without it use the two instructions of `add_in_pairs`: the first multiplies bytes and adds the products
+    in pairs, to 16 bits, the second adds those sums in pairs, to 32 bits. A field is None if the processor lacks it.
     """
 
     lanes: int
@@ -31,7 +32,7 @@ class Instructions(NamedTuple):
 
 
 def instructions_of(features: str) -> Instructions:
-    """Returns the instructions for LLVM's list of features, such as `+avx2,-avx512f`."""
+    """Chooses the instructions for LLVM's list of features, for example `+avx2,-avx512f`."""
     has = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
     if "avx512f" in has and "avx512bw" in has:
         name = "llvm.x86.avx512.vpdpbusd.512" if "avx512vnni" in has else None
@@ -49,7 +50,7 @@ CACHE_LINE, AHEAD = 64, 4096  # bytes
 
 
 class _Tile:
-    """Writes LLVM's code for products of rows of floats, or of bytes, with a matrix of the same."""
+    """Writes LLVM's code that multiplies rows by a matrix, both of floats or both of bytes."""
 
     def __init__(self, builder: Any, number: Any) -> None:
         self.builder = builder
@@ -69,7 +70,7 @@ class _Tile:
         self.builder.store(vector, self.builder.bitcast(pointer, vector.type.as_pointer())).align = 1
 
     def prefetch(self, columns: Any, at: Any) -> None:
-        """Has the processor fetch what the loop reads `AHEAD` bytes later: no cache holds large matrices."""
+        """Makes the processor fetch what the loop reads `AHEAD` bytes later, because no cache holds large matrices."""
         place = self.builder.bitcast(self.builder.gep(columns, [at]), _INT8.as_pointer())
         reading, nearest_cache, data = _INT32(0), _INT32(3), _INT32(1)
         for line in range(0, COLUMNS * 4, CACHE_LINE):
@@ -77,19 +78,19 @@ class _Tile:
             self.call("llvm.prefetch.p0i8", ir.VoidType(), address, reading, nearest_cache, data)
 
     def spread(self, scalar: Any) -> Any:
-        """Returns a vector whose lanes all have the value."""
+        """Writes code for a vector with the same value in all lanes."""
         vector = ir.VectorType(scalar.type, LANES)
         undefined = ir.Constant(vector, ir.Undefined)
         first = self.builder.insert_element(undefined, scalar, _INT32(0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Calls an instruction by LLVM's name."""
+        """Writes a call of an instruction by its name in LLVM."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
 
     def multiply_add(self, total: Any, row: Any, column: Any) -> Any:
-        """Returns the sums with a product of the row's number, or group of numbers, and those of the columns."""
+        """Writes code that adds the products of a row's number, or group of numbers, and the columns to the sums."""
         if self.is_float:
             return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
         if INSTRUCTIONS.multiply_add_bytes:
@@ -102,7 +103,7 @@ class _Tile:
         return self.builder.add(total, self.call(widen, self.vector, products, ones))
 
     def sums(self, rows: list[Any], columns: Any, first: list[Any], depth: Any) -> list[list[Any]]:
-        """Writes the loop over the groups of a row, from `first` on; returns the sums, row by row."""
+        """Writes the loop over the groups of a row; the sums begin with `first`. Returns the sums, row by row."""
         builder, before = self.builder, self.builder.block
         loop, after = (builder.function.append_basic_block(name) for name in ("loop", "after"))
         builder.branch(loop)
@@ -152,11 +153,11 @@ def _multiply_tile(
     out_at: Any,
     out_stride: Any,
 ) -> Any:
-    """Multiplies `rows` rows, 1 to `ROWS`, by `COLUMNS` columns and writes x Wᵀ + bias to `out`; for compiled code.
+    """Multiplies 1 to `ROWS` rows by `COLUMNS` columns and writes x Wᵀ + bias to `out`; for compiled code.
 
-    An array comes with the place of its first number; rows are `stride` apart. `weight` has `depth` groups of numbers,
-    each with one group of every column in turn. For floats `start` and the scales are not read. For integers the sum
-    begins with `start`, and is multiplied by the scale of its column and by that of its row.
+    Each array comes with the index of its first number; rows are `stride` numbers apart. `weight` has `depth` steps,
+    and each step has one group of numbers of every column in turn. For floats `start` and the scales are not read. For
+    integers the sum begins with `start`, and is multiplied by the scale of its column and by the scale of its row.
     """
     place = types.intp
     signature = types.void(
@@ -169,7 +170,7 @@ multiply_tile: Any = intrinsic(_multiply_tile)
 
 
 def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Writes the code of `multiply_tile`: a tile for every number of rows, and the choice among them."""
+    """Writes the code of `multiply_tile`: a tile for every number of rows, and a switch between them."""
     done = builder.function.append_basic_block("done")
     choice = builder.switch(arguments[3], done)
     for rows in range(1, ROWS + 1):

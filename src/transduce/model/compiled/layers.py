@@ -26,7 +26,7 @@ Indices = NDArray[np.int64]
 
 
 class Memory(NamedTuple):
-    """What the decoder attends to in the source: keys and values in tiles, layer by layer and sentence by sentence.
+    """What the decoder attends to in the source: keys and values in tiles, for each layer and sentence.
 
     Keys are [layers sentences heads tiles d_k·COLUMNS], values [layers sentences heads tiles source·COLUMNS]
     (`store_keys`, `store_values`).
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
 
     @classmethod
     def allocate(cls, layers: int, heads: Heads, lengths: Indices) -> "Memory":
-        """Returns uninitialised memory for sentences of these lengths."""
+        """Allocates uninitialised memory for sentences of these lengths."""
         shape, longest = (layers, len(lengths), heads.heads), int(lengths.max())
         keys = np.empty((*shape, -(-longest // COLUMNS), heads.d_k * COLUMNS), np.float32)
         values = np.empty((*shape, -(-heads.d_v // COLUMNS), longest * COLUMNS), np.float32)
@@ -46,9 +46,9 @@ class Memory(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The tokens of a search: keys and values [layers slots h·(d_k+d_v)], and the slots of each row's tokens.
+    """The decoded tokens of a search: keys and values [layers slots h·(d_k+d_v)], and the slots of each row's tokens.
 
-    A token's slot never moves: another choice of hypotheses is another table `slots` [rows tokens].
+    The slot of a token never moves. Another choice of hypotheses is another table `slots` [rows tokens].
     """
 
     key_values: NDArray[np.float32]
@@ -58,7 +58,7 @@ class Written(NamedTuple):
 
 @compiled
 def sublayer_input(states: Floats, count: int, norms: Norms, number: int, out: Floats) -> None:
-    """Writes the input of sub-layer `number`: the states, normalised with pre-norm."""
+    """Writes the input of sub-layer `number`: the states, normalised if the model is pre-norm."""
     for row in range(count):
         if norms.is_pre_norm:
             normalise(states[row], norms.gains[number], norms.shifts[number], norms.epsilon, out[row])
@@ -69,7 +69,7 @@ def sublayer_input(states: Floats, count: int, norms: Norms, number: int, out: F
 
 @compiled
 def add_output(states: Floats, count: int, output: Floats, norms: Norms, number: int) -> None:
-    """Adds the output of sub-layer `number` to the states; with post-norm the sum is normalised."""
+    """Adds the output of sub-layer `number` to the states, and normalises the sum if the model is post-norm."""
     for row in range(count):
         state, added = states[row], output[row]
         for i in range(state.shape[0]):
@@ -80,7 +80,7 @@ def add_output(states: Floats, count: int, output: Floats, norms: Norms, number:
 
 @compiled
 def feed_forward(states: Floats, count: int, network: Network, layer: int, norms: Norms, number: int) -> None:
-    """Applies the position-wise network, sub-layer `number`, to the states."""
+    """Applies the position-wise network, which is sub-layer `number`, to the states."""
     inputs = np.empty(states.shape, np.float32)
     hidden = np.empty((states.shape[0], network.inner.bias.shape[1]), np.float32)
     output = np.empty((states.shape[0], network.outer.bias.shape[1]), np.float32)
@@ -95,7 +95,10 @@ def feed_forward(states: Floats, count: int, network: Network, layer: int, norms
 
 @inlined
 def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, encoder: Encoder, layer: int) -> None:
-    """Applies a layer to some sentences; their places in `states` are `starts` and `ends` minus `before`."""
+    """Applies a layer to some sentences.
+
+    Sentence n has the rows from `starts[n] - before` to `ends[n] - before` of `states`.
+    """
     attention, heads, rows = encoder.attention, encoder.attention.heads, states.shape[0]
     key_at, value_at = heads.heads * heads.d_k, 2 * heads.heads * heads.d_k
     inputs, longest = np.empty(states.shape, np.float32), 0
@@ -121,7 +124,7 @@ def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, e
 
 @compiled
 def last_norm(states: Floats, norms: Norms) -> None:
-    """Applies the norm after the last layer, which pre-norm has."""
+    """Applies the norm after the last layer, which only pre-norm models have."""
     if norms.is_pre_norm:
         number = norms.gains.shape[0] - 1
         for row in range(states.shape[0]):
@@ -138,7 +141,7 @@ def encode_sentences(
     memory: Memory,
     first: int,
 ) -> None:
-    """Encodes some sentences side by side, and writes what the decoder attends to.
+    """Encodes some sentences side by side, and writes the keys and values that the decoder attends to.
 
     Sentence `first + n` of the memory has the embedded tokens from row `starts[n]` to `ends[n]`. Overwrites `tokens`.
     """
@@ -162,7 +165,7 @@ def encode_sentences(
 def _attend_to_written(
     states: Floats, written: Written, first: int, attention: SelfAttentionProducts, layer: int, norms: Norms
 ) -> None:
-    """Applies self-attention to rows `first` and on, and writes their keys and values."""
+    """Applies self-attention to `states`, the rows of `written` from `first` on, and caches their keys and values."""
     heads, rows, cache = attention.heads, states.shape[0], written.key_values[layer]
     query_width, width = heads.heads * heads.d_k, heads.heads * (heads.d_k + heads.d_v)
     inputs, scores = np.empty(states.shape, np.float32), np.empty(written.length, np.float32)
@@ -185,7 +188,7 @@ def _attend_to_written(
 def _attend_to_memory(
     states: Floats, sentences: Indices, memory: Memory, cross: CrossAttentionProducts, layer: int, norms: Norms
 ) -> None:
-    """Applies attention to the source."""
+    """Applies attention over the encoder's output; the rows of a sentence must be adjacent."""
     heads, rows = cross.heads, states.shape[0]
     inputs = np.empty(states.shape, np.float32)
     queries = np.empty((rows, cross.project.bias.shape[1]), np.float32)
@@ -207,7 +210,10 @@ def _attend_to_memory(
 
 @inlined
 def decode_tokens(states: Floats, sentences: Indices, written: Written, memory: Memory, decoder: Decoder) -> None:
-    """Applies the decoder's layers to one new token of each row, the last of `written`; rows have their `sentences`."""
+    """Applies the decoder's layers to one new token of each row, the last token of `written`.
+
+    `sentences` holds the sentence of each row.
+    """
     rows = states.shape[0]
     for layer in range(decoder.network.inner.weight.shape[0]):
         for at in range(0, rows, ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The loss of R-Drop and its gradient, a row of logits of each pass at a time, so that both stay in the cache."""
+"""R-Drop's loss and gradient, computed one row of logits at a time, so that the rows of both passes stay in cache."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _float = np.float32
 def row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
-    """Returns what `consistency._row_losses` returns; the gradient replaces the logits.
+    """Returns what `consistency._row_losses` returns; the gradient overwrites the logits.
 
     With the symbols of `transduce.model.consistency`, the gradient by y is
     (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
@@ -34,7 +34,7 @@ def row_losses(
 
 
 def _in_threads(rows: int, work: Callable[[int, int], Any]) -> None:
-    """Calls `work` with the first row and the row after the last, once a thread of torch."""
+    """Splits the rows over torch's threads and calls `work(first, last)` in each; `last` is excluded."""
     threads = min(torch.get_num_threads(), rows)
     if threads <= 1:
         work(0, rows)
@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows; a forked process does not
 
 @summed
 def _exponentials(row: Floats, top: np.float32, out: Floats) -> np.float32:
-    """Writes e^(z − top), returns the sum."""
+    """Writes e^(z − top) and returns the sum."""
     total = _float(0)
     for i in range(row.shape[0]):
         out[i] = exponential(row[i] - top)
@@ -64,7 +64,7 @@ def _exponentials(row: Floats, top: np.float32, out: Floats) -> np.float32:
 
 @summed
 def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> np.float32:
-    """Returns Σ w·(y − z)."""
+    """Computes Σ w·(y − z)."""
     total = _float(0)
     for i in range(weights.shape[0]):
         total += weights[i] * (first[i] - second[i])
@@ -75,7 +75,10 @@ def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> 
 def _replace_rows(
     y: Floats, z: Floats, p: Floats, q: Floats, token: int, extra: np.float32, strength: np.float32
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """Replaces a row of logits of each pass by the gradient, returns the three terms; `p` and `q` are scratch rows."""
+    """Replaces one row of logits of each pass by its gradient; returns the three terms of the loss.
+
+    `p` and `q` are scratch rows.
+    """
     half, pull = _float(0.5), strength * _float(0.25)
     target = y[token] + z[token]
     top_y, top_z = maximum(y), maximum(z)
@@ -97,7 +100,7 @@ def _replace_rows(
 
 @cached
 def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Replaces logits `[2, rows, vocabulary]` from the first to the last of `rows`, and writes `terms` `[3, rows]`."""
+    """Replaces the logits `[2, rows, vocabulary]` of the range `rows`, and writes `terms` `[3, rows]`."""
     p, q = np.empty_like(logits[0, 0]), np.empty_like(logits[0, 0])
     for r in range(*rows):
         row, other_row = logits[0, r], logits[1, r]
@@ -106,7 +109,7 @@ def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: A
 
 @cached
 def _replace_bfloat16(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Replaces logits in bfloat16, given as their bits, like `_replace_float32`. It computes in float32."""
+    """Replaces logits in bfloat16, given as their bits, like `_replace_float32`; computes in float32."""
     # Four arrays: with the rows of one array this takes seven times as long.
     y, z = np.empty(logits.shape[2], _float), np.empty(logits.shape[2], _float)
     p, q = np.empty_like(y), np.empty_like(y)
@@ -120,7 +123,7 @@ def _replace_bfloat16(logits: Any, tokens: Any, terms: Any, weights: Any, rows: 
 
 @compiled
 def _widen(row: Any, out: Floats) -> None:
-    """Writes a row of bfloat16 numbers, given as their bits, as float32: they are its upper 16 bits."""
+    """Converts a row of bfloat16 numbers, given as their bits, to float32: the bits become the upper 16 of 32."""
     bits = out.view(np.uint32)
     for i in range(row.shape[0]):
         bits[i] = np.uint32(row[i]) << np.uint32(16)

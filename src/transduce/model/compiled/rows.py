@@ -11,17 +11,17 @@ Floats = NDArray[np.float32]
 
 _float, _int = np.float32, np.int32
 
-MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible beside 1, and far from the denormal numbers that slow a processor
+MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible next to 1, but not yet a denormal number, which would be slow
 MIN_SCALE = _float(1.2e-38)
 LOWEST = _float(-3e38)  # less than every logit, and finite
-FOLDS = 32  # parts of a row of logits, whose maximum at each place is taken
+FOLDS = 32  # equal parts of a row of logits; `best_of_row` takes the maximum over them at each position
 
 
 @inlined
 def exponential(x: np.float32) -> np.float32:
-    """Returns e^x for x ≤ 0, or e^`MIN_EXPONENT` if that is larger: 2^integer times a polynomial of the fraction.
+    """Computes e^x for x ≤ 0, or e^`MIN_EXPONENT` if that is larger: 2^integer times a polynomial of the fraction.
 
-    The relative error is at most 7e-7 for x ≥ −10, and 4e-6 below, where e^x adds little to a sum.
+    The relative error is at most 7e-7 for x ≥ −10, and at most 4e-6 for smaller x, where e^x adds little to a sum.
     """
     scaled = max(x, MIN_EXPONENT) * _float(1.44269504)
     integer = np.rint(scaled)
@@ -62,13 +62,13 @@ def _sum_of_exponentials(row: Floats, top: np.float32) -> np.float32:
 
 @inlined
 def _ordered(bits: np.int32) -> np.int32:
-    """Maps the bit pattern of a float to an integer that sorts like the float; applied twice, returns the pattern."""
+    """Maps the bits of a float to an integer that sorts like the float; applied twice, it returns the bits."""
     return _int(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
 @compiled
 def maximum(row: Floats) -> np.float32:
-    """Returns the largest number, compared as integers: comparisons of floats are not vectorised because of NaN."""
+    """Finds the largest number by comparing integers: float comparisons are not vectorised because of NaN."""
     bits, top = row.view(_int), _int(-0x7FFFFFFF)
     for i in range(row.shape[0]):
         top = max(top, _ordered(bits[i]))
@@ -78,7 +78,10 @@ def maximum(row: Floats) -> np.float32:
 
 @compiled
 def quantise_row(row: Floats, count: int, quantised: Any, zero: int) -> np.float32:
-    """Writes `count` numbers as integers from −127 to 127, each plus `zero`, to `quantised`; returns their scale."""
+    """Quantises `count` numbers to integers from −127 to 127; returns their scale.
+
+    Writes each integer plus `zero` to `quantised`.
+    """
     bits, top = row.view(_int), _int(0)
     for i in range(count):
         top = max(top, _int(bits[i] & 0x7FFFFFFF))
@@ -92,7 +95,7 @@ def quantise_row(row: Floats, count: int, quantised: Any, zero: int) -> np.float
 
 @compiled
 def normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out: Floats) -> None:
-    """Writes LayerNorm(row) to `out`, which may be the row."""
+    """Writes LayerNorm(row) to `out`, which may be the row itself."""
     mean = _sum(row, row.shape[0]) / _float(row.shape[0])
     inverse = _float(1) / np.sqrt(_sum_of_squares(row, mean) / _float(row.shape[0]) + epsilon)
     for i in range(row.shape[0]):
@@ -101,7 +104,7 @@ def normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out
 
 @compiled
 def softmax(scores: Floats, count: int, scale: np.float32) -> None:
-    """Replaces the first `count` scores by the softmax of `scale`, a positive number, times the scores."""
+    """Replaces the first `count` scores by the softmax of `scale` times the scores; `scale` must be positive."""
     top = scores[0]
     for t in range(1, count):
         top = max(top, scores[t])
@@ -123,10 +126,10 @@ def log_softmax(logits: Floats, out: Floats) -> None:
 
 @compiled
 def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, tokens: Any) -> None:
-    """Writes the log-probabilities of the most probable tokens, without the banned ones, best first, and the tokens.
+    """Writes the most probable tokens that are not banned, best first, and their log-probabilities.
 
-    There must be as many tokens as are asked for. `maxima` is a scratch row as long as a fold of the logits. Overwrites
-    `logits`. An example with two folds of four tokens:
+    At least as many tokens must be left as `best` has room for. `maxima` is a scratch row as long as a fold of the
+    logits. Overwrites `logits`. An example with two folds of four tokens:
 
         logits   3 1 4 1 | 5 9 2 6
         maxima   5 9 4 6              9 is at place 1: token 1 or 1 + 4, and logits[5] is 9
@@ -142,7 +145,7 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
     for number in range(best.shape[0]):
         value = maximum(maxima)
         token, width = 0, maxima.shape[0]
-        # The bounds hold where the weights of a model that diverged are not numbers.
+        # The bounds stop the loops if a model has diverged and its logits are NaN.
         while token + 1 < width and maxima[token] != value:
             token += 1
         while token + width < logits.shape[0] and logits[token] != value:
@@ -153,7 +156,10 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
 
 @compiled
 def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
-    """Writes the maxima over the folds of a row, which are as long as `maxima`; the last fold may be shorter."""
+    """Writes the maximum over the folds of a row at each place.
+
+    A fold is as long as `maxima`, the last may be shorter.
+    """
     width, tops, bits = maxima.shape[0], maxima.view(_int), row.view(_int)
     for place in range(width):
         tops[place] = _int(-0x7FFFFFFF)
@@ -167,7 +173,7 @@ def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
 
 @compiled
 def _remove(row: Floats, maxima: Floats, token: int) -> None:
-    """Makes a number of a row the lowest, and corrects the maximum over the folds at its place."""
+    """Sets a token's logit to the lowest value, and corrects the maximum over the folds at its place."""
     row[token] = LOWEST
     place, top = token % maxima.shape[0], LOWEST
     for i in range(place, row.shape[0], maxima.shape[0]):

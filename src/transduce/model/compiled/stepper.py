@@ -1,7 +1,7 @@
 """A stepper for a Transformer of the paper's parts on a CPU, in float32 or int8, compiled for the processor.
 
-Each search runs in one thread and holds no lock of Python while it computes: searches in several threads use several
-cores. Computation is on rows without padding.
+Each search runs in one thread and releases Python's lock while it computes, so that searches in several threads use
+several cores. It computes on rows without padding.
 """
 
 from typing import NamedTuple
@@ -23,14 +23,14 @@ INITIAL_CAPACITY = 16  # tokens of a hypothesis for which a new cache has slots;
 
 
 class SlotCache:
-    """Keys and values of the decoded tokens of all hypotheses [layers slots width]: one slot a token."""
+    """Keys and values of the decoded tokens of all hypotheses [layers slots width], with one slot for each token."""
 
     def __init__(self, layers: int, width: int, slots: int) -> None:
         self.used = 0
         self.key_values: NDArray[np.float32] = np.empty((layers, slots, width), np.float32)
 
     def make_room(self, slots: Slots, length: int) -> None:
-        """Makes at least one slot a row free for the tokens at `length`, the rows being those of `slots`.
+        """Frees at least one slot for each row of `slots`, for the tokens at `length`.
 
         A full cache drops the slots that no row uses and renumbers the others, in `slots` too.
         """
@@ -47,14 +47,14 @@ class SlotCache:
             self.key_values = larger
 
     def extend(self, slots: Slots, length: int) -> None:
-        """Assigns a new slot to each row for its token at `length`; see `make_room`."""
+        """Assigns a new slot to each row for its token at `length`; may renumber slots like `make_room`."""
         self.make_room(slots, length)
         slots[:, length] = np.arange(self.used, self.used + len(slots))
         self.used += len(slots)
 
 
 class CompiledState(NamedTuple):
-    """State of a search; a step consumes it, because cache and slots are written in place."""
+    """State of a search. A step consumes it, because cache and slots are written in place."""
 
     memory: Memory
     positions: Floats  # encodings of the positions of all tokens to come [tokens d_model]
@@ -70,7 +70,10 @@ class CompiledState(NamedTuple):
 
 
 class CompiledStepper:
-    """A stepper with the weights of a model that `cpu_stepper.is_covered`; several threads may search with it."""
+    """A stepper with the weights of a model for which `cpu_stepper.is_covered` is true.
+
+    Several threads may search with it.
+    """
 
     def __init__(self, model: TransformerModel, *, int8: bool) -> None:
         self.source_embedding, self.positions = model.source_embedding, model.target_embedding.positions
@@ -81,7 +84,10 @@ class CompiledStepper:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> CompiledState:
-        """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
+        """Encodes the sentences and returns the state before the first token.
+
+        The state has one row for each sentence, and room for at most `max_length` tokens.
+        """
         assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
         )

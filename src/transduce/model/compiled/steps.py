@@ -1,8 +1,8 @@
-"""The compiled functions that Python calls: encoding sentences, a step of their decoding, and the parts of a step.
+"""The compiled functions that Python calls to encode sentences and to decode a step, and the parts of a step.
 
-`next_states` and `write_best_tokens` together are the step of a beam search. It never writes the log-probabilities of
-all tokens: the logits of up to 64 rows are reduced to the few best tokens of each while they are in the processor's
-cache, and then overwritten by those of the next rows.
+`next_states` and `write_best_tokens` together are the step of a beam search, which never writes the log-probabilities
+of all tokens. The logits of up to 64 rows are reduced to the few best tokens of each row while they are in the
+processor's cache; the logits of the next rows then overwrite them.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from transduce.model.compiled.products import Product, multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
 from transduce.model.compiled.weights import Decoder, TokenTable, WeightsHandle
 
-READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory once
+READ_OUT_AT_ONCE = 64  # rows that share one reading of the embeddings from memory
 
 
 @compiled
@@ -28,7 +28,7 @@ def next_states(
     embedding: TokenTable,
     decoder: Decoder,
 ) -> Floats:
-    """Returns the states after the token `last` of each row; `position` is the encoding of the tokens' position."""
+    """Computes the states after the token `last` of each row; `position` is the encoding of the tokens' position."""
     states = np.empty((last.shape[0], position.shape[0]), np.float32)
     for row in range(last.shape[0]):
         factor = np.float32(0) if last[row] == embedding.blank else embedding.scale
@@ -55,7 +55,7 @@ def write_best_tokens(
 ) -> None:
     """Writes the most probable tokens after each state that are not `banned`, best first, and their log-probabilities.
 
-    Both are [rows count]; the model has `tokens` tokens.
+    Both outputs are [rows count]; the model has `tokens` tokens.
     """
     logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
     maxima = np.empty((tokens + FOLDS - 1) // FOLDS, np.float32)
@@ -68,7 +68,7 @@ def write_best_tokens(
 
 @cached
 def encode(states: Floats, starts: Indices, ends: Indices, handle: WeightsHandle, memory: Memory) -> None:
-    """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
+    """Encodes sentences whose embedded tokens are concatenated in `states`, about `ROWS_AT_ONCE` rows at a time."""
     weights, first = handle.weights, FIRST_INDEX
     while first < ends.shape[0]:
         last = first + 1
@@ -90,9 +90,9 @@ def decode(
     handle: WeightsHandle,
     log_probabilities: Floats,
 ) -> None:
-    """Steps by the token `last` of each row, the last one of `written`, and writes the log-probabilities of the next.
+    """Appends the token `last` of each row and writes the log-probabilities of the next token [rows vocabulary].
 
-    They are [rows vocabulary]; `position` is the encoding of the tokens' position.
+    `last` is the last token of `written`; `position` is the encoding of the tokens' position.
     """
     weights = handle.weights
     states = next_states(last, position, sentences, written, memory, weights.embedding, weights.decoder)

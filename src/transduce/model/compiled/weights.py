@@ -1,4 +1,4 @@
-"""The weights of a Transformer as compiled code reads them."""
+"""The weights of a Transformer, in the form that compiled code reads."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Heads(NamedTuple):
 
 
 class SelfAttentionProducts(NamedTuple):
-    """Attention to the same text: one product makes the queries, then the keys, then the values of all heads."""
+    """Self-attention; one product computes the queries, then the keys, then the values of all heads."""
 
     heads: Heads
     project: Product
@@ -51,7 +51,7 @@ class Network(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """LayerNorms of all sub-layers in order [sub-layers d_model], and with pre-norm the last one of all."""
+    """LayerNorms of all sub-layers in order [sub-layers d_model]; with pre-norm, also the norm after the last layer."""
 
     is_pre_norm: bool
     gains: Floats
@@ -77,9 +77,9 @@ class Decoder(NamedTuple):
 
 
 class TokenTable(NamedTuple):
-    """The embedding of the target [vocabulary d_model], whose vectors are multiplied by `scale`.
+    """The embedding of the target [vocabulary d_model]; its vectors are multiplied by `scale`.
 
-    The vector of the token `blank` is zeros; −1 stands for no token.
+    The vector of the token `blank` is zeros; −1 means that no token is blank.
     """
 
     vectors: Floats
@@ -88,7 +88,7 @@ class TokenTable(NamedTuple):
 
 
 class CompiledWeights(NamedTuple):
-    """All weights of a model but its source embedding and its positions."""
+    """All weights of a model except its source embedding and its positions."""
 
     embedding: TokenTable
     encoder: Encoder
@@ -113,12 +113,12 @@ structref.define_proxy(WeightsHandle, WeightsHandleType, ["weights"])
 
 @cached
 def handle_of(weights: CompiledWeights) -> WeightsHandle:
-    """Returns a pointer to the weights, which keeps them in memory."""
+    """Creates a pointer to the weights, which keeps them in memory."""
     return WeightsHandle(weights)
 
 
 def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
-    """Returns the weights in tiles."""
+    """Packs the weights of a model into tiles."""
 
     def product(parts: Iterable[Matrix]) -> Product:
         return pack(list(parts), int8=int8)
@@ -160,13 +160,12 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
 
 
 def _matrix(*maps: nn.Linear) -> Matrix:
-    """Returns linear maps of the same input as one."""
+    """Concatenates linear maps of the same input into one map."""
     biases = [torch.zeros(part.out_features) if part.bias is None else part.bias.detach() for part in maps]
     return torch.cat([part.weight.detach() for part in maps]), torch.cat(biases)
 
 
 def _heads(attention: Any) -> Heads:
-    """Returns the sizes of an attention."""
     assert isinstance(attention, MultiHeadAttention)
     assert isinstance(attention.compatibility, DotProduct)
     spec = attention.spec
@@ -174,7 +173,7 @@ def _heads(attention: Any) -> Heads:
 
 
 def _norms(wrappers: Iterable[Any], last: nn.Module) -> Norms:
-    """Returns the norms of all sub-layers and the last one."""
+    """Stacks the norms of all sub-layers and, if the model is pre-norm, the last norm."""
     is_pre_norm = isinstance(last, nn.LayerNorm)
     norms = [*(wrapper.norm for wrapper in wrappers), *([last] if isinstance(last, nn.LayerNorm) else [])]
     gains, shifts = (torch.stack([getattr(norm, name).detach() for norm in norms]) for name in ("weight", "bias"))
