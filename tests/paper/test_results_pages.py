@@ -1,6 +1,7 @@
 """The pages of docs/results are what `transduce paper` prints in a fresh clone, which trains and measures nothing."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import torch
 from typer.testing import CliRunner
 
 from transduce.commands import app
-from transduce.paper import trials
-from transduce.paper.experiments import EXPERIMENTS
-from transduce.paper.finished_runs import Record
+from transduce.paper import table3, trials
+from transduce.paper.experiment_scales import scale_named
+from transduce.paper.experiments import EXPERIMENTS, read_results
+from transduce.paper.finished_runs import Record, distribute_records
 from transduce.paper.trials import TrialResult
+from transduce.recipe.recipe import Recipe
+from transduce.settings import validated
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -46,7 +50,7 @@ def files_in(folder):
 
 
 def test_every_page_of_results_belongs_to_an_experiment():
-    assert {path.stem for path in RESULTS.glob("*.md")} - {"README"} == set(EXPERIMENTS)
+    assert {path.stem for path in RESULTS.glob("*.md")} - {"README", "claims"} == set(EXPERIMENTS)
     assert {path.stem for path in RESULTS.glob("*.json")} == set(EXPERIMENTS)
     assert {path.stem for path in RESULTS.glob("*.svg")} == {name for name, each in EXPERIMENTS.items() if each.draw}
 
@@ -95,3 +99,19 @@ def trainings_in(values):
         case list():
             for value in values:
                 yield from trainings_in(value)
+
+
+def test_the_stored_runs_are_of_recipes_that_still_exist(tmp_path):
+    """Else `--run` would train every row again, and print a table without the rows that are not trained."""
+    records = [json.loads(line) for line in (RESULTS / "trainings.jsonl").read_text("utf-8").splitlines()]
+    recipes = [record["recipe"] for record in records if "data" in record["recipe"]]
+    assert len(recipes) > 100
+    for recipe in recipes:
+        validated(Recipe, recipe, place="trainings.jsonl")
+    folder = os.environ.get("TRANSDUCE_DATA", "")
+    if not (Path(folder) / "multi30k").is_dir():
+        pytest.skip("needs TRANSDUCE_DATA with multi30k")
+    distribute_records(RESULTS, tmp_path)
+    scale, work = scale_named("small"), tmp_path / "table3-small"
+    for row in read_results("table3", RESULTS):
+        assert len(table3._read_seeds(scale, row.name, None, work)) == len(row.seeds), row.name

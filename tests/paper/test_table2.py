@@ -10,7 +10,7 @@ from transduce.paper import table2
 from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.system_presets import PRESETS, SYSTEMS, System
 from transduce.paper.table2 import PUBLISHED
-from transduce.paper.trials import run_trial
+from transduce.paper.trials import Budget, Trial, read_trial, run_trial
 from transduce.run.train import TrainOptions
 from transduce.settings import validated
 
@@ -40,8 +40,8 @@ def systems(monkeypatch):
 def runner(scale, work, monkeypatch):
     """Returns a function that trains systems at a scale in a folder and returns the comparison."""
     monkeypatch.setattr(table2, "scale_named", lambda name: scale)
-    return lambda names: table2.run_table2(
-        ExperimentOptions("small", tuple(names), 1, 0.02, work, 1, TrainOptions("cpu", 1))
+    return lambda names, seeds=1: table2.run_table2(
+        ExperimentOptions("small", tuple(names), seeds, 0.02, work, 1, TrainOptions("cpu", 1))
     )[1]
 
 
@@ -151,3 +151,23 @@ def test_unfinished_budgets_and_the_best_systems_are_named():
     assert "| gnmt |  |  |  |  |  | 1 + 11 n | GNMT + RL: 24.6 |" in text
     assert "Best at equal arithmetic: luong, BLEU 11.00 [10.00, 12.00]." in text
     assert "Best at equal time: bytenet, BLEU 15.00 [14.00, 16.00]." in text
+
+
+def test_seeds_stand_beside_each_other(tiny, systems, tmp_path, monkeypatch):
+    run = runner(tiny, tmp_path, monkeypatch)
+    comparison = run(["first"], seeds=2)
+    assert [seed.trial for seed in comparison.rows[0].more_seeds] == ["first-2", "first-2"]
+    assert {seed.trial for seed in comparison.rows[0].seeds(table2.TIME)} == {"first", "first-2"}
+    assert not comparison.rows[1].more_seeds
+    page = table2.as_text(comparison)
+    mean = sum(seed.score for seed in comparison.rows[0].seeds(table2.TIME)) / 2
+    assert "| system | equal arithmetic | equal time |\n| --- | --- | --- |\n| first | " in page
+    assert f"{mean:.2f} ± " in page
+    assert run([], seeds=1).rows[0].more_seeds == comparison.rows[0].more_seeds  # from the records
+
+
+def test_the_steps_of_equal_arithmetic_may_differ_a_little(tiny, systems, tmp_path, monkeypatch):
+    trained = runner(tiny, tmp_path, monkeypatch)(["first"]).rows[0].arithmetic
+    trial = Trial("first", table2._recipe(tiny, systems[0], trained.steps), tiny.corpus_named("test"))
+    for steps, is_found in ((trained.steps, True), (round(trained.steps * 1.004), True), (trained.steps * 2, False)):
+        assert (read_trial(trial, tmp_path, Budget(table2.ARITHMETIC, steps, 0.02)) is not None) is is_found

@@ -19,8 +19,11 @@ class Experiment(StrEnum):
     TABLE4 = "table4"
     SCALING = "scaling"
     DISTANCE = "distance"
+    CLAIMS = "claims"
     ALL = "all"
 
+
+WITHOUT_SEEDS = (Experiment.TABLE1, Experiment.SCALING, Experiment.DISTANCE)
 
 REPEATS = 5  # number of measurements of each time in Table 1
 
@@ -38,7 +41,7 @@ def paper(
     run: Annotated[bool, typer.Option("--run", help="Train and measure first; rows that have a record stay.")] = False,
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings a row of Tables 3 and 4 (1).")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1).")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Limit of each run.")] = None,
     work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
     out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
@@ -53,7 +56,7 @@ def paper(
     from transduce.run.train import TrainOptions
     from transduce.runtime.device import set_up_device
 
-    _check(experiment, scale, row, seeds, minutes)
+    _check(experiment, run, scale, row, seeds, minutes)
     of_runs = {
         "--scale": scale is not Size.SMALL,
         "--row": row,
@@ -65,6 +68,11 @@ def paper(
     }
     if not run and (given := [option for option, value in of_runs.items() if value]):
         raise ValueError(f"{', '.join(given)}: without --run nothing is trained or measured; add --run")
+    if experiment is Experiment.CLAIMS:
+        from transduce.paper.claims import print_claims
+
+        print(print_claims(out))
+        return
     names = list(experiments.EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     if experiment is Experiment.ALL and not run:
         names = [name for name in names if experiments.has_results(name, out)] or names
@@ -83,16 +91,19 @@ def paper(
 
 def _check(
     experiment: Experiment,
+    run: bool,
     scale: Size,
     row: list[str],
     seeds: int | None,
     minutes: float | None,
 ) -> None:
     """Raises ValueError for an option that the experiment does not use."""
+    if run and experiment is Experiment.CLAIMS:
+        raise ValueError("--run: claims are judged by the results of other experiments; the page has their commands")
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
-    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.TABLE4, Experiment.ALL):
-        raise ValueError(f"--seeds {seeds}: only Tables 3 and 4 are trained with several seeds; leave it out")
+    if seeds is not None and experiment in WITHOUT_SEEDS:
+        raise ValueError(f"--seeds {seeds}: {experiment.value} has one seed; leave it out")
     if scale is Size.PAPER_FRENCH and experiment is not Experiment.TABLE2:
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; use --scale paper")
     if scale is not Size.SMALL and experiment is Experiment.TABLE1:

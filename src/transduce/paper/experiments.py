@@ -56,10 +56,27 @@ def print_experiment(name: str, out: Path) -> str:
     Does not train or measure. Raises ValueError if the results are missing or cannot be read.
     """
     experiment = EXPERIMENTS[name]
+    file = _read_file(name, out)
+    title = experiment.title.format(corpus=file.corpus)
+    picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
+    page = f"# {title}\n\n{picture}{experiment.as_text(file.results)}\n\n{file.provenance}\n"
+    with wait_for_lock(out):  # several processes may print one table
+        if experiment.draw is not None:
+            atomic_write(out / f"{name}.svg", partial(experiment.draw, file.results))
+        atomic_write_text(out / f"{name}.md", page)
+    return page
+
+
+def read_results(name: str, out: Path) -> Any:
+    """The results of an experiment in `out`; raises ValueError if they are missing or cannot be read."""
+    return _read_file(name, out).results
+
+
+def _read_file(name: str, out: Path) -> ExperimentResults:
     path = _results_path(name, out)
     try:
         file: ExperimentResults = TypeAdapter(ExperimentResults).validate_json(path.read_bytes())
-        results = TypeAdapter(experiment.results_type).validate_python(file.results)
+        return file._replace(results=TypeAdapter(EXPERIMENTS[name].results_type).validate_python(file.results))
     except FileNotFoundError:
         raise ValueError(
             f"there are no results in {path}: add --run to train and measure, or name the folder of results with --out"
@@ -71,14 +88,6 @@ def print_experiment(name: str, out: Path) -> str:
             f"{path} is damaged or of another version ({key or 'the file'}: {fault['msg']}): add --run, which writes "
             "the file again and trains only rows that have no record"
         ) from None
-    title = experiment.title.format(corpus=file.corpus)
-    picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
-    page = f"# {title}\n\n{picture}{experiment.as_text(results)}\n\n{file.provenance}\n"
-    with wait_for_lock(out):  # several processes may print one table
-        if experiment.draw is not None:
-            atomic_write(out / f"{name}.svg", partial(experiment.draw, results))
-        atomic_write_text(out / f"{name}.md", page)
-    return page
 
 
 def has_results(name: str, out: Path) -> bool:

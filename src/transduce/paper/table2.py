@@ -39,6 +39,7 @@ ENSEMBLE, MEMBERS = "ensemble", 3
 CHAIN_LENGTHS = (10, 20)  # words per side; 1.2 times these, the columns of a Neural GPU, are whole numbers too
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
 SAVES = 72  # checkpoints of a run: the paper saves its base model every ten minutes of twelve hours
+MOST_SEEDS = 9  # that are read
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 
 
@@ -62,6 +63,12 @@ class SystemResult(NamedTuple):
     arithmetic: TrialResult | None
     time: TrialResult | None
     chains: tuple[int, int]  # matrix products of the longest chain, with `CHAIN_LENGTHS` words per side
+    more_seeds: list[TrialResult] = []  # noqa: RUF012 - of further seeds, at both budgets
+
+    def seeds(self, budget: str) -> list[TrialResult]:
+        """The results of all seeds at `ARITHMETIC` or `TIME`; without runs that stopped before equal arithmetic."""
+        results = [self.arithmetic, self.time, *self.more_seeds]
+        return [each for each in results if each and each.budget == budget and (budget == TIME or each.is_complete)]
 
     @property
     def system(self) -> System:
@@ -97,32 +104,36 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
     names = options.select_rows([system.name for system in SYSTEMS])
     minutes = options.minutes or scale.minutes
     prepared = shared_store(_recipe(scale, SYSTEMS[0]), work)
-    trials = {}
+    trials: dict[str, list[tuple[Trial, list[Budget]]]] = {}
     for system in SYSTEMS:
         if scale.operations is None:
             steps = int(PRESETS[system.preset]["training"]["steps"])
         else:  # counted for a CPU's steps, so that every device finds the results of the others
             per_step = operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))
             steps = max(1, round(scale.operations / per_step))
-        trial = Trial(system.name, _recipe(scale, system, steps), scale.corpus_named("test"))
         budgets = [Budget(ARITHMETIC, steps, minutes)]
         if scale.operations is not None:
             budgets.append(Budget(TIME, None, minutes))
-        if system.name in names:
-            run_trial(trial, work, budgets, options.training)
-        trials[system.name] = trial, budgets
+        trials[system.name] = []
+        for seed in range(1, MOST_SEEDS + 1):
+            name = system.name if seed == 1 else f"{system.name}-{seed}"
+            trial = Trial(name, _recipe(scale, system, steps, seed), scale.corpus_named("test"))
+            if system.name in names and seed <= options.seeds:
+                run_trial(trial, work, budgets, options.training)
+            trials[system.name].append((trial, budgets))
     rows = []
-    for name, (trial, budgets) in trials.items():  # read after all runs: other processes may have trained rows
-        results = [read_trial(trial, work, budget) for budget in budgets]
-        time = results[1] if len(results) > 1 else None
-        rows.append(SystemResult(name, results[0], time, _chains(trial.recipe.model)))
+    for name, of_seeds in trials.items():  # read after all runs: other processes may have trained rows
+        first, *others = ([read_trial(trial, work, budget) for budget in budgets] for trial, budgets in of_seeds)
+        time = first[1] if len(first) > 1 else None
+        more_seeds = [result for results in others for result in results if result]
+        rows.append(SystemResult(name, first[0], time, _chains(of_seeds[0][0].recipe.model), more_seeds))
     corpus = read_parallel_text(scale.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     ensemble = _ensemble(scale, rows, work, options.training)
     return scale.corpus, SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
 
 
-def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
+def _recipe(scale: Scale, system: System, steps: int | None = None, seed: int = 1) -> Recipe:
     """Recipe of a system at a scale, for a run of `steps`.
 
     Checkpoints are saved by steps, so that no clock decides which weights are averaged. The rate rises for at most one
@@ -137,7 +148,7 @@ def _recipe(scale: Scale, system: System, steps: int | None = None) -> Recipe:
         return recipe
     warmup = min(recipe.training.schedule.warmup, max(1, steps // WARMUP_SHARE))
     saves = SAVES_OF_BIG if scale.operations is None and system.preset == "big" else SAVES
-    changes = {"save_every": max(1, steps // saves), "schedule": {"warmup": warmup}}
+    changes = {"save_every": max(1, steps // saves), "schedule": {"warmup": warmup}, "seed": seed}
     return validated(Recipe, merged(recipe.as_dictionary(), {"training": changes}), place=system.name)
 
 
@@ -224,8 +235,10 @@ def as_text(comparison: SystemComparison) -> str:
         signatures=signatures,
         peaks=peaks,
         usual_peak=Counter(peaks.values()).most_common(1)[0][0],
-        results=results,
+        results=[*results, *(seed for row in comparison.rows for seed in row.more_seeds)],
         best=best,
+        compared=[row for row in comparison.rows if row.more_seeds],
+        budgets={first_budget: ARITHMETIC, **({"equal time": TIME} if has_time else {})},
         published=PUBLISHED,
     )
 

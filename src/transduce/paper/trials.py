@@ -7,6 +7,7 @@ continue where it was stopped.
 import contextlib
 import datetime
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ _log = logging.getLogger("transduce")
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
+STEPS_TOLERANCE = 0.005  # steps of equal arithmetic vary by this share with the shapes of the batches
 LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, and by these seconds for the last save
 
 
@@ -134,12 +136,19 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
         result
         for result in parsed
         if result is not None
-        and result.steps == budget.steps
+        and _are_equal_steps(result.steps, budget.steps)
         and (result.is_complete or result.minutes == budget.minutes)  # minutes do not matter after all steps
     ]
     return max(
         results, key=lambda result: (len(trial.measures.keys() & result.measures.keys()), result.when), default=None
     )
+
+
+def _are_equal_steps(recorded: int | None, steps: int | None) -> bool:
+    """Whether two numbers of steps are equal but for `STEPS_TOLERANCE`; None means that time ends the run."""
+    if recorded is None or steps is None:
+        return recorded == steps
+    return math.isclose(recorded, steps, rel_tol=STEPS_TOLERANCE)
 
 
 def has_measured_weights(result: TrialResult, work: Path) -> bool:
