@@ -97,6 +97,8 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("measure in.txt --reference in.txt --metric blue", "metric 'blue' is unknown; did you mean `bleu`?"),
         ("info bse", "did you mean `base`?"),
         ("suggest in.txt in.txt --minutes 1 --out recipe.txt", "the name of a recipe ends in .yaml"),
+        ("inspect in.txt in.txt", "in.txt in.txt: source and target are the same file"),
+        ("suggest in.txt in.txt --minutes 1 --out new.yaml", "in.txt in.txt: source and target are the same file"),
         ("help train", "it is `transduce COMMAND --help`"),
         ("import run --out out", "run is a model directory of transduce already: use it as it is"),
     ],

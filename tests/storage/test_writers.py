@@ -244,10 +244,10 @@ DOORS = {
     "report": (["report", "{fluent}", "--out", "{out}"], "a.html"),
     "report as Markdown": (["report", "{fluent}", "--out", "{folder}/b.html", "--out", "{out}"], "a.md"),
     "measure": (["measure", "{text}", "{text}", "--reference", "{text}", "--html", "{out}"], "a.html"),
-    "inspect": (["inspect", "{text}", "{text}", "--html", "{out}"], "a.html"),
+    "inspect": (["inspect", "{text}", "{micro}/test.de", "--html", "{out}"], "a.html"),
     "calibrate": (["calibrate", "{fluent}", "--out", "{out}"], "a.html"),
     "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a.yaml"),
-    "split": (["split", "{text}", "{text}", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.target"),
+    "split": (["split", "{text}", "{micro}/test.de", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.de"),
 }
 
 

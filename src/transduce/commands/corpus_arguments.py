@@ -27,6 +27,8 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
     from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
     from transduce.text.compressed import plain_name
 
+    if len(files) == 2 and files[0].resolve() == files[1].resolve():
+        raise ValueError(f"{files[0]} {files[1]}: source and target are the same file; name both sides")
     if len(files) == 2:
         return Files(source=str(files[0]), target=str(files[1]))
     name = plain_name(files[0])

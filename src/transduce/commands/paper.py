@@ -19,6 +19,7 @@ class Experiment(StrEnum):
     TABLE4 = "table4"
     SCALING = "scaling"
     DISTANCE = "distance"
+    HEADS = "heads"
     CLAIMS = "claims"
     ALL = "all"
 
@@ -41,7 +42,7 @@ def paper(
     run: Annotated[bool, typer.Option("--run", help="Train and measure first; rows that have a record stay.")] = False,
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1).")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1) and of heads (3).")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Limit of each run.")] = None,
     work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
     out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
@@ -80,10 +81,11 @@ def paper(
         set_up_device(device, threads)
         program_version()  # records the commit now, because the code may change during hours of training
         training, folder = TrainOptions(device, threads), work or Path("runs/paper")
-        options = ExperimentOptions(scale.value, tuple(row), seeds or 1, minutes, folder, REPEATS, training)
+        options = ExperimentOptions(scale.value, tuple(row), 1, minutes, folder, REPEATS, training)
     for name in names:
         if run:
-            experiments.run_experiment(name, options, out)
+            of_experiment = options._replace(seeds=seeds or experiments.EXPERIMENTS[name].seeds)
+            experiments.run_experiment(name, of_experiment, out)
         print(experiments.print_experiment(name, out))
     if experiment is Experiment.ALL:
         say(f"all tables on one page: {write_page(out)}")
@@ -102,11 +104,15 @@ def _check(
         raise ValueError("--run: claims are judged by the results of other experiments; the page has their commands")
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
+    if row and experiment is Experiment.HEADS:
+        raise ValueError(f"--row {row[0]}: heads has a single row; leave it out")
     if seeds is not None and experiment in WITHOUT_SEEDS:
         raise ValueError(f"--seeds {seeds}: {experiment.value} has one seed; leave it out")
     if scale is Size.PAPER_FRENCH and experiment is not Experiment.TABLE2:
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; use --scale paper")
     if scale is not Size.SMALL and experiment is Experiment.TABLE1:
         raise ValueError(f"--scale {scale.value}: Table 1 has sizes of its own; leave it out")
+    if scale is not Size.SMALL and experiment is Experiment.HEADS:
+        raise ValueError(f"--scale {scale.value}: heads measures the demo's model; leave it out")
     if minutes is not None and experiment is Experiment.TABLE1:
         raise ValueError(f"--minutes {minutes:g}: Table 1 trains nothing; leave it out")
