@@ -70,6 +70,7 @@ PLAIN_WORDS = {
     "input should be greater than": "write more than",
     "input should be less than": "write less than",
     "input should be an object": "write keys and values, such as {kind: NAME}",
+    "is not readable": "cannot be read: permission denied",
 }
 """Replacements for pydantic's wording in messages, with a lower-case first letter."""
 
@@ -211,8 +212,11 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
         message = message.replace(words, plain)
     if isinstance(value, float) and value.is_integer() and message == "write a whole number":
         message = f"write {int(value)}"
-    if details["type"] == "literal_error" and value in HALF_PRECISIONS:
-        message += "; did you mean 'bfloat16'?"
+    if details["type"] == "literal_error" and value in OTHER_VALUES:
+        message += f"; did you mean '{OTHER_VALUES[value]}'?"
+    kind = ".".join([*path, "kind"])
+    if isinstance(value, str) and kind in key_paths(spec):
+        message = f"write `{kind}={value}`"
     return f"{subject}{_shortened(value)}: {message}"
 
 
@@ -256,15 +260,16 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     if nearest:
         return f"{sentence}{meant}"
     if sections:
-        places = " or ".join(f"`{place}`" if place else "the top level" for place in sections)
-        return f"{sentence}; `{name}` belongs in {places}"
+        least = min(place.count(".") for place in sections)
+        places = [f"{place}.{name}".lstrip(".") for place in sections if place.count(".") == least]
+        return f"{sentence}; did you mean {' or '.join(f'`{place}`' for place in places)}?"
     if nearest := difflib.get_close_matches(name, {key.name for key in keys}, n=1, cutoff=0.7):
         return f"{sentence}; the nearest key elsewhere is `{nearest[0]}`"
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(names))}"
 
 
-HALF_PRECISIONS = ("fp16", "half", "bf16")
-"""What other toolkits call a precision of 16 bits."""
+OTHER_VALUES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32"}
+"""The values of a recipe for those of other toolkits."""
 
 OTHER_NAMES = {
     **dict.fromkeys(("lr", "learning_rate", "max_lr"), "training.schedule.peak"),

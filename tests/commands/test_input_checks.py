@@ -77,15 +77,15 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("train lr.yaml --out out", "unknown key `training.lr`; it is `training.schedule.peak` here"),
         ("translate-document run page.pdf", "page.pdf is a PDF, which cannot be read: save it as DOCX, HTML or text"),
         ("translate run in.txt --glossary terms.csv", "terms.csv has commas or semicolons between columns"),
-        ("train recipe.yaml --out out --resume", "no option: the same command resumes a stopped run"),
+        ("train recipe.yaml --out out --resume", "leave it out: the same command resumes a stopped run"),
         ("train recipes.yaml --out out", "there is no recipe recipes.yaml; did you mean `recipe.yaml`?"),
         ("train run --out out", "run is a directory; did you mean `run/recipe.yaml`?"),
         ("train tabs.yaml --out out", "indent with spaces instead of tabs"),
         ("train recipe.yaml --out in.txt", "in.txt is a file; name a new directory"),
         ("train recipe.yaml --out out --set training.steps=1e5", "`training.steps` is 100000.0: write 100000"),
         ("train recipe.yaml --out out --set subwords.kind=spm", '`subwords.kind` is "spm"; kinds: bpe, wordpiece'),
-        ("train recipe.yaml --out out --set training.precision=fp16", "did you mean 'bfloat16'?"),
-        ("train recipe.yaml --out out --set training.optimiser=adam", "write keys and values, such as {kind: NAME}"),
+        ("train recipe.yaml --out out --set training.precision=fp16", "did you mean 'float16'?"),
+        ("train recipe.yaml --out out --set training.optimiser=adam", "write `training.optimiser.kind=adam`"),
         ("train recipe.yaml --out out --set model.preset=transformer_base", "did you mean `base`? presets:"),
         ("translate rnu in.txt", "there is no model directory rnu; did you mean `run`?"),
         ("translate run/model.safetensors in.txt", "run/model.safetensors is a file; did you mean `run`?"),
@@ -97,6 +97,14 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("measure in.txt --reference in.txt --metric blue", "metric 'blue' is unknown; did you mean `bleu`?"),
         ("info bse", "did you mean `base`?"),
         ("suggest in.txt in.txt --minutes 1 --out recipe.txt", "the name of a recipe ends in .yaml"),
+        ("inspect run", "run is a run; did you mean its recipe, `run/recipe.yaml`?"),
+        ("split pairs.csv --out out", "pairs.csv: CSV is not read; write source, tab, target into a file .tsv"),
+        ("serve in.txt", "in.txt is a file; name a model directory, as `transduce train RECIPE"),
+        ("serve run --host 192.0.2.1", "192.0.2.1:5000: not an address of this machine; leave out --host"),
+        ("import owner/model --out out", "`hf download owner/model --local-dir model` downloads it"),
+        ("translate run latin.txt", "`iconv -f ISO-8859-1 -t UTF-8` does so if it is Latin-1"),
+        ("train recipe.yaml --out out --set steps=5", "unknown key `steps`; did you mean `training.steps`?"),
+        ("train empty.yaml --out out", "empty.txt is empty: there is nothing to train on"),
         ("inspect in.txt in.txt", "in.txt in.txt: source and target are the same file"),
         ("suggest in.txt in.txt --minutes 1 --out new.yaml", "in.txt in.txt: source and target are the same file"),
         ("help train", "it is `transduce COMMAND --help`"),
@@ -107,6 +115,9 @@ def test_words_of_other_toolkits_and_other_files_are_answered(trained, tmp_path,
     monkeypatch.chdir(tmp_path)
     Path("run").symlink_to(trained)
     Path("in.txt").write_text("cat\n", "utf-8")
+    Path("latin.txt").write_bytes("Mädchen\n".encode("latin-1"))
+    Path("empty.txt").touch()
+    Path("empty.yaml").write_text("data: {train: {source: empty.txt, target: empty.txt}}\n", "utf-8")
     Path("tabs.yaml").write_text("data:\n\ttrain: x\n", "utf-8")
     Path("page.pdf").write_bytes(b"%PDF-1.7\n")
     Path("terms.csv").write_text("cat,Katze\ndog;Hund\n", "utf-8")
@@ -133,6 +144,26 @@ def test_a_test_set_with_exchanged_sides_is_doubted(fluent, tmp_path):
     doubt = "the source text seems to be German, and the model translates from English"
     assert doubt in forked("evaluate", fluent, "--source", german, "--reference", english).error
     assert "seems to be" not in forked("evaluate", fluent, "--source", english, "--reference", german).error
+
+
+def test_a_glossary_without_columns_is_doubted(fluent, tmp_path):
+    (tmp_path / "terms").write_text("cat\ndog\n", "utf-8")
+    ended = forked("translate", fluent, "--glossary", tmp_path / "terms", given=b"cat\n")
+    assert "terms has no tab: each of its lines is a term that is not translated" in ended.error
+    (tmp_path / "terms").write_text("cat\tKatze\ndog\n", "utf-8")
+    assert "has no tab" not in forked("translate", fluent, "--glossary", tmp_path / "terms", given=b"cat\n").error
+
+
+def test_texts_of_quite_other_lengths_are_not_searched_for_a_misaligned_line(tmp_path):
+    long, short = tmp_path / "long", tmp_path / "short"
+    long.write_text("".join(f"this is line {n}\n" for n in range(100)), "utf-8")
+    short.write_text("".join(f"this is line {n}\n" for n in range(50)), "utf-8")
+    error = forked("measure", short, "--reference", long).error
+    assert "short has 50 lines and " in error
+    assert error.endswith("has 100: they must be equally many\n")
+    assert (
+        "standard input is empty: name the file to measure" in forked("measure", "--reference", long, given=b"").error
+    )
 
 
 def test_a_dash_is_standard_input(fluent):

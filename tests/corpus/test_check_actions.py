@@ -42,11 +42,12 @@ def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path, log_
     store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), checks=checks))
     assert sources(store) == [source for source, _ in CLEAN]
     assert log_lines[0] == "checking the corpus"
-    assert log_lines[-4:] == [
+    assert log_lines[-5:] == [
         "150 of 153 pairs kept",
         "1 dropped by `checks`, with a target equal to its source: train.tsv:52",
         "1 dropped by `checks`, that repeat an earlier pair: train.tsv:51",
         "1 dropped by `checks`, with numbers that differ between the sides: train.tsv:153",
+        "warning: only 150 pairs; a new model needs thousands to translate other text (docs/guides/few-texts.md)",
     ]
     assert open_store(tmp_path / "store").report == store.report
     assert store.report.counts()[1] == "1 dropped by `checks`, with a target equal to its source"
@@ -256,7 +257,7 @@ def test_exchanged_sides_are_named(tmp_path, log_lines, direction):
     prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), **languages))
     warned = [line for line in log_lines if "the sides seem exchanged" in line]
     assert len(warned) == (direction == "backward")
-    assert all("`direction: backward` exchanges the sides" in line for line in warned)
+    assert all("exchange `source` and `target` of this corpus in `data.train`" in line for line in warned)
 
 
 def test_pairs_whose_source_has_no_text_are_left_out_and_counted(tmp_path, log_lines):

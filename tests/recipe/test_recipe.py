@@ -169,8 +169,8 @@ def test_a_dump_loads_as_the_same_recipe(write_recipe, tmp_path, monkeypatch):
     [
         ("trainig: {steps: 3}\n", ["`trainig`", "did you mean `training`"]),
         ("training: {step: 3}\n", ["`training.step`", "did you mean `steps`"]),
-        ("training: {beam: 3}\n", ["`training.beam`", "belongs in `decoding`"]),
-        ("decoding: {warmup: 3}\n", ["`decoding.warmup`", "`training.schedule`"]),
+        ("training: {beam: 3}\n", ["`training.beam`", "did you mean `decoding.beam`?"]),
+        ("decoding: {warmup: 3}\n", ["`decoding.warmup`", "`training.schedule.warmup`?"]),
         ("model: {preset: tiny, mixer: {d_v: 3, dk: 4}}\n", ["`model.mixer.dk`", "did you mean `d_k`"]),
         ("training: {schedule: {kind: paper, peak: 3.0}}\n", ["`training.schedule.peak`"]),
         ('training: {steps: "4"}\n', ["`training.steps`", '"4"', "a whole number"]),

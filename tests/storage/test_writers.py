@@ -247,7 +247,7 @@ DOORS = {
     "inspect": (["inspect", "{text}", "{micro}/test.de", "--html", "{out}"], "a.html"),
     "calibrate": (["calibrate", "{fluent}", "--out", "{out}"], "a.html"),
     "suggest": (["suggest", "{micro}/recipe.yaml", "--minutes", "1", "--out", "{out}"], "a.yaml"),
-    "split": (["split", "{text}", "{micro}/test.de", "--validation", "1", "--test", "1", "--out", "{folder}"], "test.de"),
+    "split": (["split", "{text}", "{micro}/test.de", "--test", "1", "--out", "{folder}"], "test.de"),
 }
 
 

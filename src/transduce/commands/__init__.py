@@ -89,9 +89,6 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("--model", "--model-dir"), "the model directory without an option"),
     "--sample": "--temperature 1",
     "--recipe": "the recipe without an option: `transduce train RECIPE --out RUN`",
-    "--from": "no option for the source: the model has one language, and --to is for models with several",
-    "--lines": "no option: one line is one sentence already",
-    **dict.fromkeys(("--resume", "--continue"), "no option: the same command resumes a stopped run"),
     **{
         f"--{name}": f"--set training.{key}=VALUE"
         for name, key in {
@@ -103,6 +100,13 @@ OTHER_OPTIONS = {
     },
 }
 """What to write instead of options of other toolkits, and of options for settings of a recipe."""
+
+NEEDLESS_OPTIONS = {
+    "--from": "the source has the language of the model; --to is for models with several",
+    "--lines": "each line is one sentence already",
+    **dict.fromkeys(("--resume", "--continue"), "the same command resumes a stopped run"),
+}
+"""Why options that other toolkits have are not needed."""
 
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
 """Switches off colours that are written to any stream: in numba's errors and in tracebacks of Python 3.13."""
@@ -142,7 +146,8 @@ class _Commands(TyperGroup):
                     message = message.replace(words, plain).replace(words.capitalize(), plain)
                 vars(error)["message"] = message
             called = getattr(error, "ctx", None) or ctx
-            meant = OTHER_OPTIONS.get(getattr(error, "option_name", ""), "")
+            option = getattr(error, "option_name", "")
+            meant = OTHER_OPTIONS.get(option, "")
             has_settings = any("--set" in parameter.opts for parameter in called.command.params)
             usage = error.format_message() if hasattr(error, "format_message") else ""
             if type(error).__name__ == "MissingParameter" and called.command.name in VERBS:
@@ -152,7 +157,9 @@ class _Commands(TyperGroup):
             if "unexpected extra argument" in usage and called.command.name == "draw":
                 called.fail(f"{usage}; put the sentence into quotes")
             if meant and (has_settings or not meant.startswith("--set")):
-                called.fail(f"there is no option {getattr(error, 'option_name', '')}; write {meant}")
+                called.fail(f"there is no option {option}; write {meant}")
+            if option in NEEDLESS_OPTIONS:
+                called.fail(f"there is no option {option}; leave it out: {NEEDLESS_OPTIONS[option]}")
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -39,6 +39,10 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
             raise ValueError(f"{files[0]}: a translation memory has several languages; add `--from` and `--to`")
         return Tmx(tmx=str(files[0]), languages=(codes[0], codes[1]))
     shown = " ".join(map(str, files))
+    if (files[0] / "recipe.yaml").exists():
+        raise ValueError(f"{shown} is a run; did you mean its recipe, `{files[0] / 'recipe.yaml'}`?")
+    if name.endswith(".csv"):
+        raise ValueError(f"{shown}: CSV is not read; write source, tab, target into a file .tsv")
     raise ValueError(f"{shown}: give a recipe (.yaml), two text files, or one file .tsv or .tmx")
 
 

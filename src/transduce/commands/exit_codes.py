@@ -1,5 +1,6 @@
 """Exit codes of the command line, and the message that each error prints."""
 
+import errno
 import functools
 import os
 import signal
@@ -54,7 +55,8 @@ def _report(error: BaseException) -> int:
             where = f"{error.filename}: " if error.filename else ""
             is_missing = isinstance(error, FileNotFoundError) and isinstance(error.filename, str)
             meant = did_you_mean_path(Path(error.filename)) if is_missing else ""
-            message, code = f"{where}{error.strerror.lower()}{meant}", 2
+            remedy = "; make room, then give the command again" if error.errno == errno.ENOSPC else meant
+            message, code = f"{where}{error.strerror.lower()}{remedy}", 2
         case ValueError() | OSError():
             message, code = str(error), 2
         case RuntimeError():

@@ -19,11 +19,19 @@ def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     """
     first, *others = ["standard input" if path == "-" else path for path in paths]
     for name, lines in zip(others, texts[1:], strict=True):
+        if first == "standard input" and not texts[0]:
+            raise ValueError("standard input is empty: name the file to measure, or pipe it into the command")
         if len(lines) != len(texts[0]):
+            are_close = _are_close(len(lines), len(texts[0]))
+            place = _place_of_misalignment(first, texts[0], name, lines) if are_close else ""
             raise ValueError(
-                f"{first} has {len(texts[0]):,} lines and {name} has {len(lines):,}: they must be equally many"
-                + _place_of_misalignment(first, texts[0], name, lines)
+                f"{first} has {len(texts[0]):,} lines and {name} has {len(lines):,}: they must be equally many{place}"
             )
+
+
+def _are_close(length: int, other: int) -> bool:
+    """Whether two texts have about as many lines: otherwise they are of different texts, and no line explains it."""
+    return min(length, other) >= 0.9 * max(length, other)
 
 
 def _place_of_misalignment(first: str, lines: Sequence[str], second: str, others: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ class Experiment(StrEnum):
     SCALING = "scaling"
     DISTANCE = "distance"
     HEADS = "heads"
+    RESOLUTION = "resolution"
     CLAIMS = "claims"
     ALL = "all"
 
@@ -42,7 +43,9 @@ def paper(
     run: Annotated[bool, typer.Option("--run", help="Train and measure first; rows that have a record stay.")] = False,
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1) and of heads (3).")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1), heads (3) and resolution (5).")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Limit of each run.")] = None,
     work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
     out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
@@ -104,15 +107,17 @@ def _check(
         raise ValueError("--run: claims are judged by the results of other experiments; the page has their commands")
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
-    if row and experiment is Experiment.HEADS:
-        raise ValueError(f"--row {row[0]}: heads has a single row; leave it out")
+    if experiment is Experiment.HEADS and (row or scale is not Size.SMALL):
+        raise ValueError("--row, --scale: heads trains the demo's model alone; leave them out")
     if seeds is not None and experiment in WITHOUT_SEEDS:
         raise ValueError(f"--seeds {seeds}: {experiment.value} has one seed; leave it out")
     if scale is Size.PAPER_FRENCH and experiment is not Experiment.TABLE2:
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; use --scale paper")
     if scale is not Size.SMALL and experiment is Experiment.TABLE1:
         raise ValueError(f"--scale {scale.value}: Table 1 has sizes of its own; leave it out")
-    if scale is not Size.SMALL and experiment is Experiment.HEADS:
-        raise ValueError(f"--scale {scale.value}: heads measures the demo's model; leave it out")
+    if scale is not Size.SMALL and experiment is Experiment.RESOLUTION:
+        raise ValueError(f"--scale {scale.value}: resolution has one size; leave it out")
+    if minutes is not None and experiment is Experiment.RESOLUTION:
+        raise ValueError(f"--minutes {minutes:g}: each run of resolution has the same steps; leave it out")
     if minutes is not None and experiment is Experiment.TABLE1:
         raise ValueError(f"--minutes {minutes:g}: Table 1 trains nothing; leave it out")

@@ -82,7 +82,7 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
             if inspector.finish().share(Check.SWAPPED) > EXCHANGED:
                 _log.warning(
                     f"warning: {name_of(corpus)}: the sides seem exchanged: the source should be {direction.source}, "
-                    f"the target {direction.target}; `direction: backward` exchanges the sides"
+                    f"the target {direction.target}; exchange `source` and `target` of this corpus in `data.train`"
                 )
 
 

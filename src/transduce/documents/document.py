@@ -52,9 +52,10 @@ class DocumentLanguages(NamedTuple):
     target: str | None
 
     def target_of(self, source: str | None, target: str | None) -> str:
-        """Target language of a document that names `source` and `target`.
+        """Returns the target language of a document that names the languages `source` and `target`.
 
-        Raises ValueError if a language of the document is not the model's, or if neither names the target.
+        Raises ValueError if the document names a language that is not the model's, or if neither of them names the
+        target.
         """
         if source and self.source and not same_language(source, self.source):
             raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
@@ -67,7 +68,7 @@ class DocumentLanguages(NamedTuple):
 
 
 def same_language(first: str, second: str) -> bool:
-    """Whether two codes name one language, regardless of the country: de-AT is de."""
+    """Whether two codes name the same language, regardless of the country: de-AT is the same as de."""
     codes = [code.lower().replace("_", "-").split("-")[0] for code in (first, second)]
     return codes[0] == codes[1]
 
@@ -90,8 +91,8 @@ class ClosingTag:
 class InlineCode:
     """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
 
-    No sentence continues after a code with `is_break`, for example the end of a line. A code with `is_point` takes no
-    room, for example a comment, and may stand within a word.
+    A code with `is_break`, for example a line break, ends the sentence before it. A code with `is_point`, for example a
+    comment, takes up no space and may stand within a word.
     """
 
     number: int
@@ -101,13 +102,13 @@ class InlineCode:
 
 InlineItem = str | OpeningTag | ClosingTag | InlineCode
 Content = tuple[InlineItem, ...]
-"""Inline content. Pairs are nested, and every number occurs once, in a pair or in a code."""
+"""Inline content. Pairs are properly nested, and each number belongs to only one pair or code."""
 
 
 class Unit(NamedTuple):
     """A part of a document that is translated as a whole, for example a paragraph.
 
-    If `wraps`, a line end within the text is a space; otherwise it stays a line end.
+    If `wraps`, a line end within the text is treated as a space; otherwise it stays a line end.
     """
 
     content: Content

@@ -30,12 +30,12 @@ CHUNK_BYTES = 1 << 16
 # MAX_TAGS elements that is 1 GB.
 MAX_XML_BYTES = 1 << 25
 MAX_TAGS = 1 << 21  # including references to entities
-# Limits of the run formatting that a translation repeats, in characters: MAX_COPIED in total, and COPIES for each byte
+# Limits on the run formatting that a translation repeats, in characters: MAX_COPIED in total, and COPIES for each byte
 # of the parsed files, but never less than FREELY_COPIED. An element of 4 bytes counts as 40 characters and takes about
 # 150 bytes of memory.
 MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods of Word; zipfile limits memory only for these
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods that Word uses; zipfile limits memory only for these
 
 
 class DocxDocument(Document):
@@ -95,8 +95,8 @@ def _is_parsed(entry: zipfile.ZipInfo) -> bool:
 def _read_archive(content: bytes) -> dict[str, bytes]:
     """Reads the files that are parsed.
 
-    Raises ValueError if the archive is damaged or encrypted, or if its files are too large, too many, of equal names,
-    or compressed by another method.
+    Raises ValueError if the archive is damaged or encrypted, if it has too many files or two files of the same name, or
+    if a file is too large or compressed by another method.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -124,7 +124,7 @@ def _read_archive(content: bytes) -> dict[str, bytes]:
                     )
             for entry in sorted(entries, key=_is_parsed):
                 with archive.open(entry) as file:
-                    if _is_parsed(entry):  # without a size zipfile would unpack up to 1 GiB before it cuts
+                    if _is_parsed(entry):  # without a size, zipfile would unpack up to 1 GiB before truncating
                         parsed[entry.filename] = file.read(entry.file_size)
                         continue
                     while file.read(CHUNK_BYTES):  # compares the checksum at the end
@@ -171,10 +171,10 @@ class RunPart(NamedTuple):
 
 
 class ParagraphContent(NamedTuple):
-    """The content of a paragraph, and the formatting that most of its text has, which is outside pairs.
+    """The content of a paragraph, and the formatting of most of its text. Text with that formatting is outside pairs.
 
     The payload of a pair is the formatting of a run, or the element around runs; the payload of a code is its elements.
-    `copied_size` is an upper bound for the size of all copies of formatting that a translation needs.
+    `copied_size` is an upper bound on the size of all copies of formatting that a translation needs.
     """
 
     paired: "PairedContent[Payload]"
@@ -207,7 +207,7 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
             payload: Payload = [] if element is None else [element]
             name = f"run {number}"
             content += [FoundTag("open", name, payload), item.text, FoundTag("close", name, payload)]
-    # A translation may have a text of the base formatting between any two tags.
+    # A translation may have text in the base formatting between any two tags.
     return ParagraphContent(pair_tags(content), formatting.element, copied_size + len(content) * formatting.size)
 
 
@@ -247,7 +247,7 @@ def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
 
 
 def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem]":
-    """Makes each complex field one code, from its first mark to its last; its result is not translated."""
+    """Turns each complex field, from its first mark to its last, into one code; its result is not translated."""
     field: list[ParagraphItem] = []
     depth = 0
     for item in items:
@@ -272,7 +272,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
 
 
 def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
-    """Joins adjacent texts of equal formatting, which the word processor has split for its own reasons."""
+    """Joins adjacent texts with equal formatting, which the word processor has split for its own reasons."""
     merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)
     for key, group in groupby(present, lambda item: item.format.key if isinstance(item, FormattedText) else None):

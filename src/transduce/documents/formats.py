@@ -44,7 +44,7 @@ def refuse_other_formats(beginning: bytes, file: str) -> None:
 
 
 def format_by_content(beginning: bytes) -> TextFormat | None:
-    """The format that the first bytes of a file show without doubt; None for text and for unknown content."""
+    """The format that the first bytes of a file clearly show; None for text and for unknown content."""
     if beginning.startswith(b"PK\x03\x04"):
         return TextFormat.DOCX if b"[Content_Types].xml" in beginning or b"word/" in beginning else None
     mark = next((mark for mark in _MARKS if beginning.startswith(mark)), b"")

@@ -16,7 +16,7 @@ _INLINE_NAMES = (
     "strong sub sup time tt u"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
-# Elements whose beginning or end is the end of a paragraph: HTML allows omitting `</p>` before them.
+# Elements whose beginning or end also ends a paragraph, because HTML allows `</p>` to be omitted before them.
 _ENDS_OF_PARAGRAPH_NAMES = (
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol p pre search section summary table tbody "
@@ -49,7 +49,7 @@ class _TokenReader(HTMLParser):
             starts.append(starts[-1] + len(line) + 1)
         self.starts = starts
         end = text.rfind(">") + 1  # no tag begins after it, and searching for ends of tags there would take long
-        # Entities are hidden from the parser: they are text, and it gives up at some damaged ones.
+        # Entities are hidden from the parser, because they are text and some malformed ones make the parser give up.
         parsed = text[:end].replace("&", "_")
         self.after_comments = end - max((match.end() for match in _END_OF_COMMENT.finditer(parsed)), default=0)
         self.after_sections = end - max((match.end() for match in _END_OF_SECTION.finditer(parsed)), default=0)
@@ -119,13 +119,13 @@ class HtmlDocument(Document):
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
         self._encode = encode
-        # XML has only five named characters.
+        # XML defines only five named entities, and `&nbsp;` is not one of them.
         self._no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
         self._writers: list[Callable[[Content], Raw]] = []
         self._skeleton: Raw = []
         self._items: list[str | FoundTag[Raw]] = []  # items of the current unit
         self._raw: Raw = []  # markup of the current unit
-        # Open elements with the name of the outermost protected element; for li also its lists.
+        # The outermost protected element and the open elements of the same name inside it; for `li`, also lists.
         self._protected: list[str] = []
         self._protected_raw: Raw = []
         self._protected_is_inline = False

@@ -1,6 +1,6 @@
 """The inline tags of a unit: pairs them, and finds HTML elements whose text is not translated.
 
-A tag without a partner, or one that crosses another pair, is a code.
+A tag without a partner, or a tag that crosses another pair, becomes a code.
 """
 
 import re
@@ -112,9 +112,9 @@ _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empt
 
 
 def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
-    """Content of a string that may have tags like `<b>`, in formats without inline tags of their own.
+    """Reads a string that may have tags like `<b>`, in formats without inline tags of their own.
 
-    `codes` is a pattern of more codes.
+    `codes` is a pattern that matches additional codes.
     """
     items: list[str | FoundTag[str]] = []
     offset = 0

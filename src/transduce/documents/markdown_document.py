@@ -1,7 +1,7 @@
 """Markdown (CommonMark with tables and strikethrough): text of headings, paragraphs, lists, quotes and tables.
 
-markdown-it finds the blocks and the inline tokens, but not the positions of tokens in the file. `InlineReader` follows
-them through the text that they were read from, so that each tag keeps its own spelling (`*` or `_`).
+markdown-it finds the blocks and the inline tokens, but not the positions of tokens in the file. `InlineReader` finds
+each token in the text that it was read from, so that each tag keeps its own spelling (`*` or `_`).
 """
 
 import html
@@ -168,7 +168,7 @@ class InlineReader:
                     if is_autolink or label.startswith("^"):  # an address in angle brackets or a footnote
                         self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
                     else:
-                        # The text may also be the link's label, which stays.
+                        # The text may also serve as the link's label, which must stay.
                         closing = f"][{label}]" if closing in ("]", "][]") else closing
                         self.items.append(FoundTag("close", "link", closing))
                 case _ if token.markup:
@@ -239,7 +239,9 @@ class InlineReader:
 
 
 def escape_inline(text: str, *, begins_line: bool) -> str:
-    """Escapes text so that Markdown reads it as text; text that `begins_line` does not begin a block."""
+    """Escapes text so that Markdown reads it as plain text. If it `begins_line`, it is also kept from beginning a
+    block.
+    """
     escaped = _SPECIAL.sub(lambda match: "\\" + match.group(), text)
     if begins_line:
         escaped = _BLOCK_START.sub(

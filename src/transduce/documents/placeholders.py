@@ -16,8 +16,8 @@ class Placeholder:
 
 
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels, as in ICU's plural and select
-# In scripts without spaces text follows an address directly: a URL ends at their punctuation, a mail address at
-# letters.
+# In scripts without spaces, text may directly follow an address. A URL therefore ends at punctuation of these scripts,
+# and a mail address at their letters.
 _ADDRESS = r"[^\s<>\"“”«»、。，；：！？（）「」『』《》【】]+"
 _MAIL = rf"(?:(?![{SPACELESS}])[\w.+-])"
 _PLACEHOLDER = re.compile(

@@ -7,7 +7,7 @@ from typing import Any
 from transduce.documents.document import Content, Document, DocumentLanguages, Unit, has_letters, import_library, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
-_WIDTH = 78  # of lines, unless the file has longer lines
+_WIDTH = 78  # line width, unless the file has longer lines
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have six at most
 
@@ -27,7 +27,7 @@ class PoDocument(Document):
             raise ValueError("not PO: no line begins with `msgid`; choose another --format")
         try:
             width = _WIDTH if max(len(line.rstrip("\r")) for line in text.split("\n")) <= _WIDTH else 0
-            # The library would take a single line for the name of a file.
+            # The library would take a single line for a file name.
             catalogue = _Catalogue(text if "\n" in text else text + "\n")
             self._file = polib.pofile(catalogue, wrapwidth=width, encoding="utf-8")
         except OSError as error:

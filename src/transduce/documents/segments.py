@@ -4,8 +4,8 @@ A worked example, an HTML paragraph:
 
     Stop! <b>Press <i>Enter</i> {n} times.</b> Then save.
 
-1. `flatten` takes out tags and placeholders as markers. A marker has its offset in the text that remains, and a
-   placeholder also the white space on its sides. Between "Enter" and "times" one of the two spaces stays:
+1. `flatten` takes out tags and placeholders as markers. A marker records its offset in the text that remains, and a
+placeholder also records the white space on its sides. Between "Enter" and "times" one of the two spaces stays:
 
        text       Stop! Press Enter times. Then save.
        markers    at 6 <b>, at 12 <i>, at 17 </i>, at 18 {n} with a space on both sides, at 24 </b>
@@ -14,7 +14,7 @@ A worked example, an HTML paragraph:
 
        "Stop!"
        " "
-       <b>                     encloses the whole sentence, so it stays outside: nothing has to be aligned
+       <b>                     encloses the whole sentence, so it stays outside and need not be aligned
        "Press Enter times."    with its markers, now at 6 <i>, at 11 </i>, at 12 {n}
        </b>
        " "
@@ -56,7 +56,7 @@ class Marker(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether this is a placeholder, or a code that takes room in the text."""
+        """Whether this is a placeholder, or a code that takes up space in the text."""
         return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
@@ -94,7 +94,7 @@ def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
-    """Items of a unit: placeholders are split off, and line ends become spaces if the unit wraps."""
+    """Returns the items of a unit with placeholders split off; line ends become spaces if the unit wraps."""
     items = list[str | MarkerItem]()
     last = len(unit.content) - 1
     for index, item in enumerate(unit.content):
@@ -110,7 +110,7 @@ def _split_items(unit: Unit) -> list[str | MarkerItem]:
 
 
 def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
-    """White space beside an item, on its left if `step` is −1; items that take no room are skipped."""
+    """Returns the white space beside an item, on its left if `step` is −1; items that take up no space are skipped."""
     beside = index + step
     while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
@@ -127,7 +127,7 @@ def takes_no_room(item: str | MarkerItem) -> bool:
 def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
     """Returns the text before a code and the text after it, with one space or none left between them.
 
-        "See ", " dogs"    "See ", "dogs"     of two spaces one is left
+        "See ", " dogs"    "See ", "dogs"     one of two spaces is left
         "See ", ", dogs"   "See", ", dogs"    none before punctuation
         "See", "dogs"      "See", " dogs"     one where words would run together
 
@@ -165,7 +165,9 @@ class UnitSentence(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The text as the model reads it, on one line. A white-space character stays one character, so offsets stay."""
+        """The text on one line, as the model reads it. Each white-space character stays one character, so offsets stay
+        valid.
+        """
         return "".join(" " if character in "\t\r\n" else character for character in self.text)
 
     @property
@@ -202,10 +204,10 @@ class DividedUnit(NamedTuple):
                 yield part
 
     def _lacks_space(self, index: int) -> bool:
-        """Whether two sentences meet before a part, with nothing or only tags between them, and need a space.
+        """Whether two sentences that meet before a part, with at most tags between them, need a space.
 
-        Tags may stand between two parts of one word. They stand between sentences if the first sentence is in a script
-        without spaces.
+        Tags between two parts may also stand within a word. They are known to stand between sentences if the first part
+        is in a script without spaces.
         """
         before = index - 1
         while before >= 0 and _is_tag(self.parts[before], ClosingTag):
@@ -221,7 +223,7 @@ class DividedUnit(NamedTuple):
         return before + 1 == after or bool(SPACELESS_CHARACTER.match(ended.text[-1]))
 
     def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
-        """The unit with each sentence translated by `translate`; `spaceless` omits the spaces between sentences."""
+        """Returns the unit, each sentence translated by `translate`; `spaceless` omits the spaces between sentences."""
         items: list[str | Marker] = []
         for part in self.arranged(spaceless=spaceless):
             items += translate(part) if isinstance(part, UnitSentence) else [part]
@@ -290,7 +292,7 @@ def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
 
 
 def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, span: CutSpan) -> tuple[int, int]:
-    """Range of the markers, from `number` on, that stay inside a sentence when it is translated.
+    """Returns the range of markers, from `number` on, that stay inside a sentence when it is translated.
 
     `closings` has the offset of each pair's closing tag. Codes at the ends of the sentence, and pairs around the whole
     sentence, stay outside.

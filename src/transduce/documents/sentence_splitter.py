@@ -1,4 +1,4 @@
-"""Splits text into sentences, and a sentence that is too long for a model into parts.
+"""Splits text into sentences, and splits a sentence that is too long for a model into parts.
 
 A worked example with at most 6 tokens, each word a token:
 
@@ -9,8 +9,8 @@ A worked example with at most 6 tokens, each word a token:
                                                   We walked for hours, | and nobody said a word.
     spans     (0, 11) (12, 32) (33, 56) (57, 66)
 
-Spans are offsets and not copies, because markers have offsets in the same text. They never have white space at their
-ends; the caller keeps what is between two spans.
+Spans are offsets instead of copies, because markers have offsets in the same text. They never begin or end with white
+space; the caller keeps what is between two spans.
 """
 
 import itertools
@@ -27,7 +27,7 @@ SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
 _SPACELESS_LANGUAGES |= {"jpn", "zho", "chi", "cmn", "tha", "lao", "khm", "mya", "bur"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
-# Three-letter codes, as in models of OPUS-MT, of languages for whose rules sentencex has two-letter codes.
+# Three-letter language codes, as OPUS-MT models use them, with the two-letter codes that sentencex uses.
 _TWO_LETTERS = {
     "amh": "am", "ara": "ar", "arm": "hy", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cze": "cs",
     "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "fin": "fi", "fra": "fr",
@@ -42,7 +42,7 @@ _MIDDLE = 0.25  # a part has at least this share of a sentence, if there is whit
 
 
 class CutSpan(NamedTuple):
-    """Range of a sentence, or of a part of one, in a text, without white space at its ends."""
+    """The range of a sentence, or of a part of one, in a text, without white space at its ends."""
 
     start: int
     end: int
@@ -65,7 +65,7 @@ def load_segment() -> Callable[[str, str], list[str]]:
 class SentenceSplitter(NamedTuple):
     """Splits text by the rules of a language; sentencex has rules for about 300 languages and a fallback.
 
-    A sentence of more than `max_tokens` tokens is split at punctuation, at white space, or anywhere.
+    A sentence of more than `max_tokens` tokens is split at punctuation, or else at white space, or else anywhere.
     """
 
     language: str | None
@@ -73,9 +73,9 @@ class SentenceSplitter(NamedTuple):
     max_tokens: int
 
     def spans(self, text: str, *, wraps: bool, cuts: Sequence[int] = ()) -> list[CutSpan]:
-        """Ranges of the sentences of `text`, which is also cut at the offsets `cuts`.
+        """Returns the ranges of the sentences in `text`, which is also cut at the offsets `cuts`.
 
-        A line end is a space if `wraps`, else the end of a sentence.
+        If `wraps`, a line end counts as a space; otherwise it ends a sentence.
         """
         segment, code = load_segment(), re.split("[-_]", (self.language or "en").lower())[0]
         rules = _TWO_LETTERS.get(code, code)  # sentencex has rules per language, not per region
@@ -124,7 +124,7 @@ class SentenceSplitter(NamedTuple):
 def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) -> Iterator[str]:
     """Yields the sentences of a line, which together are the line; reads `MOST_CHARACTERS` at a time.
 
-    The time of sentencex grows with the square of the length if quotes are not closed.
+    If quotes are not closed, the time that sentencex takes grows with the square of the length.
     """
     offset = 0
     while offset < len(line):

@@ -19,10 +19,11 @@ MAX_SENTENCE_TOKENS = 200  # longer sentences are rare in training data, and mod
 
 
 class SentenceTranslator(NamedTuple):
-    """What the translation of documents needs from a model.
+    """The functions and settings that document translation needs from a model.
 
     `align` returns the pairs (source word, target word) of a sentence and its translation; it is None if the model has
-    no attention weights. A text may begin with one of `codes`, which the model needs before each sentence.
+    no attention weights. If a text begins with one of `codes`, the code is put before each of its sentences, because
+    the model needs it there.
     """
 
     translate: Callable[[list[str]], list[Translation]]
@@ -96,7 +97,8 @@ def sentence_translator(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> SentenceTranslator:
-    """What the translation of documents needs from a translator. Only a Transformer's `Translator` aligns words.
+    """Adapts a translator to the interface that document translation needs. Only a Transformer's `Translator` aligns
+    words.
 
     `translate_lines` replaces the translator's own method, for another search or for a glossary.
     """
@@ -135,7 +137,7 @@ def codes_of(vocabulary: TokenVocabulary) -> frozenset[str]:
 
 
 def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
-    """Splits off the code at the beginning of a unit, with the white space after it.
+    """Splits off the language code at the beginning of a unit, with the white space after it.
 
     Returns the code and the rest of the unit; without a code, an empty string and the unit.
     """
@@ -152,7 +154,7 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:
-    """Puts the code of its unit before a sentence, unless the sentence begins with a code of its own."""
+    """Puts a unit's code before one of its sentences, unless the sentence begins with a code of its own."""
     return f"{code} {sentence}" if code and not _leading_code(sentence, codes) else sentence
 
 

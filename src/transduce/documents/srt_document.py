@@ -15,7 +15,7 @@ _TAG = re.compile(rf"<[^<>]*>|{_POSITION}")
 
 
 class SrtDocument(Document):
-    """A file of subtitles. A line that begins with a dash is another speaker's, and begins a unit."""
+    """A file of subtitles. A line that begins with a dash belongs to another speaker, and begins a new unit."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 # An unclosed string matches to the end of the file, so that its end is not searched for again from each quote.
 _JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
-_YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # truth values and numbers without quotes
-# Words that begin with a letter. YAML always reads them as a string, except for null, true and false.
+_YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # Booleans and numbers without quotes
+# Words that begin with a letter. YAML always reads them as a string, unless they are null, true or false.
 _WORDS = re.compile(r"(?!(?i:null|true|false)\Z)[^\W\d_][\w .;()/-]*")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -70,7 +70,7 @@ class JsonDocument(StringTable):
 
 
 class _TooManyValuesError(Exception):
-    """A file of YAML has more than `MAX_YAML_VALUES`."""
+    """A YAML file has more than `MAX_YAML_VALUES` values."""
 
 
 class YamlDocument(StringTable):
@@ -93,7 +93,8 @@ class YamlDocument(StringTable):
                 return super().compose_node(parent, index)
 
         places: list[StringPlace] = []
-        # A composer counts as long as its YAML object lives, and `_is_plain` loads each translation.
+        # A composer counts values for the lifetime of its YAML object. `_is_plain` loads each translation, so it gets
+        # an object without a limit.
         bounded, unbounded = YAML(typ="safe", pure=True), YAML(typ="safe", pure=True)
         bounded.Composer = BoundedComposer
         try:
@@ -111,7 +112,8 @@ class YamlDocument(StringTable):
 
 
 def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
-    """Yields the values below a node that are strings, without anchor and tag; a string with aliases comes once."""
+    """Yields the values below a node that are strings, without anchor and tag; a string with aliases is yielded once.
+    """
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()

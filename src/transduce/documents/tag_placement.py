@@ -12,7 +12,7 @@ because a model translates text best without them. `place_markers` gets:
     alignment   Now–Jetzt, Enter–Enter, press–drücken, times–mal
 
 1. `link_pieces` cuts both sides into pieces: words, and each character of the punctuation around them, because a tag
-   may stand between a word and its full stop. Each target piece has the number of its source piece:
+may stand between a word and its full stop. Each target piece is linked to the number of its source piece:
 
        source pieces    0 Now      1 press    2 Enter      3 times    4 .
        target pieces    0 Jetzt    1 Enter    2 drücken    3 mal      4 .
@@ -24,16 +24,16 @@ because a model translates text best without them. `place_markers` gets:
 
    - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to 1 or 2,
      and −1 for each other piece. The best run is target pieces 1 and 2, "Enter drücken": 2 points.
-   - <i> encloses source piece 2. It may only take pieces of its parent's run, so that pairs stay nested: piece 1.
-   - {n} stood before source piece 3, so it goes before the target piece that is linked to it, to boundary 3.
+   - <i> encloses source piece 2. It may only take pieces from its parent's run, so that pairs stay nested, and takes piece 1.
+   - {n} stood before source piece 3, so it goes before the target piece that is linked to piece 3, at boundary 3.
 
 4. `_emit` and `_with_spaces` write the pieces and markers in order: Jetzt <b><i>Enter</i> drücken</b> {n} mal.
 
-What if the words of a pair do not stay together? With the target "Drücken Sie jetzt Enter mal." the links are
-1 1 0 2 3 4. The run "Drücken Sie" scores 2, "Drücken Sie jetzt Enter" scores 2 − 1 + 1, which is not more, so <b> takes
-the first. No piece of that run is linked to "Enter": <i> takes the free piece nearest to its relative position, "Sie".
-The result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on the wrong word, but the markup is valid
-and every tag is there once, which is what documents need. A format where pairs may be repeated could do better.
+What if the words of a pair do not stay together? With the target "Drücken Sie jetzt Enter mal." the links are 1 1 0 2 3
+4. The run "Drücken Sie" scores 2, "Drücken Sie jetzt Enter" scores 2 − 1 + 1, which is not more, so <b> takes the first
+run. No piece of that run is linked to "Enter": <i> takes the free piece nearest to its relative position, "Sie". The
+result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on the wrong word, but the markup is valid and
+every tag occurs once, as documents require. A format that allows repeated pairs could do better.
 """
 
 import math
@@ -65,7 +65,7 @@ class TextPiece(NamedTuple):
 
 
 def split_pieces(text: str) -> list[TextPiece]:
-    """Parts of all words of a text; in scripts without spaces each character is a word."""
+    """Splits all words of a text into pieces; in scripts without spaces, each character is a word."""
     words = [
         (match.start() + inner.start(), match.start() + inner.end())
         for match in _WORD.finditer(text)
@@ -87,8 +87,8 @@ def link_pieces(
 ) -> tuple[list[TextPiece], list[TextPiece], list[int]]:
     """Returns the pieces of both texts, and for each target piece the number of its source piece, or −1.
 
-    `alignment` has (source word, target word), as `aligned_words` returns them. Without it, and for scripts without
-    spaces, words are linked by their relative position.
+    `alignment` contains the pairs (source word, target word) that `aligned_words` returns. Without it, and for scripts
+    without spaces, words are linked by their relative position.
     """
     pieces, target_pieces = split_pieces(source), split_pieces(target)
     words = pieces[-1].word + 1 if pieces else 0
@@ -144,8 +144,8 @@ def place_markers(
     """Returns the translation with all markers in it, and with spaces beside codes.
 
     `markers` have offsets in `source`, and their pairs are nested. A pair encloses the run of target words that best
-    matches its source words; a code stays beside its neighbour in the source. This is the placement by alignment of the
-    Bergamot project, except that it chooses a run instead of repeating tags.
+    matches its source words; a code stays beside its neighbour in the source. The Bergamot project also places tags by
+    alignment, but it repeats tags instead of choosing one run.
     """
     pieces, target_pieces, links = link_pieces(source, target, alignment)
     nodes = _nest(markers)
@@ -259,7 +259,8 @@ class _Placement:
 
 
 def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
-    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; of two equally near, the lower one."""
+    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; in a tie, the lower number comes first.
+    """
     after = min(max(math.ceil(middle), low), high)
     before = after - 1
     while before >= low or after < high:
@@ -308,8 +309,8 @@ def _at_boundary(
 ) -> list[str | Marker]:
     """Returns the markers between two target pieces, with the translation's white space `gap` among them.
 
-    The gap stands after closing tags and before opening tags. A code keeps its spaces of the source, except before
-    punctuation in `following` that takes no space before it. With the gap written as _:
+    The gap stands after closing tags and before opening tags. A code keeps the spaces that it has in the source, except
+    before punctuation in `following` that takes no space. With the gap written as _:
 
         dog</b>_<i>cat       markers </b> and <i> between "dog" and "cat"
         sees_{n}_dogs        marker {n}, which had a space on both sides: one gap becomes two

@@ -109,6 +109,8 @@ def _segments(element: "etree._Element") -> "list[etree._Element]":
 
 
 def _nearest(element: "etree._Element", attribute: str) -> str | None:
-    """Value of an attribute of an element, or of its nearest ancestor that has it; None if none has it."""
+    """Returns the value of an attribute from an element or its nearest ancestor with the attribute; None if none has
+    it.
+    """
     values = (ancestor.get(attribute) for ancestor in [element, *element.iterancestors()])
     return next((value for value in values if value), None)

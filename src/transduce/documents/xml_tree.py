@@ -1,4 +1,4 @@
-"""XML without entities, document types and network access; inline content of elements."""
+"""Reads XML without entities, document types or network access, and reads and writes the inline content of elements."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class InlineTag(NamedTuple):
-    """How an inline element is treated.
+    """The way to treat an inline element.
 
     A `pair` has content that is translated; `open` and `close` share a name; `code` and `break` are kept as they are.
     """
@@ -41,7 +41,9 @@ XmlContent = PairedContent["etree._Element"]
 
 
 def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
-    """Parses XML; raises ValueError if it is damaged, declares entities, or has shapes that no program writes."""
+    """Parses XML; raises ValueError if it is damaged, declares entities, or has more namespaces or attributes than
+    programs write.
+    """
     etree = import_library("lxml.etree", documents)
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -75,9 +77,9 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
 
 
 def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], bool]) -> "list[etree._Element]":
-    """Elements of a kind that are not inside another element of that kind.
+    """Returns the elements of a kind that are not inside another element of that kind.
 
-    Formats do not nest units. In a file with nested units the text would be translated once for each level.
+    Formats do not nest units. If a file did, its text would otherwise be translated once for each level.
     """
     from lxml import etree
 
@@ -91,7 +93,7 @@ def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], b
 
 
 class XmlDocument(Document):
-    """An XML file whose units are elements and whose translations fill elements: the base of XLIFF and TMX."""
+    """The base class of XLIFF and TMX: an XML file whose units are elements and whose translations fill elements."""
 
     def __init__(self, content: bytes, name: str) -> None:
         """Raises ValueError if the file is damaged, or is not of the format `name`, which is also its root."""
@@ -128,7 +130,7 @@ class XmlDocument(Document):
 
 
 def insert_after(before: "etree._Element", new: "etree._Element") -> None:
-    """Inserts an element after another, indented like it."""
+    """Inserts the element `new` after `before`, with the same indentation."""
     previous, parent, tail = before.getprevious(), before.getparent(), before.tail
     assert parent is not None
     before.addnext(new)

@@ -29,9 +29,9 @@ CHECKSUMS = {
     "ort.wasm.bundle.min.mjs": "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
     "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
-"""SHA-256 of the files that the page needs from this version. They are under the MIT licence."""
+"""SHA-256 checksums of the files that the page needs from this version. The files are under the MIT licence."""
 
-TIMEOUT = 600.0  # seconds for 33 MB
+TIMEOUT = 600.0  # seconds to download 33 MB
 BY_HAND = (
     f"run `npm pack {PACKAGE}@{VERSION} && tar xzf {PACKAGE}-{VERSION}.tgz`, where npm and a network are, and give the "
     "folder: `--runtime package`"
@@ -73,7 +73,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def runtime_folder() -> Path:
-    """Folder with the files of `CHECKSUMS`; npm downloads them if they are not in the cache.
+    """Returns the folder with the files that `CHECKSUMS` lists; npm downloads them if they are not in the cache.
 
     Raises ValueError, with the commands to run by hand, if npm cannot download them.
     """
@@ -88,7 +88,7 @@ def runtime_folder() -> Path:
 def add_runtime(folder: Path) -> None:
     """Copies the files of an unpacked npm package into the cache.
 
-    Raises ValueError if a file is missing or if its checksum is not this version's.
+    Raises ValueError if a file is missing or its checksum differs from `CHECKSUMS`.
     """
     source = folder / "dist" if (folder / "dist").is_dir() else folder
     for name, checksum in CHECKSUMS.items():

@@ -25,7 +25,8 @@ CONVERSIONS = "exports"  # folder inside a model directory; it is safe to delete
 
 
 def ctranslate2_folder(path: Path) -> Path:
-    """Folder for CTranslate2: `path` itself if it is an export, else the converted copy of the model directory `path`.
+    """Returns the folder for CTranslate2: `path` if it is an export, else a converted copy of the model directory
+    `path`.
 
     The first call for a model converts it, compares both engines and removes conversions of earlier weights.
     Raises the errors of `export`, and ValueError if the directory is not writable.
@@ -66,7 +67,7 @@ def read_exported_config(folder: Path) -> Config:
 def load_ctranslate2(
     folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str | None = None
 ) -> Translator:
-    """Translator for the exported model in `folder`; arguments and errors are the same as for `CTranslate2Engine`."""
+    """Loads a translator for the exported model in `folder`; see `CTranslate2Engine` for the arguments and errors."""
     config = read_exported_config(folder)
     names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
     source = load_vocabulary(folder / names[0])

@@ -1,4 +1,4 @@
-"""Export to CTranslate2, a C++ engine for CPUs and GPUs, and its search on our subwords."""
+"""Exports models to CTranslate2, a C++ engine for CPUs and GPUs, and runs its search on our subwords."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from transduce.translation.search_method import SearchMethod
 WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # copy of the model directory's config.json; CTranslate2 has a config.json of its own
 
-PAIRS_AT_ONCE = 64  # most pairs in one batch
+PAIRS_AT_ONCE = 64  # largest number of pairs in a batch
 
 AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported weights
 
@@ -84,7 +84,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     decoder.start_from_zero_embedding = spec.first_input == "zeros"
 
     def set_linear(linear: Any, *names: str) -> None:
-        """Sets a linear layer to our maps of the same input, concatenated along the outputs."""
+        """Sets a linear layer to our linear maps `names`, which have the same input, concatenated along the outputs."""
         linear.weight = np.concatenate([weights.tensors[f"{name}.weight"] for name in names])
         if f"{names[0]}.bias" in weights.tensors:
             linear.bias = np.concatenate([weights.tensors[f"{name}.bias"] for name in names])
@@ -121,9 +121,9 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
 
 
 def _quantise(part: Any) -> None:
-    """Stores all matrices as `int8_rows`.
+    """Quantises all matrices with `int8_rows`.
 
-    CTranslate2's own quantisation uses the full int8 range, and overflows without VNNI.
+    CTranslate2's own quantisation uses the full int8 range, which overflows on processors without VNNI.
     """
     from ctranslate2.specs.model_spec import LayerSpec
 
@@ -174,11 +174,11 @@ class CTranslate2Engine:
             raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, including the end symbol."""
         return self._score(self._encode_sources(sources), self.target.encode(targets))
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
+        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
         results = self._engine.translate_batch(
             _strings(self._encode_sources(lines), self.source),
             beam_size=1,
@@ -197,9 +197,9 @@ class CTranslate2Engine:
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
         """Translates a batch. `check` can stop it only before it begins.
 
-        CTranslate2 has one bound for all sentences. If a translation exceeds its own bound, its sentence is translated
-        again alone, so that the translation does not depend on the batch. A sentence is also translated again if fewer
-        than `n_best` of its hypotheses are not empty.
+        CTranslate2 applies one bound to all sentences of a batch. If a translation exceeds its own bound, its sentence
+        is translated again by itself, so that the translation does not depend on the batch. A sentence is also
+        translated again if fewer than `n_best` of its hypotheses are not empty.
         """
         check_method(method)
         check()

@@ -7,7 +7,7 @@ from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import tags_of
 
 RATIO = 1.25  # (5 + 20) / 20
-"""Factor between our α and the power of other engines.
+"""Ratio of our α to the power in other engines.
 
 Other engines divide the log-probability of a translation by length^power; this program divides it by
 ((5 + length) / 6)^α. At 20 tokens both divisors grow equally fast if α = 1.25 · power.
@@ -20,7 +20,7 @@ def refusal(engine: str, fault: str, remedy: str = "translate with it here, or t
 
 
 def check_is_transformer(model: Model, engine: str) -> Transformer:
-    """Settings of a translation model with attention and feed-forward networks in all layers.
+    """Returns the settings of a translation model that has attention and feed-forward networks in all layers.
 
     Raises ValueError for other models, which only this program can run.
     """
@@ -39,7 +39,7 @@ def check_is_transformer(model: Model, engine: str) -> Transformer:
 
 
 def check_products(model: Model, engine: str) -> Transformer:
-    """Settings of a Transformer whose attentions see whole sentences and score keys by products.
+    """Returns the settings of a Transformer whose attentions see whole sentences and do not score keys additively.
 
     Raises ValueError for other models.
     """
@@ -53,14 +53,15 @@ def check_products(model: Model, engine: str) -> Transformer:
 
 
 def check_is_untagged(model: Model, engine: str) -> None:
-    """Raises ValueError if the model's sources have tags, because the tokenizers of other engines do not add tags."""
+    """Raises ValueError if the model's sources contain tags, because the tokenizers of other engines do not add tags.
+    """
     if tags_of(model.source):
         fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")
 
 
 def length_penalty_of_power(power: float) -> float:
-    """The α of our length penalty that is nearest to length^power."""
+    """The α for which our length penalty is nearest to length^power."""
     return round(RATIO * power, 4)
 
 

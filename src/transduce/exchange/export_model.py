@@ -43,13 +43,13 @@ BANNED_LOGIT = -3e4  # far below any logit, and within float16, whose largest va
 class ExportFormat(NamedTuple):
     """An engine that reads an exported folder, and the functions of its format."""
 
-    package: str  # name of the engine's distribution
+    package: str  # name of the engine's Python package
     precisions: tuple[str, ...]  # of the weights; the default is first
     check: Callable[[Model], object]  # raises ValueError for a model that the engine cannot represent
     write: Callable[[Model, Path, str], None]  # writes the model into a folder in the given precision
-    # Opens the exported folder of a model. The last argument has the tags to put before every source.
+    # Opens the exported folder of a model. The last argument is the tags to put before every source.
     open_engine: Callable[[Path, Model, Sequence[int]], ForeignEngine]
-    max_positions: int | None = None  # of a sentence; None: no limit
+    max_positions: int | None = None  # of the longest sentence; None: no limit
     bans_in_weights: bool = False  # see `with_banned_tokens`
 
 
@@ -99,10 +99,10 @@ FORMATS = {
 def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
 
-    The comparison uses `sentences` sentences of the validation corpora, if the recipe names any, and odd lines.
-    Raises ValueError if the engine cannot represent the model or the precision, if `out` is not empty, or if another
-    process exports to it. Raises ParityError, and leaves nothing behind, if the engines differ by more than the
-    tolerance.
+    The comparison uses up to `sentences` sentences from the validation corpora, if the recipe names any, and unusual
+    lines. Raises ValueError if the engine cannot represent the model or the precision, if `out` is not empty, or if
+    another process is exporting to it. Raises ParityError, and leaves nothing behind, if the engines differ by more
+    than the tolerance.
     """
     form = FORMATS[target]
     if precision not in form.precisions:
@@ -153,11 +153,11 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
 
 
 def with_banned_tokens(model: Model) -> Model:
-    """Copies a model, with a readout bias that bans tokens; all other weights are shared with `model`.
+    """Returns a copy of the model whose readout bias bans tokens; all other weights are shared with `model`.
 
-    The probabilities of the other tokens are renormalised. Programs that read an exported folder pass their own
-    options, or none, and would choose padding or the begin symbol on odd lines. If the format has no options file that
-    every program reads, the exported model itself must have the ban.
+    The ban renormalises the probabilities of the other tokens. It is part of the exported model if the format does not
+    have an options file that every program reads: programs pass their own options, or none, and without the ban they
+    would generate padding or the begin symbol for unusual lines.
     """
     module = model.module
     assert isinstance(module, TransformerModel)

@@ -19,7 +19,7 @@ from transduce.settings import Spec, validated
 
 ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
-"""Our linear maps, each with the other formats' maps that it concatenates, in this order."""
+"""Our linear maps. Each concatenates the named maps of the other formats, in this order."""
 
 
 class LayerNames(Spec):
@@ -43,7 +43,7 @@ class LayerNames(Spec):
 
 
 class ForeignFormat(Spec):
-    """A format of another program; see the head of `foreign_formats.yaml`."""
+    """A format of another program; see the comment at the top of `foreign_formats.yaml`."""
 
     defaults: dict[str, Any] = Field(default={})
     allowed: dict[str, tuple[Any, ...]]
@@ -52,7 +52,7 @@ class ForeignFormat(Spec):
     written: dict[str, Any] = Field(default={})
 
     def settings_of(self, spec: Transformer) -> dict[str, Any]:
-        """Settings that an export writes for this model, sizes included."""
+        """Returns the settings, including sizes, that an export writes for this model."""
         assert isinstance(spec.feed_forward, FeedForward)
         sizes = {
             "d_model": spec.d_model,
@@ -72,7 +72,7 @@ def foreign_format(name: str) -> ForeignFormat:
 
 
 class NamedWeight(NamedTuple):
-    """A weight of another format: part `chunk` of one of our weights, which is cut into `chunks` equal parts."""
+    """A weight in another format: part `chunk` of one of our weights, which is cut into `chunks` equal parts."""
 
     ours: str
     chunk: int

@@ -1,8 +1,8 @@
-"""Export to Hugging Face's `transformers` as one of its own classes, Marian's or Pegasus', without code of ours.
+"""Exports models to Hugging Face's `transformers` as one of its own classes, so that it needs no code of ours.
 
-`MarianMTModel` has the layer normalisation of the paper (post-norm), `PegasusForConditionalGeneration` has pre-norm.
-Both have sinusoids in the layout sin | cos. Dimensions of `interleaved` positions are reordered to that layout; other
-positions are written as a table.
+`MarianMTModel` is used for models with the paper's layer normalisation (post-norm), and
+`PegasusForConditionalGeneration` for pre-norm models. Both classes use sinusoids in the layout sin | cos. The
+dimensions of `interleaved` positions are reordered to that layout; other positions are written as a table.
 """
 
 import json
@@ -102,7 +102,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
         arrays["model.encoder.embed_tokens.weight"] = source.copy()
         arrays["model.decoder.embed_tokens.weight"] = target
         arrays["lm_head.weight"] = readout
-    # Marian's class computes the tables of its own kind of sinusoids.
+    # Marian's class computes its tables of sinusoids itself.
     computes_tables = spec.norm == "post" and spec.positions in SINUSOIDS
     if not computes_tables:
         arrays["model.encoder.embed_positions.weight"], arrays["model.decoder.embed_positions.weight"] = tables
@@ -190,7 +190,7 @@ def _symbol_ids(symbols: Symbols) -> dict[str, int]:
 def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
     """Writes the source's tokenizer into `folder`, and the target's into a subfolder if it is a different one.
 
-    Models with SentencePiece have one `MarianTokenizer` for both sides.
+    A model with SentencePiece subwords gets one `MarianTokenizer` for both sides.
     """
     if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
         languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
@@ -275,7 +275,7 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, including the end symbol."""
         scores = []
         for source, target in zip(sources, targets, strict=True):
             labels = self._target(text_target=target, return_tensors="pt").input_ids
@@ -292,7 +292,7 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
+        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
         translations: list[EngineTranslation] = []
         end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):

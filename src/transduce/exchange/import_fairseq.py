@@ -26,7 +26,7 @@ PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_lea
 
 
 def is_fairseq(directory: Path) -> bool:
-    """Whether the folder holds checkpoints and dictionaries of fairseq."""
+    """Whether the folder contains fairseq checkpoints and dictionaries."""
     return any(directory.glob("*.pt")) and any(directory.glob("dict.*.txt"))
 
 
@@ -48,7 +48,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
     value, loaded = read_checkpoint(path, weights_of)
     settings, place = plain_values(value.get("args")), str(path)
-    for section in ("task", "model"):  # sections of `cfg`, which later versions have instead of `args`
+    for section in ("task", "model"):  # sections of `cfg`, which later versions write instead of `args`
         settings |= plain_values(part_of(value.get("cfg"), section))
     architecture = settings.get("arch", settings.get("_name", "transformer"))
     if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
@@ -61,7 +61,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
                 f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
                 "model of transduce has one value for both"
             )
-    # The options name the languages, or else the settings do; both languages need a dictionary.
+    # The options name the languages; if they do not, the settings do. Both languages need a dictionary.
     with_dictionary = [path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt")]
     source_language, target_language = (
         option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
@@ -115,7 +115,7 @@ def _vocabulary(path: Path) -> ForeignVocabulary:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines of a text file that are not empty; raises ValueError if the file is not UTF-8."""
+    """Returns the lines of a text file that are not empty; raises ValueError if the file is not UTF-8."""
     try:
         text = read_regular_file(path).decode("utf-8")
     except UnicodeDecodeError as error:

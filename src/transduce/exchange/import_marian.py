@@ -1,4 +1,4 @@
-"""Imports models of Marian: a `.npz` with its settings inside, and vocabularies in YAML or of SentencePiece."""
+"""Imports Marian models: a `.npz` file that contains the settings, and YAML or SentencePiece vocabularies."""
 
 import json
 import re

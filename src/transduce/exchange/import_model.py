@@ -33,7 +33,11 @@ def import_model(
     """
     check_new_or_empty(out)
     if not directory.is_dir():
-        raise ValueError(f"{directory} is not a folder; name one with a downloaded model of OPUS-MT, fairseq or Marian")
+        is_hub_name = len(directory.parts) == 2 and not directory.parent.is_dir()
+        hint = f"; `hf download {directory} --local-dir {directory.name}` downloads it" if is_hub_name else ""
+        raise ValueError(
+            f"{directory} is not a folder; name one with a downloaded model of OPUS-MT, fairseq or Marian{hint}"
+        )
     if is_hugging_face(directory):
         imported = read_opus_mt(directory)
     elif is_fairseq(directory):

@@ -22,16 +22,17 @@ from transduce.text.sentence_pieces import (
 )
 from transduce.text.token_vocabulary import TokenVocabulary
 
-LARGEST_POWER = 100  # of a length; a larger exponent may overflow a float
+LARGEST_POWER = 100  # largest exponent of a length; a larger one may overflow a float
 
 MAX_SIZE = 2**24  # larger than any size in the settings of a model
 
 UNKNOWN = "<unk>"
 
 BELOW = 100.0
-"""Nats by which the bias of a copied row is lowered: a symbol that the foreign model lacks copies another token's row.
+"""Nats subtracted from the bias of a copied row: a symbol that the foreign model lacks gets a copy of another token's
+row.
 
-float32 rounds its probability to 0, and 16-bit numbers can represent the bias.
+With this bias float32 rounds the symbol's probability to 0. Numbers of 16 bits can represent the bias.
 """
 
 Content = TypeVar("Content", bound=SubwordsContent)
@@ -52,7 +53,7 @@ class ImportedModel(NamedTuple):
 
 
 def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str) -> int:
-    """The positive whole number that all settings `names` have.
+    """Returns the positive whole number that is the value of all settings `names`.
 
     Raises ValueError if the values differ or are out of range.
     """
@@ -78,7 +79,7 @@ def settings_in(values: Any, place: str) -> dict[str, Any]:
 def check_settings(
     settings: Mapping[str, Any], form: ForeignFormat, place: str, further: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
-    """Sizes of a model; `further` names more settings that must equal a size.
+    """Checks a model's settings and returns its sizes; `further` names more settings that must equal a size.
 
     Raises ValueError with the name and the value of the first setting that this program cannot represent.
     """
@@ -104,14 +105,14 @@ class ForeignTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor, which is not taken; raises ValueError if it is missing or a single number."""
+        """Returns a tensor's shape without taking the tensor; raises ValueError if it is missing or a single number."""
         shape = tuple(self._existing(name).shape)
         if not shape:
             raise ValueError(f"{self._place}: {name} is a single number, and a model has vectors and matrices")
         return shape
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Takes a tensor in float32.
+        """Takes a tensor, converted to float32.
 
         Raises ValueError if it is missing, has another shape, or holds integers, infinity or NaN.
         """
@@ -160,8 +161,8 @@ class ForeignTensors:
 class ForeignVocabulary(NamedTuple):
     """The tokens of one side, and the row of its matrices for each of our ids.
 
-    Our ids are pad, begin, end, then all other tokens. Two of the three symbols may be one token of the foreign model,
-    and pad may be missing.
+    Our ids are pad, begin, end, then all other tokens. In the foreign model two of the three symbols may be the same
+    token, and pad may be missing.
     """
 
     rows: tuple[int, ...]  # by our ids
@@ -280,14 +281,15 @@ def take_model(
 ) -> tuple[Transformer, dict[str, Tensor]]:
     """Takes the weights of all layers, and checks that no tensor is left; returns our settings and weights.
 
-    `settings` are the foreign settings, read only for dropout; `spec` has our settings that no size determines. Raises
-    ValueError, which names `place`.
+    `settings` are the foreign settings, read only for dropout; `spec` supplies those of our settings that do not follow
+    from the sizes. Raises ValueError, which names `place`.
     """
 
     def dropout(*names: str) -> float:
-        """First of the settings `names` that is not zero; 0 if there is none."""
+        """Returns the first of the settings `names` that is not zero; 0 if there is none."""
         values = (settings.get(name) for name in names)
-        # A number that is not a probability is kept, so that validation refuses it by name.
+        # A number that is not a probability is returned as well, so that validation names the setting when it refuses
+        # it.
         return next((value for value in values if isinstance(value, int | float) and value), 0.0)
 
     d_model, heads = sizes["d_model"], sizes["heads"]
@@ -312,7 +314,7 @@ def take_model(
     model = validated(Transformer, values, place=place)
     parts: dict[str, list[Tensor]] = {}
     for ours, _, _, theirs, shape in layer_weights(model, names):
-        # Old fairseq models have W^Q, W^K and W^V in one matrix.
+        # Old fairseq models store W^Q, W^K and W^V in one matrix.
         joined = theirs.replace("q_proj.", "in_proj_")
         if joined != theirs and joined in tensors:
             tensors.split(joined, [theirs.replace("q_proj", f"{letter}_proj") for letter in "qkv"], shape)

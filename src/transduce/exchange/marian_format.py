@@ -1,4 +1,4 @@
-"""Export to Marian, a C++ engine with the architecture of the preset `released-2017`."""
+"""Exports models to Marian, a C++ engine that supports the architecture of the preset `released-2017`."""
 
 import json
 from collections.abc import Sequence
@@ -114,7 +114,9 @@ def _vocabulary(strings: list[str]) -> str:
 
 
 class MarianEngine:
-    """Marian's decoder with one thread. It reads tokens separated by spaces; its log-probabilities have six digits."""
+    """Runs Marian's decoder on one thread; it reads tokens separated by spaces, and rounds log-probabilities to six
+    digits.
+    """
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
         """Prepares the decoder's settings; `source_tags` are put before each source.
@@ -142,7 +144,7 @@ class MarianEngine:
         self._translator = pymarian.Translator
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, without the end symbol, which Marian does not force."""
+        """Log-probability of each token of each target, excluding the end symbol, which Marian does not force."""
         source_tokens, target_tokens = self._encode_sources(sources), self._target.encode(targets)
         lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
         forced = self._translator(
@@ -158,7 +160,7 @@ class MarianEngine:
         return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
+        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
         tokens = self._encode_sources(lines)
         # Marian bounds a translation by a multiple of the length of its source.
         factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]

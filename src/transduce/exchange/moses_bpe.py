@@ -1,4 +1,4 @@
-"""The subwords of fairseq's models: BPE over words that Moses has split."""
+"""The subwords of fairseq models: BPE on words that the Moses tokeniser has split."""
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return type(self), (self.content,)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each line, without symbols; raises ValueError for an unpaired surrogate."""
+        """Encodes each line as ids, without begin and end symbols; raises ValueError for an unpaired surrogate."""
         words = [self._tokenise(line, aggressive_dash_splits=True, return_str=True) for line in lines]
         try:
             encodings = self._merging.encode_batch_fast(words, add_special_tokens=False)
@@ -61,14 +61,16 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return [[self._id_of_merged[number] for number in encoding.ids] for encoding in encodings]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Text of each sequence, without symbols; the unknown token appears as the vocabulary spells it."""
+        """Decodes each sequence to text, without begin and end symbols; the unknown token appears as the vocabulary
+        spells it.
+        """
         joined = (" ".join(self.vocabulary[token] for token in sequence if token > END) for sequence in ids)
         return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Each id as readable text: "▁" where a word of the text begins, "</s>" for the end.
+        """Returns each id as readable text, with "▁" where a word of the text begins and "</s>" for the end.
 
-        A word is what stands between spaces, so it may have several Moses tokens, for example "world" and ",".
+        Words are separated by spaces, so a word may consist of several Moses tokens, for example "world" and ",".
         """
         ids = list(ids)
         (text,) = self.decode([ids])
@@ -96,7 +98,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
 
 
 def _merged_symbols(content: MosesBpeContent) -> Iterator[str]:
-    """Yields every symbol that a merge joins or makes, and the single letters of the vocabulary."""
+    """Yields every symbol that a merge joins or produces, and the single letters of the vocabulary."""
     for left, right in content.merges:
         yield from (left, right, left + right)
     for subword in content.subwords:

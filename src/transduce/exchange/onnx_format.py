@@ -1,6 +1,6 @@
-"""Export to ONNX graphs, with the names that onnxruntime's users, `optimum` and transformers.js expect.
+"""Exports models to ONNX graphs, with the names that users of onnxruntime, `optimum` and transformers.js expect.
 
-The engine is onnxruntime with a greedy search in NumPy, like a program without torch.
+For the parity check, onnxruntime runs the graphs with a greedy search in NumPy, as a program without torch would.
 """
 
 import json
@@ -32,7 +32,7 @@ SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
 
 
 NUMBERS_AT_ONCE = 1 << 24
-"""Most logits of a batch, padding included."""
+"""Largest number of logits in a batch, including padding."""
 
 Tokens = NDArray[np.int64]
 
@@ -65,15 +65,15 @@ def write(model: Model, folder: Path, precision: str) -> None:
     (folder / GRAPHS).mkdir(exist_ok=True)
     for name, graph in zip(graph_files(precision), (encoder_graph, decoder_graph), strict=True):
         (folder / GRAPHS / name).write_bytes(graph(model.module, precision))
-    # transformers.js has another name for banned tokens.
+    # transformers.js uses a different name for banned tokens.
     generation = hugging_face_format.generation_config(model)
     generation["bad_words_ids"] = [[token] for token in generation.pop("suppress_tokens")]
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
     max_positions = model.module.max_positions or UNBOUNDED
-    # Other engines read these before they run the graphs. They need the name of a model that has the same graphs:
-    # Marian.
+    # Other engines read these settings before they run the graphs, and need the name of an architecture that they know.
+    # Marian has the same graphs.
     config = hugging_face_format.hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -111,7 +111,7 @@ class OnnxEngine:
         self._vocabulary = config["decoder_vocab_size"]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, end symbol included."""
+        """Log-probability of each token of each target, including the end symbol."""
         rows = _encode(self._source, sources), _encode(self._target, targets)
         scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
         for indices in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
@@ -126,7 +126,7 @@ class OnnxEngine:
         return scores
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Greedy translation of each line, with at most as many tokens as its bound."""
+        """Translates each line greedily, with at most as many tokens as its bound."""
         rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
         for indices in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
             source = self._padded([rows[index] for index in indices])
@@ -200,5 +200,5 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Tokens of each text, the end symbol included."""
+    """Returns the tokens of each text, including the end symbol."""
     return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]

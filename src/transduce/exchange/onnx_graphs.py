@@ -1,9 +1,9 @@
 """The encoder and the decoder of a Transformer as ONNX graphs, with weights in float32, float16 or int8.
 
-One decoder graph serves the first step and all later steps: it computes keys and values of the source only for
-positions of the encoder's output that the cache lacks, which are all or none. `optimum` and transformers.js expect
-these names and shapes. In every precision, inputs and outputs of the graph and of every part here are float32, so that
-any runtime can run it.
+One decoder graph serves the first step and all later steps: it computes the keys and values of the source only for
+positions that the cache lacks, which are all positions in the first step and none later. `optimum` and transformers.js
+expect these names and shapes. In every precision, inputs and outputs of the graph and of every part here are float32,
+so that any runtime can run the graph.
 """
 
 import math
@@ -35,7 +35,7 @@ PRODUCER = f"transduce {transduce.__version__}"
 ELEMENT_TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
 LAST = 2**63 - 1  # end of a slice that has no end
 LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; the sum of two is still finite
-LARGEST_STATE = 127  # magnitude of a state in eight bits
+LARGEST_STATE = 127  # largest magnitude of an activation in eight bits
 ZERO = 128  # zero point of uint8
 
 
@@ -117,7 +117,7 @@ class TransformerGraphWriter:
     def __init__(self, side: str, module: TransformerModel, precision: str) -> None:
         self.graph, self.module, self.precision = GraphBuilder(side), module, precision
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._quantised: dict[str, tuple[str, str]] = {}  # quantised states, which several products share
+        self._quantised: dict[str, tuple[str, str]] = {}  # quantised activations, which several matrix multiplications share
 
     def embedded(self, embedding: Embedding, tokens: str, positions: str) -> str:
         """Computes embedding · √d_model + position."""
@@ -130,7 +130,8 @@ class TransformerGraphWriter:
         module = embedding.positions
         if isinstance(module, LearnedPositions):
             table = self._dense(module.weight)
-            # With one axis more than needed: onnxruntime 1.32 turns the Gather of a Range into a Slice of wrong shape.
+            # The extra axis is needed because onnxruntime 1.32 turns the Gather of a Range into a Slice of the wrong
+            # shape.
             return graph.apply("Add", scaled, graph.apply("Gather", table, graph.unsqueeze(positions, 0)))
         assert isinstance(module, SinusoidalPositions)
         # The feature at position t, counted from 0, is sin(t · rate + phase). It is computed in float64, like
@@ -211,8 +212,8 @@ class TransformerGraphWriter:
     def past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
         """Adds the two inputs for the cache of one attention.
 
-        In the first step other engines pass a cache without positions whose width is d_model / heads. If this model's
-        cache has another shape, the graph accepts any shape and reshapes the cache.
+        In the first step, other engines pass an empty cache whose width is d_model / heads. If this model's cache has
+        another shape, the graph accepts any shape and reshapes the cache.
         """
         spec, names = attention.spec, []
         attentions = cast(AttentionSpec, self.module.spec.mixer), self.module.spec.cross
@@ -257,7 +258,7 @@ class TransformerGraphWriter:
         return self.sublayer_output(layer.around_feed_forward, states, outputs)
 
     def sublayer_input(self, around: PostNorm | PreNorm, states: str) -> str:
-        """Input of a sub-layer: the states, which pre-norm normalises."""
+        """Returns the input of a sub-layer: the states, normalised if the layer is pre-norm."""
         return self._norm(around.norm, states) if isinstance(around, PreNorm) else states
 
     def sublayer_output(self, around: PostNorm | PreNorm, states: str, output: str) -> str:
@@ -300,7 +301,7 @@ class TransformerGraphWriter:
     def _product(self, matrix: Tensor, states: str, *, is_table: bool = False) -> str:
         """Computes states · matrixᵀ for a matrix [outputs inputs].
 
-        With `is_table` the matrix is stored as `_rows` stores it, so that both can share it.
+        If `is_table`, the matrix is stored as `_rows` stores it, so that both can share it.
         """
         graph = self.graph
         if self.precision != "int8":
@@ -308,9 +309,9 @@ class TransformerGraphWriter:
             return graph.apply("MatMul", states, graph.apply("Transpose", factor, perm=[1, 0]) if is_table else factor)
         numbers, scales = self._int8_matrix(matrix, transposed=not is_table)
         factor = graph.apply("Transpose", numbers, perm=[1, 0]) if is_table else numbers
-        # The states become uint8. Each token has its own scale, from its largest magnitude, so that a translation does
-        # not depend on the other sentences of its batch. DynamicQuantizeLinear would compute one scale for the whole
-        # batch.
+        # The activations are quantised to uint8. Each token gets its own scale, from its largest magnitude, so that a
+        # translation does not depend on the other sentences in its batch. DynamicQuantizeLinear would compute one scale
+        # for the whole batch.
         if states not in self._quantised:
             largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
             # onnxruntime before 1.31 does not reduce the last axis of states without tokens.

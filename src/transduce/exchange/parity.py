@@ -25,7 +25,7 @@ class Tolerance(NamedTuple):
 
     greatest: float | None  # of a token's log-probability; None: unbounded, because rounding moves improbable tokens
     mean: float  # of a token's log-probability
-    text: float  # mean log-probability per token that the engine's greedy translations lose against ours
+    text: float  # mean log-probability per token that the engine's greedy translations lose, compared with ours
 
 
 TOLERANCES = {
@@ -45,13 +45,13 @@ def import_engine(name: str, title: str, extra: str) -> ModuleType:
 
 
 class ForeignEngine(Protocol):
-    """Another engine with an exported model. It gets text, so that its tokenisation is compared too."""
+    """A different engine that runs an exported model. It receives text, so that its tokenisation is compared too."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Log-probability of each token of each target; the end symbol may be left out."""
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> "list[EngineTranslation]":
-        """Greedy translation of each line, cut to the number of tokens that `bounds` has for the line."""
+        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
 
 
 class EngineTranslation(NamedTuple):
@@ -67,12 +67,12 @@ class TextDifference(NamedTuple):
     source: str
     transduce: str  # our translation
     engine: str  # the engine's
-    loss: float  # log-probability per token, by our model, that the engine's translation loses against ours
+    loss: float  # log-probability per token by our model that the engine's translation loses, compared with ours
     reason: str | None  # None: unexplained
 
 
 class Parity(NamedTuple):
-    """Two engines compared on the same sentences."""
+    """The result of comparing two engines on the same sentences."""
 
     sentences: int  # compared
     left_out: int  # empty, or too long for the engine
@@ -92,7 +92,7 @@ class Parity(NamedTuple):
         return sum(difference.loss for difference in self.differences) / self.sentences
 
     def fault(self, precision: str) -> str | None:
-        """How the engines differ by more than the tolerance of a precision; None if they do not."""
+        """Says which difference exceeds the tolerance for a precision; None if none does."""
         tolerance = TOLERANCES[precision]
         for name, value, bound in (
             ("the greatest difference of a token's log-probability", self.greatest, tolerance.greatest),
@@ -130,7 +130,7 @@ class ParityError(RuntimeError):
 
 
 def odd_sentences(translator: Translator) -> list[str]:
-    """Lines that engines are known to treat differently: empty, odd characters, symbols, very long.
+    """Lines that engines are known to treat differently: empty lines, unusual characters, symbols and very long lines.
 
     Lines that the translator refuses are left out.
     """
@@ -154,9 +154,9 @@ def odd_sentences(translator: Translator) -> list[str]:
 def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str], max_positions: int | None) -> Parity:
     """Translates `lines` greedily with both engines, and scores our translations with both.
 
-    Leaves out empty lines, and lines and translations beyond `max_positions` of the engine. Raises ParityError if
-    nothing is left, if the engine splits a translation into other tokens, if it decodes the same tokens to another
-    text, or if it writes a banned token.
+    Leaves out empty lines, and lines and translations that are longer than the engine's `max_positions`. Raises
+    ParityError if nothing is left, if the engine splits a translation into different tokens, if it decodes the same
+    tokens to a different text, or if it writes a banned token.
     """
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
@@ -165,7 +165,7 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
         index for index, tokens in enumerate(sources) if translator.is_translated(lines[index]) and len(tokens) < limit
     ]
     ours = [best[0] for best in translator.translate_lines([lines[index] for index in indices], method)]
-    # An engine may have one tokenizer for both sides, with the source's rules for white space.
+    # An engine may use one tokenizer for both sides, with the source's rules for white space.
     texts = [each.text for each in ours]
     encoded = translator.target.encode(texts)
     is_shared = share_subwords((translator.source, translator.target))
@@ -202,7 +202,7 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
 
 
 def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
-    """How the greedy translations of `line` differ, and why, if a reason is found."""
+    """Describes how the greedy translations of `line` differ and, if a reason is found, why."""
     if len(theirs.tokens) > translator.max_line_tokens:
         return TextDifference(line, ours.text, theirs.text, math.inf, None)
     (source,) = translator.encode_sources([line])

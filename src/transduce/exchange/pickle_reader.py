@@ -1,8 +1,8 @@
 """Reads pickles without unpickling: interprets the opcodes that build plain data, and calls nothing.
 
-A pickle is a program for a stack machine, which may import and call whatever it names. This reader knows the opcodes
-that build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a
-record of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
+A pickle is a program for a stack machine, and may import and call whatever it names. This reader knows the opcodes that
+build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a record
+of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
 
 `torch.load(weights_only=True)` was tried instead of this reader (torch 2.13, with stand-ins for `argparse.Namespace`
 and NumPy's scalars, on the files of `tests/exchange/test_hostile_files.py`). It runs nothing hostile either, but it
@@ -10,13 +10,13 @@ limits neither time nor memory:
 
 | file | bytes of the file | `torch.load(weights_only=True)` |
 |---|---|---|
-| a dictionary whose key is a tuple of itself twice, 60 times | 660 | hashes the key, and does not end |
+| a dictionary whose key is a tuple of itself twice, 60 times | 660 | never finishes hashing the key |
 | a call of `bytearray(3_000_000_000)`, which it permits | 390 | allocates 3 GB |
 | 400 dictionaries that are made of one list of pairs | 536,000 | takes 784 MiB |
 | a compressed storage | 973,000 | takes 968 MiB |
 
-It also reads every storage of a checkpoint, including the optimiser's, and needs a list of all permitted names.
-fairseq writes settings of any class of `omegaconf` and of its own, so that no list is complete.
+It also reads every storage of a checkpoint, including the optimiser's, and needs a list of all permitted names. fairseq
+writes settings of any class from `omegaconf` and from its own code, so no list can be complete.
 """
 
 import pickletools
@@ -25,7 +25,7 @@ from mmap import mmap
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 MAX_OPCODES = 5_000_000
-"""Most opcodes of a pickle: many times what a checkpoint of a thousand tensors has."""
+"""Largest number of opcodes in a pickle: many times the number in a checkpoint with a thousand tensors."""
 
 Scalar = str | int | float | bool | bytes | None
 """Values without parts."""
@@ -190,7 +190,7 @@ class _Machine:
         self._stack.append(imported)
 
     def _call(self, function: Any, arguments: Any) -> None:
-        """Puts the container that a known call builds on the stack, or else a record of the call."""
+        """Puts a value on the stack: the container that a known call builds, or a record of any other call."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise ValueError("its pickle calls something that is not a name")
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):

@@ -1,8 +1,9 @@
 """The weights of a Transformer in the layout that other engines share, as float32 arrays, and as int8.
 
-In this layout all attentions have the same number of heads and the same width of a head, and score keys by
-q · k / √width. Other numbers of heads, d_k ≠ d_v, the plain dot product and the bilinear product are converted without
-a change of the output: missing heads and dimensions are zeros, scales and matrices are multiplied into W^Q.
+In this layout all attentions have the same number of heads and the same head width, and score keys by q · k / √width.
+Models with different numbers of heads, with d_k ≠ d_v, or with the plain dot product or the bilinear product are
+converted without changing their output: missing heads and dimensions are filled with zeros, and scales and matrices are
+multiplied into W^Q.
 """
 
 from typing import Any, NamedTuple
@@ -81,7 +82,7 @@ def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> Transformer
 def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dict[str, Tensor]:
     """Projections of an attention, extended with zeros to `heads` heads of `width`.
 
-    W^Q and its bias are scaled so that q · k / √width gives the scores of the attention.
+    W^Q and its bias are scaled so that q · k / √width gives the same scores as the attention.
     """
     spec, compatibility = attention.spec, attention.compatibility
     assert isinstance(compatibility, DotProduct)

@@ -1,4 +1,4 @@
-"""Reads weight files of other programs: of `torch.save`, without unpickling (see `pickle_reader`), and of NumPy.
+"""Reads weight files from other programs: from `torch.save`, without unpickling (see `pickle_reader`), and from NumPy.
 
 Every size is compared with the size of the file before memory is allocated for it.
 """
@@ -48,7 +48,7 @@ KNOWN = {
     *("numpy.dtype", "numpy.ndarray", "_codecs.encode"),
     *(f"torch.{name}" for name in DTYPES),
 }
-"""Names that checkpoints import. Only calls of the containers are carried out."""
+"""Names that checkpoints import. Only calls that build containers are carried out."""
 
 RECORDS = ("omegaconf.", "fairseq.")
 """Modules whose objects are kept as records: settings, their enumerations, and meters."""
@@ -77,8 +77,8 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
     """Reads a file that `torch.save` wrote; returns its value, and the tensors of the dictionary that `select` finds in
     it.
 
-    The value has records in place of tensors; no other tensors are read. Raises ValueError if the file is damaged or
-    hostile, or if `torch.save` did not write it.
+    In the value, records stand in place of tensors. Tensors outside that dictionary are not read. Raises ValueError if
+    the file is damaged or hostile, or if `torch.save` did not write it.
     """
 
     def find(value: Any) -> dict[str, StoredTensor]:
@@ -117,16 +117,16 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
 
 
 def part_of(value: Any, name: str) -> Any:
-    """Attribute of a record (for example an `argparse.Namespace`) or item of a dictionary; None if it has none of the
-    name.
+    """Returns an attribute of a record (for example an `argparse.Namespace`) or an item of a dictionary; None if there
+    is none.
     """
     return _content(value).get(name)
 
 
 def plain_values(settings: Any) -> dict[str, Any]:
-    """Settings of an `argparse.Namespace`, a container of OmegaConf or a dictionary.
+    """Reads the settings from an `argparse.Namespace`, an OmegaConf container or a dictionary.
 
-    A setting is a scalar, a list of scalars or, for any other value, a string with the name of its type.
+    Each setting becomes a scalar, a list of scalars or, for any other value, a string that names its type.
     """
     values: dict[str, Any] = {}
     for key, value in _content(settings).items():
@@ -160,7 +160,7 @@ Find = Callable[[Any], dict[str, StoredTensor]]
 
 
 def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
-    """Reads a file of torch 1.6 or later: a zip of a pickle and of uncompressed storages."""
+    """Reads a file of torch 1.6 or later: a zip archive of a pickle and uncompressed storages."""
     try:
         with zipfile.ZipFile(file) as archive:
             _check_entries(archive, path)
@@ -181,7 +181,7 @@ def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
 
 
 def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
-    """Reads a file of torch before 1.6: five pickles, then the storages in the order of the fifth."""
+    """Reads a file of torch before 1.6: five pickles, then the storages, in the order that the fifth pickle lists."""
     size = path.stat().st_size
     if not size:
         raise ValueError(f"{path} is empty")
@@ -215,7 +215,7 @@ def _item_sizes(value: Any) -> dict[str, int]:
             continue
         seen.add(id(inner))
         if isinstance(inner, Persistent):
-            with contextlib.suppress(ValueError):  # of a storage that is not read
+            with contextlib.suppress(ValueError):  # malformed, so the storage is not read
                 key, dtype = _storage(inner)
                 sizes[key] = dtype.itemsize
         elif isinstance(inner, dict):
@@ -256,7 +256,7 @@ def _storage(value: Persistent) -> tuple[str, torch.dtype]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
-    """Reads arrays by name; raises ValueError if the file is compressed, damaged or not an npz file."""
+    """Reads the arrays of a file by name; raises ValueError if it is compressed, damaged or not an npz file."""
     _require_file(path)
     arrays: dict[str, NDArray[np.generic]] = {}
     try:
@@ -297,7 +297,7 @@ def _require_file(path: Path) -> None:
 def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:
     """Raises ValueError for compressed entries, and for entries that claim more bytes than the file has.
 
-    torch and NumPy do not compress, so that what is read is never larger than the file.
+    torch and NumPy do not compress entries, so these checks never refuse an intact file of theirs.
     """
     entries, size = archive.infolist(), path.stat().st_size
     for entry in entries:

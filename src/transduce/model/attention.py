@@ -1,8 +1,8 @@
 """Multi-head attention (section 3.2).
 
 A mask is True at the keys that a query may attend to, and is the same for every head. The arithmetic of equation 1 is a
-*core*, a module without parameters: `FusedCore` computes it fast, `ExplicitCore` step by step and can return the
-weights.
+*core*, a module without parameters: `FusedCore` computes it fast; `ExplicitCore` computes it step by step and can
+return the weights.
 """
 
 import math
@@ -22,12 +22,13 @@ Weights = Float[Tensor, "batch heads target source"]
 
 VECTOR = 16  # float32 numbers in the widest vector register
 
-# cuDNN's attention makes a new plan for each shape: for each length of a batch and for each step of a search.
+# Switched off because cuDNN's attention makes a new plan for each shape, that is, for each batch length and each search
+# step.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 class AttentionSpec(MixerSpec):
-    """Several heads of attention (section 3.2.2); d_k and d_v are free of d_model / heads."""
+    """Multi-head attention (section 3.2.2); d_k and d_v need not equal d_model / heads."""
 
     heads: int = Field(ge=1, description="Number of heads, h.")
     d_k: int = Field(ge=1, description="Width of queries and keys of a head.")
@@ -37,7 +38,7 @@ class AttentionSpec(MixerSpec):
     compatibility: Compatibility = Field(default=ScaledDot(), description="Score of a query and a key.")
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
-        """Counts the multiplications of one token that attends to `visible` tokens, itself included."""
+        """Counts the multiplications for one token that attends to `visible` tokens, itself included."""
         widths = self.heads * (self.d_k + self.d_v)
         return 2 * d_model * widths + visible * widths + self.compatibility.multiplications(self.heads, self.d_k)
 
@@ -53,7 +54,7 @@ class Attention(AttentionSpec):
 
 
 class FusedCore(nn.Module):
-    """Computes equation 1, softmax(QKᵀ / √d_k) V, in a few calls; on a GPU in a single fused one."""
+    """Computes equation 1, softmax(QKᵀ / √d_k) V, in a few calls, or in a single fused call on a GPU."""
 
     def forward(
         self,
@@ -78,10 +79,10 @@ class FusedCore(nn.Module):
         # On a CPU, at the length of a sentence, torch's fused call takes twice as long as the lines below, and its
         # gradient in bfloat16 twenty times as long.
         products = compatibility(query, keys)
-        # In float32 at least: torch does not vectorise the softmax of short rows in bfloat16 and float16.
+        # At least in float32, because torch does not vectorise the softmax of short rows in bfloat16 and float16.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
-        # Not −∞, so that two masks can be added and a query without a visible key gives no NaN. If a query has a
-        # visible key, the weights of its masked keys are exactly 0.
+        # Not −∞, so that two masks can be added, and so that a query without a visible key does not produce NaN. If a
+        # query has a visible key, the weights of its masked keys are exactly 0.
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -92,7 +93,10 @@ class FusedCore(nn.Module):
 
 
 def _softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """Softmax over keys; on a CPU it pads short rows, because torch vectorises only rows of `VECTOR` or more."""
+    """Computes softmax over keys.
+
+    On a CPU it pads short rows, because torch vectorises only rows of `VECTOR` numbers or more.
+    """
     missing = VECTOR - scores.shape[-1]
     if missing <= 0 or not scores.is_cpu:
         return scores.softmax(-1)
@@ -132,8 +136,8 @@ class ExplicitCore(nn.Module):
 class MultiHeadAttention(Mixer):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
-    `query` holds the W^Q of all heads side by side. `key_value` holds all W^K and then all W^V, so that one product
-    projects the attended states. `output` is W^O, the output projection. Model files use these names.
+    `query` holds the W^Q of all heads side by side. `key_value` holds all W^K and then all W^V, so that one matrix
+    multiplication projects the attended states. `output` is W^O, the output projection. Model files use these names.
     """
 
     def __init__(self, spec: AttentionSpec, d_model: int) -> None:
@@ -153,9 +157,10 @@ class MultiHeadAttention(Mixer):
         causal: bool = False,
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
-        """Computes the attention output of each state over `keys_values`.
+        """Computes the attention output for each state over `keys_values`.
 
-        In a search, `rows` holds the hypotheses that the states belong to, and `visible` is a mask of their rectangle.
+        In a search, `rows` holds the hypotheses that the states belong to, and `visible` is a mask over their
+        rectangle.
         """
         attended = self.attend(self.project_query(states, rows), keys_values, visible, causal)
         return self.output(attended if rows is None else rows.from_rectangle(attended))
@@ -167,7 +172,7 @@ class MultiHeadAttention(Mixer):
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch target heads_d_v"]:
-        """Weighted sums of the values, with all heads concatenated."""
+        """Returns the weighted sums of the values, with all heads concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
         return self.core(self.compatibility, query, *keys_values, visible, causal, dropout).transpose(1, 2).flatten(2)
 
@@ -178,7 +183,7 @@ class MultiHeadAttention(Mixer):
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Weights:
-        """Attention weights of every head, from `states` to `key_states`."""
+        """Returns the attention weights of every head, from `states` to `key_states`."""
         query, (keys, _) = self.project_query(states), self.project_key_value(key_states)
         return ExplicitCore().weights(self.compatibility, query, keys, visible, causal)
 
@@ -198,13 +203,13 @@ class MultiHeadAttention(Mixer):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Computes self-attention of whole sentences."""
+        """Computes self-attention over whole sentences."""
         return self(states, self.project_key_value(states), visible, causal)
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Computes self-attention of new tokens to themselves and earlier tokens, and extends the key-value cache."""
+        """Computes self-attention from new tokens to themselves and earlier tokens, and extends the key-value cache."""
         keys_values = context.cache.extend(*self.project_key_value(states, context.rows))
         return self(states, keys_values, context.visible, rows=context.rows)
 

@@ -17,10 +17,10 @@ Scores = Float[Tensor, "batch heads target source"]
 
 
 class _WithoutProjection(Spec):
-    """A compatibility that has no matrix of its own."""
+    """A compatibility function without a matrix of its own."""
 
     def multiplications(self, heads: int, d_k: int) -> int:
-        """Counts the multiplications of one query besides its products with keys."""
+        """Counts the multiplications for one query, apart from its products with keys."""
         return 0
 
 
@@ -54,7 +54,7 @@ class Bilinear(Spec):
         return BilinearProduct(heads, d_k)
 
     def multiplications(self, heads: int, d_k: int) -> int:
-        """Counts the multiplications of one query besides its products with keys."""
+        """Counts the multiplications for one query, apart from its products with keys."""
         return heads * d_k**2
 
 
@@ -74,7 +74,7 @@ Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discrimin
 def masked_softmax(
     scores: Float[Tensor, "rows target source"], visible: Bool[Tensor, "rows #target source"]
 ) -> Float[Tensor, "rows target source"]:
-    """Softmax over visible keys; uniform weights instead of NaN if no key is visible."""
+    """Computes softmax over visible keys; returns uniform weights instead of NaN if no key is visible."""
     return scores.masked_fill(~visible, torch.finfo(scores.dtype).min / 2).softmax(-1)
 
 
@@ -86,7 +86,7 @@ class DotProduct(nn.Module):
         self.scale = scale
 
     def transform_query(self, query: Queries) -> Queries:
-        """The query, unchanged."""
+        """Returns the query unchanged."""
         return query
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
@@ -95,7 +95,7 @@ class DotProduct(nn.Module):
 
 
 class BilinearProduct(DotProduct):
-    """`DotProduct` of the key and the query times the matrix of its head."""
+    """`DotProduct` of the key with the query after it is multiplied by the matrix of its head."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__(d_k**-0.5)
@@ -108,18 +108,18 @@ class BilinearProduct(DotProduct):
 
     def transform_query(self, query: Queries) -> Queries:
         """Computes qᵀ M."""
-        # einsum, not a broadcast product, which copies the matrices once for each sentence.
+        # einsum, because a broadcast matrix multiplication would copy the matrices once for each sentence.
         return torch.einsum("bhtk,hkl->bhtl", query, self.weight.to(query.dtype))
 
 
 class AdditiveNetwork(nn.Module):
-    """A network with a hidden layer of width d_k for each pair of a query and a key."""
+    """A network with a hidden layer of width d_k that scores each pair of a query and a key."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(heads, d_k))
         if not self.weight.is_meta:
-            # A variance of 1 / d_k, so that the scores have at most the variance 1.
+            # A variance of 1 / d_k, so that the variance of the scores is at most 1.
             nn.init.uniform_(self.weight, -math.sqrt(3 / d_k), math.sqrt(3 / d_k))
 
     def forward(self, query: Queries, keys: Keys) -> Scores:

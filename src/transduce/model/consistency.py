@@ -1,10 +1,10 @@
-"""R-Drop: cross-entropy of two passes with different dropout, and the divergence of their predictions.
+"""R-Drop: the cross-entropy of two passes with different dropout, plus the divergence between their predictions.
 
-With logits y and z of the two passes, p = softmax(y) and q = softmax(z), the loss of a token is the mean of both
+Let y and z be the logits of the two passes, p = softmax(y) and q = softmax(z). The loss of a token is the mean of both
 cross-entropies plus `strength` / 2 times the mean of KL(p‖q) and KL(q‖p) (Wu, Li et al. 2021). The sum of both
-divergences is Σ (p − q)·d with d = y − z. Its gradient by y is p − q + p·(d − Σ p·d); its gradient by z is the same
-with p and q swapped and the sign of d changed. As in `cross_entropy`, loss and gradients are computed together, a chunk
-of rows at a time.
+divergences is Σ (p − q)·d with d = y − z. Its gradient with respect to y is p − q + p·(d − Σ p·d); its gradient with
+respect to z is the same with p and q swapped and the sign of d changed. As in `cross_entropy`, loss and gradients are
+computed together, a chunk of rows at a time.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ class ConsistentCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Scales the gradients by both states and by the weight, which the forward pass computed."""
+        """Scales the gradients with respect to both states and the weight, which the forward pass computed."""
         (first, second), weight = ctx.saved_tensors
         return first * smoothed, second * smoothed, weight * smoothed, None, None, None, None, None
 
@@ -55,7 +55,7 @@ def consistency(
     shares: tuple[float, float],
     strength: float,
 ) -> tuple[Loss, tuple[Float[Tensor, "2 rows d_model"], Float[Tensor, "vocabulary d_model"]]]:
-    """Returns the sums of the loss, and the gradients of the smoothed sum by the states and the weight."""
+    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to states and weight."""
     sum_dtype = torch.promote_types(weight.dtype, torch.float32)
     (extra, share), present = shares, (target != pad).to(sum_dtype)
     summed_weight = weight.sum(0, dtype=sum_dtype)
@@ -65,7 +65,7 @@ def consistency(
     row_losses: Any = _row_losses
     is_compilable = states.is_cpu and states.dtype in (torch.float32, torch.bfloat16) and has_numba()
     if is_compilable and (states.sum() + summed_weight.sum()).isfinite():  # compiled code needs finite numbers
-        from transduce.model.compiled.losses import row_losses  # a third of the time; numba takes a second to import
+        from transduce.model.compiled.losses import row_losses  # takes a third of the time; importing numba takes a second
     for chunk in chunks(states[0], 2 * len(weight)):
         chunk_states = counted[:, chunk].flatten(0, 1)
         logits = functional.linear(chunk_states, weight).unflatten(0, (2, -1))
@@ -86,7 +86,7 @@ def consistency(
 def _row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
-    """Returns the terms of the loss, and its gradient by the logits without the term of `share`.
+    """Returns the terms of the loss, and its gradient with respect to the logits, leaving out the term of `share`.
 
     The terms are the sum over both passes of the target tokens' logits, the sum over both passes of −log of the target
     tokens' probabilities, and Σ (p − q)·d. The gradients of the cross-entropies are p − extra·δ and q − extra·δ, and
@@ -98,8 +98,7 @@ def _row_losses(
     targets = torch.arange(len(tokens), device=tokens.device), tokens
     sum_dtype = torch.promote_types(first.dtype, torch.float32)
     at_target = difference[targets].to(sum_dtype)
-    # torch sums in float32 and rounds the result. Asking for another type of the result takes ten times as long on a
-    # CPU.
+    # torch sums in float32 and rounds the result. Requesting a different result type takes ten times as long on a CPU.
     sums = [(each * difference).sum(1).to(sum_dtype) for each in (first, second)]
     gradient = torch.empty_like(cross_entropy_gradient).unflatten(0, (2, -1))
     for index, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):

@@ -1,8 +1,8 @@
 """Cross-entropy with label smoothing, computed in chunks: the logits are never in memory all at once (section 5.4).
 
 The loss of a token with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
-logsumexp(z) − (1−ε)·z_target − ε·mean(z), and its gradient by z is softmax(z) − q. Loss and gradient are computed
-together, a chunk of rows at a time, so that a large vocabulary needs little memory.
+logsumexp(z) − (1−ε)·z_target − ε·mean(z), and its gradient with respect to z is softmax(z) − q. Loss and gradient are
+computed together, a chunk of rows at a time, so that a large vocabulary needs little memory.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK = 4 * 2**20  # logits in a chunk; in smaller chunks, summing the weight's gradient would cost more than products
+CHUNK = 4 * 2**20  # logits in a chunk; if smaller, summing the weight's gradient would cost more than multiplying
 
-# On a CPU, oneDNN computes 16-bit products and keeps a compiled product for each number of rows. If every number of
-# rows is a multiple of this one, there are few of them. Products in other types keep nothing.
+# On a CPU, oneDNN computes 16-bit matrix multiplications and keeps compiled code for each number of rows. If every
+# number of rows is a multiple of this number, oneDNN keeps only a few. Multiplications in other types keep nothing.
 ROWS_MULTIPLE = 64
 
 
@@ -33,20 +33,20 @@ class Smoothing(Spec):
     over: Literal["all", "others"] = "all"
 
     def shares(self, vocabulary: int) -> tuple[int | float, int | float]:
-        """Returns (extra, share) of q = extra·δ + share: extra for the target, share for every token."""
+        """Returns (extra, share), where q = extra·δ + share: extra for the target, share for every token."""
         share = self.epsilon / (vocabulary if self.over == "all" else vocabulary - 1)
         return 1 - share * vocabulary, share
 
 
 class Loss(NamedTuple):
-    """Sums over the target tokens without padding, in nats."""
+    """Sums over the target tokens, excluding padding, in nats."""
 
     smoothed: Float[Tensor, ""]
     unsmoothed: Float[Tensor, ""]  # without gradient; exp(unsmoothed / tokens) is the perplexity
 
 
 class Evaluation(NamedTuple):
-    """Sums over the target tokens without padding: both losses in nats, and the correctly predicted tokens."""
+    """Sums over the target tokens, excluding padding: both losses in nats, and the correctly predicted tokens."""
 
     smoothed: Float[Tensor, ""]
     unsmoothed: Float[Tensor, ""]
@@ -77,7 +77,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Scales the gradients by states and weight, which the forward pass computed."""
+        """Scales the gradients with respect to states and weight, which the forward pass computed."""
         states_gradient, weight_gradient = ctx.saved_tensors
         return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
 
@@ -92,10 +92,11 @@ def chunked_cross_entropy(
     *,
     with_gradients: bool,
 ) -> tuple[Evaluation, tuple[Tensor, ...]]:
-    """Returns the sums of the loss, and the gradients of the smoothed sum by states and weight.
+    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to states and weight.
 
-    `shares` is the result of `Smoothing.shares`. Correct tokens are counted only without gradients. The gradient by the
-    logits is softmax(z) − share − extra·δ. A chunk computes softmax(z) − extra·δ; share is subtracted at the end.
+    `shares` is the result of `Smoothing.shares`. Correct tokens are counted only if no gradients are computed. The
+    gradient with respect to the logits is softmax(z) − share − extra·δ. Each chunk computes softmax(z) − extra·δ; share
+    is subtracted at the end.
     """
     sum_dtype = torch.promote_types(states.dtype, torch.float32)
     states, weight = states.to(product_dtype), weight.to(product_dtype)
@@ -139,7 +140,7 @@ def subtract_share(
 
 
 def chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
-    """Slices of rows with about `CHUNK` logits each; a GPU needs more rows to be busy."""
+    """Cuts the rows into slices of about `CHUNK` logits each; more on a GPU, which needs more rows to stay busy."""
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
     if states.element_size() <= 2:
         rows = rows // ROWS_MULTIPLE * ROWS_MULTIPLE or rows
@@ -170,7 +171,7 @@ def _surprisal(
     """Computes −log of probabilities; uses the logits if a probability is below `smallest`.
 
     `smallest` is the smallest normal number. On a GPU smaller probabilities count as `smallest`, because checking for
-    them would synchronise.
+    them would synchronise the device.
     """
     surprisal = -probabilities.clamp(min=smallest).log()
     if probabilities.is_cpu and probabilities.amin() < smallest:
@@ -181,7 +182,7 @@ def _surprisal(
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Adds `left` @ `right` to `total` in the precision of `total`: a sum in bfloat16 would lose small terms."""
+    """Adds `left` @ `right` to `total` in the precision of `total`; a sum in bfloat16 would lose small terms."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     else:

@@ -1,4 +1,4 @@
-"""States of a search over a model: the rows of its hypotheses, the key-value caches, and the states made of both.
+"""States of a search over a model: the rows of its hypotheses, the key-value caches, and the states made from both.
 
 A state has either a key-value cache that grows by one slot for each token (`DecoderState`) or a fixed size
 (`RecurrentState`).
@@ -18,8 +18,9 @@ from transduce.model.next_word_attention import SourceWords
 class HypothesisRows(NamedTuple):
     """Hypotheses of several sentences: any number for each sentence, in the order of the sentences.
 
-    Attention computes by sentence. It reads the rows of a sentence side by side in a rectangle of `batch` sentences ×
-    `width` places, as if they were one sentence of `width` tokens. Everything else computes on rows.
+    Attention works sentence by sentence. It reads the rows of a sentence side by side in a rectangle of `batch`
+    sentences × `width` places, as if they were one sentence of `width` tokens. Everything else works on the rows
+    themselves.
     """
 
     sentences: Int[Tensor, " rows"]  # the sentence of each row
@@ -36,7 +37,7 @@ class HypothesisRows(NamedTuple):
         return cls(sentences, sentences * width + ranks, batch, width)
 
     def to_rectangle(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch width_new features"]:
-        """Puts each row's states at its place in the rectangle; places without a row are zeros."""
+        """Puts each row's states at its place in the rectangle; places without a row are filled with zeros."""
         rows, new, features = states.shape
         if rows < self.batch * self.width:
             states = states.new_zeros(self.batch * self.width, new, features).index_copy_(0, self.places, states)
@@ -56,7 +57,7 @@ VisibleSlots = Bool[Tensor, "batch target slots"]
 class KeyValueCache:
     """Keys and values of earlier tokens, or the inputs of another mixer, with one slot for each token.
 
-    Slots are appended in place and never reordered. The decoder's state has a mask of the slots of each hypothesis
+    Slots are appended in place and never reordered. The decoder's state holds a mask of each hypothesis's slots
     (`DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. When the cache is full, slots
     that no hypothesis uses are dropped.
     """
@@ -85,14 +86,14 @@ class DecodingContext(NamedTuple):
 
 
 def capacity_for(slots: int) -> int:
-    """Number of slots to allocate if `slots` are needed: twice as many, because more will follow."""
+    """Returns the slots to allocate if `slots` are needed: twice as many, at least 32, because more will follow."""
     return max(2 * slots, 32)
 
 
 def _select_slots(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
     """Copies the chosen slots of the chosen sentences in one pass, to [sentences heads capacity _].
 
-    The rest of the new capacity is filled with copies of slot 0, which every mask hides there.
+    The rest of the new capacity is filled with copies of slot 0, which every mask hides.
     """
     heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
@@ -122,7 +123,8 @@ class DecoderState(NamedTuple):
     """State with key-value caches: `memory`, `visible` and `caches` by sentence, `ancestors` by row (hypothesis).
 
     `ancestors` marks the slots of each row's tokens in the caches of its sentence. `slots_after_drop` is the number of
-    slots that were left when unused slots were last dropped. A step consumes its state: caches are written in place.
+    slots that were left when unused slots were last dropped. A step consumes its state, because the caches are written
+    in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -132,20 +134,20 @@ class DecoderState(NamedTuple):
     ancestors: Bool[Tensor, "rows slots"]
     length: int = 0
     slots_after_drop: int = 0
-    source_words: SourceWords | None = None  # of a parser
+    source_words: SourceWords | None = None  # only in parsers
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """Returns the state of the chosen rows, which must be in the order of their sentences.
 
         On a GPU, if the number of rows is unchanged, the number of rows of each sentence is assumed to be unchanged
-        too: a check would synchronise.
+        too, because a check would synchronise the device.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
         asynchronous = sentences.device.type in ASYNCHRONOUS
         if asynchronous and len(sentences) == len(self.ancestors):
             return self._replace(ancestors=ancestors, source_words=self.source_words and self.source_words.pick(rows))
         remaining = sentences.unique_consecutive()
-        # A rectangle with empty places costs many small operations in every step, which slows a GPU.
+        # A rectangle with empty places needs many small operations in every step, which are slow on a GPU.
         if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
             memory = tuple(
                 (_select_sentences(keys, remaining), _select_sentences(values, remaining))
@@ -164,7 +166,7 @@ class DecoderState(NamedTuple):
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
     def masks(self, new: int) -> tuple[Bool[Tensor, "batch target slots"], Bool[Tensor, "rows slots"]]:
-        """Builds two masks over the caches for when `new` tokens are appended to each row.
+        """Builds two masks over the caches for a step that appends `new` tokens to each row.
 
         The first marks the slots that each new token may attend to, the second the slots of each row's tokens.
         """

@@ -19,9 +19,9 @@ from transduce.settings import Spec
 class Sinusoidal(Spec):
     """Fixed sines and cosines of geometric wavelengths.
 
-    `interleaved` is the layout of the text: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the
+    `interleaved` is the layout in the paper: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the
     same angle. `halves` is the layout of the released code: all sines, then all cosines, with exponents spaced over
-    d_model/2 − 1. `paper-halves` has the values of the text in the order of the released code, as Hugging Face's Marian
+    d_model/2 − 1. `paper-halves` puts the paper's values in the order of the released code, like Hugging Face's Marian
     models.
     """
 
@@ -56,7 +56,8 @@ PositionsSpec = Annotated[Sinusoidal | Learned, Field(discriminator="kind")]
 
 def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[Tensor, "length d_model"]:
     """Computes the table of section 3.5 in float64 and rounds it to float32."""
-    # On the CPU even if the model is built on the meta device: the table is not a weight, and is not loaded.
+    # On the CPU even if the model is built on the meta device, because the table is not a weight and is not loaded from
+    # a file.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
     spacing = max(d_model / 2 - 1, 1) if layout == "halves" else d_model / 2
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
@@ -77,9 +78,9 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(512, d_model, spec.layout), persistent=False)
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Vectors of the tokens `first` to `first + length − 1`, counted from 0."""
+        """Returns the vectors for positions `first` to `first + length − 1`, counted from 0."""
         first += self.first
-        table = self.table  # read once: another thread may replace it by a shorter one
+        table = self.table  # read once: another thread may replace it with a shorter one
         if first + length > len(table):
             self.table = table = sinusoids(2 * (first + length), self.d_model, self.layout).to(table)
         return table[first : first + length]
@@ -94,7 +95,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(spec.max_positions, d_model))
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Vectors of the tokens `first` to `first + length − 1`, counted from 0.
+        """Returns the vectors for positions `first` to `first + length − 1`, counted from 0.
 
         Raises ValueError if the table is too short.
         """
@@ -107,7 +108,7 @@ class LearnedPositions(nn.Module):
 
 
 class Embedding(nn.Module):
-    """The token table of source or target, which may be shared, with positions and dropout on their sum."""
+    """The source or target token table, which may be shared, plus positions, with dropout on the sum."""
 
     def __init__(self, weight: nn.Parameter, positions: nn.Module, dropout: float, blank: int | None = None) -> None:
         super().__init__()
@@ -127,10 +128,10 @@ class Embedding(nn.Module):
 
 
 def _to_autocast_precision(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Casts the states to bfloat16 if autocast on a CPU computes products in bfloat16.
+    """Casts the states to bfloat16 if autocast on a CPU computes matrix multiplications in bfloat16.
 
-    States then stay in bfloat16 between products. On a GPU autocast casts them to float32 for every norm; compiled code
-    fuses that cast.
+    The states then stay in bfloat16 between multiplications. A GPU does not need this: autocast casts the states to
+    float32 for every norm there, but compiled code fuses the cast.
     """
     autocast_to_bfloat16 = (
         states.is_cpu and torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16

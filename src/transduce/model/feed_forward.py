@@ -1,6 +1,6 @@
 """The position-wise feed-forward network (section 3.3), and a mixture of experts that can replace it.
 
-A mixture of experts (Shazeer et al. 2017) has more weights for little more work.
+A mixture of experts (Shazeer et al. 2017) has more weights but needs little more computation.
 """
 
 import math
@@ -38,7 +38,7 @@ class FeedForward(Spec):
         return FeedForwardNetwork(self, d_model)
 
     def multiplications(self, d_model: int) -> int:
-        """Counts the multiplications of one token."""
+        """Counts the multiplications for one token."""
         return 2 * d_model * self.d_ff
 
 
@@ -63,10 +63,10 @@ Gates = Float[Tensor, "rows experts"]
 
 
 class Experts(Spec):
-    """`chosen` of a `number` of feed-forward networks for each token, weighted by a softmax over those chosen.
+    """For each token, `chosen` of `number` feed-forward networks, weighted by a softmax over the chosen networks.
 
-    While training, noise of a learned size is added before choosing, and the penalty `balance` · (CV² of the experts'
-    importance + CV² of their load) keeps all experts in use.
+    While training, noise of a learned scale is added before the experts are chosen, and the penalty `balance` · (CV² of
+    the experts' importance + CV² of their load) keeps all experts in use.
     """
 
     kind: Literal["experts"] = "experts"
@@ -88,7 +88,7 @@ class Experts(Spec):
         return MixtureOfExperts(self, d_model)
 
     def multiplications(self, d_model: int) -> int:
-        """Counts the multiplications of one token: in its chosen experts and in the gate."""
+        """Counts the multiplications for one token: in its chosen experts and in the gate."""
         return self.chosen * self.expert.multiplications(d_model) + d_model * self.number
 
 
@@ -128,13 +128,17 @@ class MixtureOfExperts(nn.Module):
 
 
 def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
-    """Probability that each expert is chosen if only its noise is redrawn. Unlike a count, it has a gradient."""
-    # A chosen expert competes with the best expert that was not chosen, any other expert with the last chosen one.
+    """Returns the probability that each expert is chosen if only its noise is redrawn.
+
+    Unlike a count, it has a gradient.
+    """
+    # A chosen expert competes with the best expert that was not chosen; any other expert competes with the last one
+    # chosen.
     last, next_best = best[:, -2:-1], best[:, -1:]
     rival = torch.where(noisy > next_best, next_best, last)
     return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))
 
 
 def _squared_variation(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
-    """Squared coefficient of variation."""
+    """Returns the squared coefficient of variation."""
     return totals.var(correction=0) / (totals.mean() ** 2 + 1e-10)

@@ -1,9 +1,9 @@
 """Matrix products in int8 (dynamic quantisation) by torch, for models without compiled code (`cpu_stepper`).
 
-A matrix W is stored as integers from −127 to 127 with one scale for each row; states are quantised at each product,
-also with one scale for each row. No scale depends on more than one row, so a sentence's translation does not depend on
-the other sentences of its batch. Sums are exact, in int32. Weights have 7 bits on processors whose sums of products
-with 8-bit weights are not exact.
+A matrix W is stored as integers from −127 to 127 with one scale for each row; states are quantised at each
+multiplication, also with one scale for each row. No scale depends on more than one row, so a sentence's translation
+does not depend on the other sentences of its batch. Sums are exact, in int32. Weights have 7 bits on processors whose
+sums of products with 8-bit weights are not exact.
 """
 
 import copy
@@ -21,7 +21,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 LARGEST = 127  # of an int8 weight
 LARGEST_OF_SEVEN_BITS = 64  # 2 · 255 · 64 is less than 2¹⁵
-ZERO = 128  # unsigned byte that stands for 0
+ZERO = 128  # unsigned byte that represents 0
 ROUNDING = 1.5 * 2**23  # float32 numbers of this size have no bits for fractions
 
 
@@ -53,11 +53,11 @@ class Int8Linear(nn.Module):
         shifted = (rows * scales.reciprocal()).add_(ROUNDING + ZERO)
         scaled = self.product(shifted.view(torch.int32).to(torch.uint8)).mul_(scales)
         if self.bias is not None:
-            scaled.add_(self.bias)  # a second call: torch's fused one is not vectorised
+            scaled.add_(self.bias)  # a separate call, because torch's fused one is not vectorised
         return scaled.view(*states.shape[:-1], self.outputs)
 
     def product(self, quantised: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """Product of quantised states, in which `ZERO` stands for 0, and W; the caller applies row scales and bias."""
+        """Multiplies quantised states, in which `ZERO` represents 0, by W; the caller applies row scales and bias."""
         return torch.ops.onednn.qlinear_pointwise(
             quantised, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
@@ -67,7 +67,7 @@ class Int8Linear(nn.Module):
 def largest_weight() -> int:
     """Returns `LARGEST` if this processor's products with weights that large are exact, else `LARGEST_OF_SEVEN_BITS`.
 
-    A trial product decides. An x86 processor without VNNI adds two products in 16 bits, and saturates.
+    A trial multiplication decides: an x86 processor without VNNI adds two products in 16 bits, and the sum saturates.
     """
     size = 64
     product = Int8Linear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
@@ -75,7 +75,7 @@ def largest_weight() -> int:
 
 
 class Int8Readout(nn.Module):
-    """Log-probabilities of the next token from int8 products; has no loss."""
+    """Log-probabilities of the next token from an int8 multiplication; it cannot compute a loss."""
 
     def __init__(self, weight: Float[Tensor, "vocabulary d_model"], bias: Float[Tensor, " vocabulary"] | None) -> None:
         super().__init__()

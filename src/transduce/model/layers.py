@@ -64,7 +64,7 @@ class EncoderLayer(nn.Module):
         return _feed_forward(self, self.around_mixer(states, mixed))
 
     def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
-        """Weights of self-attention; arguments as in `forward`."""
+        """Returns the self-attention weights; arguments as in `forward`."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         return self.mixer.weights(inputs, inputs, visible)
@@ -108,7 +108,7 @@ class DecoderLayer(nn.Module):
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
     ) -> tuple[Float[Tensor, "batch _ target target"], Float[Tensor, "batch _ target source"]]:
-        """Weights of self-attention and of attention over the encoder's output, for whole sentences."""
+        """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         weights = self.mixer.weights(inputs, inputs, causal=True)

@@ -26,7 +26,7 @@ class LocalAttention(AttentionSpec):
     )
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
-        """Counts the multiplications of one token in a sentence of `visible` tokens."""
+        """Counts the multiplications for one token in a sentence of `visible` tokens."""
         return super().multiplications(d_model, min(visible, (1 if causal else 2) * self.neighbours + 1))
 
     def build(self, d_model: int) -> "NeighbourAttention":
@@ -42,7 +42,7 @@ class NeighbourAttention(MultiHeadAttention):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Computes attention in whole sentences by blocks of `neighbours`: a block sees itself and adjacent blocks."""
+        """Computes attention over sentences in blocks of `neighbours`; a block sees itself and the adjacent blocks."""
         length, reach = states.shape[1], self.spec.neighbours
         if reach >= length:
             return super().mix(states, visible, causal)
@@ -68,7 +68,7 @@ class NeighbourAttention(MultiHeadAttention):
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Computes attention of each new token to itself and the last `neighbours` tokens before it."""
+        """Computes attention from each new token to itself and to the last `neighbours` tokens before it."""
         place_from_end = context.visible.flip(-1).cumsum(-1).flip(-1)
         visible = context.visible & (place_from_end <= self.spec.neighbours + 1)
         return super().step(states, context._replace(visible=visible))

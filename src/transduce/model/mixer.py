@@ -22,7 +22,7 @@ class MixerSpec(Spec):
         raise NotImplementedError
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
-        """Counts the multiplications of one token in a sentence of `visible` tokens."""
+        """Counts the multiplications for one token in a sentence of `visible` tokens."""
         raise NotImplementedError
 
 

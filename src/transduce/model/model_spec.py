@@ -15,8 +15,8 @@ ModelBuilder = Callable[[Vocabulary], TranslationModel]
 class CustomModel(BaseModelSpec):
     """A model of your own, which a Python function builds; `train` and `Model.read` take that function.
 
-    The function is not part of the settings: recipes and `config.json` record the name and the width alone, so that a
-    record that was read from a file cannot build the model before `with_builder` has given it the function.
+    Recipes and `config.json` record settings such as the name and the width, but not the function. A record that was
+    read from a file therefore cannot build the model until `with_builder` gives it the function.
     """
 
     kind: Literal["custom"] = "custom"
@@ -56,7 +56,7 @@ class CustomModel(BaseModelSpec):
         return model
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Always raises ValueError: the number of multiplications of a custom model is not known."""
+        """Always raises ValueError, because the number of multiplications of a custom model is not known."""
         raise ValueError(
             f"the multiplications of the custom model `{self.name}` are not known: its FLOPs cannot be computed, and "
             "on a GPU `training.micro_batches` must be a number"

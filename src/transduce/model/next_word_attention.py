@@ -1,4 +1,4 @@
-"""Deterministic attention of parsers (Ma et al. 2017): the encoder's output at the next word, for the decoder."""
+"""Deterministic attention for parsers (Ma et al. 2017): gives the decoder the encoder's output at the next word."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from torch.nn import functional
 class SourceWords(NamedTuple):
     """The words of sentences: `vectors` and `begun` by sentence, `tagged` by row of a search.
 
-    `begun` counts the words that have begun up to each source token. `tagged` counts the words whose part of speech has
-    been written.
+    `begun` counts the words that have begun up to each source token. `tagged` counts the words whose part of speech the
+    decoder has written.
     """
 
     vectors: Float[Tensor, "batch source d_model"]
@@ -27,7 +27,7 @@ class SourceWords(NamedTuple):
         return self._replace(vectors=functional.pad(self.vectors, (0, 0, 0, missing)), begun=begun)
 
     def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " remaining"] | None = None) -> "SourceWords":
-        """Selects the words of the chosen rows, and of the remaining sentences only."""
+        """Selects the chosen rows and, if `sentences` is given, only these remaining sentences."""
         if sentences is None:
             return self._replace(tagged=self.tagged[rows])
         return SourceWords(self.vectors[sentences], self.begun[sentences], self.tagged[rows])
@@ -37,7 +37,7 @@ class NextWord(nn.Module):
     """Adds to each input of the decoder the encoder's output at the next word, times a matrix.
 
     After n parts of speech the next word is word n + 1; after the last word nothing is added. `begins_word` flags the
-    source tokens with which a word begins, and `is_tag` the target tokens that are parts of speech.
+    source tokens that begin a word, and `is_tag` flags the target tokens that are parts of speech.
     """
 
     begins_word: Tensor
@@ -66,7 +66,7 @@ class NextWord(nn.Module):
     ) -> tuple[Float[Tensor, "rows new d_model"], SourceWords]:
         """Returns the vector of the next word after each of `tokens`, and the words with `tokens` counted.
 
-        `sentences` has the sentence of each row.
+        `sentences` holds the sentence of each row.
         """
         tagged = words.tagged.unsqueeze(1) + self.is_tag[tokens].cumsum(1)
         begun = words.begun[sentences]

@@ -34,7 +34,7 @@ class Tied(_ReadoutSpec):
     kind: Literal["tied"] = "tied"
 
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
-        """Builds the module around the matrix of the embedding."""
+        """Builds the module around the embedding matrix."""
         return Readout(embedding, pad, with_bias=self.bias)
 
 
@@ -44,7 +44,7 @@ class Separate(_ReadoutSpec):
     kind: Literal["separate"] = "separate"
 
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
-        """Builds the module with a new matrix in the shape of the embedding's."""
+        """Builds the module with a new matrix of the same shape as the embedding matrix."""
         weight = nn.Parameter(torch.empty_like(embedding))
         if not weight.is_meta:
             nn.init.xavier_uniform_(weight)
@@ -65,7 +65,7 @@ class Readout(nn.Module):
         self.bias = nn.Parameter(torch.zeros_like(weight[:, 0])) if with_bias else None
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
-        """Computes log-probabilities, in float32 at least."""
+        """Computes log-probabilities, in at least float32."""
         logits = functional.linear(states, self.weight, self.bias)
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
@@ -75,7 +75,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Loss:
-        """Sums the smoothed and the unsmoothed loss over `target` without padding."""
+        """Sums the smoothed and the unsmoothed loss over `target`, excluding padding."""
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             return Loss(*ChunkedCrossEntropy.apply(rows, weight, tokens, *settings))
@@ -114,7 +114,7 @@ class Readout(nn.Module):
         device = states.device.type
         product_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         rows, tokens = states.flatten(0, 1), target.flatten()
-        if rows.is_cpu:  # on a GPU the number of rows would need a synchronisation
+        if rows.is_cpu:  # on a GPU, reading the number of rows would synchronise the device
             places = self._counted_places(tokens, product_dtype)
             rows, tokens = rows.index_select(0, places), tokens[places]
         settings = self.pad, smoothing.shares(len(self.weight)), product_dtype
@@ -123,7 +123,7 @@ class Readout(nn.Module):
     def _counted_places(self, tokens: Int[Tensor, " rows"], product_dtype: torch.dtype) -> Int[Tensor, " counted"]:
         """Indices of the tokens that are not padding; in 16 bits, padding is added up to a multiple of `ROWS_MULTIPLE`.
 
-        Padding has no loss and no gradient. Without it the number of rows would change with every step.
+        Padding adds no loss and no gradient, but without it the number of rows would change with every step.
         """
         is_padding = tokens == self.pad
         if product_dtype.itemsize > 2:

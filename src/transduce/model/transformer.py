@@ -64,7 +64,7 @@ class Transformer(BaseModelSpec):
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
         """Counts the multiplications like `BaseModelSpec.multiplications`; masked attention sees half of a sentence."""
         network = self.feed_forward.multiplications(self.d_model)
-        # Keys and values for attention over the source are computed once a source token, in every decoder layer.
+        # Keys and values for attention over the source are computed once for each source token, in every decoder layer.
         key_value = self.d_model * self.cross.heads * (self.cross.d_k + self.cross.d_v)
         encoder_layer = self.mixer.multiplications(self.d_model, length) + network
         decoder_layer = self.mixer.multiplications(self.d_model, length / 2, causal=True) + network
@@ -149,7 +149,7 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> AttentionWeights:
-        """Weights of every attention; needs `mixer.kind: attention`."""
+        """Returns the weights of every attention module; needs `mixer.kind: attention`."""
         states, mask = self.source_embedding(source), visible.unsqueeze(1)
         encoder, decoder, cross = [], [], []
         for layer in self.encoder:
@@ -249,7 +249,7 @@ class TransformerModel(TranslationModel):
         return memory, SourceWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
     def _last_norm(self) -> nn.Module:
-        """Builds the norm after the last layer: a LayerNorm with pre-norm, which does not normalise its last sum."""
+        """Builds the norm after the last layer: a LayerNorm for pre-norm, which leaves its last sum unnormalised."""
         if self.spec.norm == "post":
             return nn.Identity()
         return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)

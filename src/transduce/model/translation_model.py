@@ -17,7 +17,7 @@ Layers = Annotated[int, Field(ge=1, le=1000)]  # a number of layers; bounded, si
 
 
 class Symbols(Spec):
-    """The three tokens that stand for no text."""
+    """The three tokens that do not represent text."""
 
     pad: int = Field(default=0, description="Padding token.")
     begin: int = Field(default=1, description="First input of the decoder.")
@@ -25,7 +25,7 @@ class Symbols(Spec):
 
 
 class Vocabulary(Spec):
-    """Number of tokens of each side, the three symbols included."""
+    """Number of tokens on each side, including the three symbols."""
 
     source: int = Field(ge=4)
     target: int = Field(ge=4)
@@ -51,7 +51,7 @@ class BaseModelSpec(Spec):
         raise NotImplementedError
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications in matrix products of one source token and of one target token.
+        """Counts the multiplications in matrix products for one source token and for one target token.
 
         The count is for a forward pass over sentences of `length` tokens, without the projection to the vocabulary.
         """
@@ -66,7 +66,7 @@ class Decoded(NamedTuple):
 
 
 class TranslationModel(nn.Module, ABC):
-    """Interface of a model; with `start` and `step` it is a stepper of a search.
+    """Interface of a model; `start` and `step` make it a stepper, which search uses.
 
     A model defines `start` and either `decode`, or both a `forward` that reads all tokens of a sentence at once and a
     `step` that reads the new tokens.
@@ -91,8 +91,8 @@ class TranslationModel(nn.Module, ABC):
     def is_compilable(self) -> bool:
         """Whether `torch.compile` can compile the whole model once for every shape.
 
-        A model without blocks may loop over tokens and would be compiled again for each length. A mixture of experts
-        reads the number of tokens of each expert on the host.
+        A model without blocks may loop over tokens and would be recompiled for each length. A mixture of experts reads
+        the number of tokens of each expert on the host.
         """
         return bool(self.blocks()) and not any(isinstance(module, MixtureOfExperts) for module in self.modules())
 
@@ -158,7 +158,7 @@ FLOPS_LENGTH = 25  # tokens of a sentence, about the mean of WMT; the cost of at
 
 
 def flops(spec: BaseModelSpec, vocabulary: Vocabulary, length: int = FLOPS_LENGTH) -> tuple[int, int]:
-    """Floating-point operations of the forward pass, for one source token and for one target token.
+    """Counts the floating-point operations of the forward pass, for one source token and for one target token.
 
     Counts matrix products, with one multiplication and one addition for each term, in sentences of `length` tokens.
     Training takes three times as many.

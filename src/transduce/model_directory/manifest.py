@@ -69,7 +69,7 @@ def require_model(directory: Path) -> None:
     """Raises ValueError if the directory holds no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
-        advice = "; name one that `transduce train RECIPE --out DIRECTORY` or `transduce import` has made"
+        advice = "; name a model directory, as `transduce train RECIPE --out DIRECTORY` or `transduce import` makes"
         raise ValueError(f"{fault}{did_you_mean_model(directory, MANIFEST) or advice}")
     if not has_model(directory):
         reason = ", its training has written no model yet" if (directory / "training").exists() else ""

@@ -1,4 +1,5 @@
-"""Reads gold and output trees for the bracket measure from files: one tree a line, or trees over several lines."""
+"""Reads gold and output trees for the bracket measure from files: one tree per line, or trees that span several lines.
+"""
 
 import contextlib
 from collections.abc import Sequence
@@ -9,7 +10,8 @@ from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):
-    """The gold trees of a file; if each line is a sentence, `line_indices` has the sentences' lines, from 0."""
+    """The gold trees of a file. If each line is a sentence, `line_indices` holds the sentences' lines, counted from 0.
+    """
 
     sentences: list[TreeLine]
     lines: int  # of the file
@@ -17,10 +19,10 @@ class GoldTrees(NamedTuple):
 
 
 def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
-    """Reads the gold trees in the lines of the file `name`, without empty lines and comments.
+    """Reads the gold trees in the lines of the file `name`, skipping empty lines and comments.
 
-    If the brackets of every line match, a line is a sentence; otherwise a tree is a sentence. Raises ValueError with
-    the line whose brackets do not match.
+    If the brackets match in every line, each line is a sentence; otherwise each tree is a sentence. Raises ValueError
+    with the line whose brackets do not match.
     """
     numbered = list(read_trees(lines, name))
     if not _is_line_by_line(lines):
@@ -32,9 +34,9 @@ def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
 def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[TreeLine]:
     """Reads the output for each sentence of `gold` from the lines of the file `name`.
 
-    An empty line is a missing tree. Lines that are not trees, which a parser may write, count as sentences if the file
-    has as many lines as there are sentences, or as many lines as the gold file. Raises ValueError if the file has
-    another number of sentences.
+    An empty line is a missing tree. A parser may write lines that are not trees. They count as sentences if the file
+    has as many lines as there are sentences, or as many lines as the gold file. Raises ValueError if the file has a
+    different number of sentences.
     """
     count = len(gold.sentences)
     if not _is_line_by_line(lines):

@@ -20,7 +20,7 @@ from transduce.parsing.brackets import (
 
 _log = logging.getLogger(__name__)
 
-NAMED_SENTENCES = 5  # most invalid sentences that the warning names
+NAMED_SENTENCES = 5  # largest number of invalid sentences that the warning names
 
 
 class BracketTotals(NamedTuple):
@@ -33,7 +33,7 @@ class BracketTotals(NamedTuple):
     recall: float
     precision: float
     f1_with_errors: float
-    complete_match: float  # sentences with neither a missing nor a superfluous bracket
+    complete_match: float  # sentences with neither missing nor superfluous brackets
     average_crossing: float  # crossing brackets per sentence
     no_crossing: float  # share of the sentences
     two_or_less_crossing: float  # share of the sentences
@@ -50,9 +50,9 @@ class BracketTotals(NamedTuple):
 
 
 class BracketScore(NamedTuple):
-    """The totals of all sentences and of the short sentences, and the 95 % confidence interval of F1.
+    """The totals for all sentences and for the short sentences, and the 95 % confidence interval of F1.
 
-    `low` and `high` are None without bootstrap resamples.
+    `low` and `high` are None if there are no bootstrap resamples.
     """
 
     totals: BracketTotals
@@ -99,7 +99,7 @@ class BracketDifference(NamedTuple):
 
 
 class BracketComparison(NamedTuple):
-    """The baseline's score, and the difference of every other parser, in their order."""
+    """The baseline's score, and how each of the other parsers differs from it, in order."""
 
     baseline: BracketScore
     differences: tuple[BracketDifference, ...]
@@ -149,7 +149,7 @@ def _measure(
     bootstrap: int | None,
     name: str,
 ) -> tuple[BracketScore, NDArray[np.float64]]:
-    """Scores an output called `name`; returns its score, and F1 of each resample.
+    """Scores an output called `name`; returns its score, and the F1 of each resample.
 
     Logs the invalid sentences.
     """

@@ -1,14 +1,14 @@
 """Counts the brackets of a sentence's tree against its gold tree, as EVALB counts them.
 
 A sentence is the trees of one line, usually one tree. Words whose part of speech is a deleted label are not counted.
-Each tree's own tags decide, so that a wrong tag can leave one tree with more words than the other: then the words that
-only one of the trees lacks are put back. EVALB only puts back quotation marks, and excludes the sentence if other words
-are missing; `BracketCounts.put_back` marks these sentences.
+Each tree's own tags decide this, so a wrong tag can leave one tree with more words than the other. In that case, the
+words that only one of the trees lacks are put back. EVALB puts back only quotation marks, and excludes the sentence if
+other words are missing; `BracketCounts.put_back` marks these sentences.
 
-Two more departures from EVALB: an outer bracket without a label is TOP, and words are equal if they are the same text,
-for example `1\\/2` and `1/2`.
+There are two more differences from EVALB: an outer bracket without a label is TOP, and words are equal if they stand
+for the same text, for example `1\\/2` and `1/2`.
 
-What is counted (labels without weight, equal labels and words) is read from EVALB's parameter files.
+EVALB's parameter files determine what is counted: deleted labels, and labels and words that are equal.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from transduce.parsing.trees import Tree, read_trees, unescape_word
 
 TreeLine = str | Tree | Sequence[Tree] | None
-"""The trees of a sentence, or the line that has them; None if there is no tree."""
+"""The trees of a sentence, or the line that contains them; None if there is no tree."""
 
 OUTER_LABEL = "TOP"  # label of an outer bracket that has none, as in the files of the Penn Treebank
 QUOTES = ("'", '"', "/")  # the words that EVALB puts back
@@ -34,13 +34,13 @@ Pairs = frozenset[tuple[str, str]]
 
 
 class BracketParameters(NamedTuple):
-    """Which labels, words and lengths are counted, in the terms of EVALB's parameter files.
+    """Which labels, words and lengths are counted, in the terms that EVALB's parameter files use.
 
     Pairs of equal labels and words are stored in both orders.
     """
 
     name: str
-    deleted_labels: frozenset[str]  # a part of speech is deleted with its word; a phrase without its parts
+    deleted_labels: frozenset[str]  # a part of speech is deleted with its word, a phrase without its parts
     deleted_for_length: frozenset[str] = frozenset()
     equal_labels: Pairs = frozenset()
     equal_words: Pairs = frozenset()
@@ -81,13 +81,13 @@ COLLINS = BracketParameters(
     deleted_for_length=frozenset(("-NONE-",)),
     equal_labels=both_orders([("ADVP", "PRT")]),
 )
-"""The values of COLLINS.prm, with which results on the Penn Treebank are reported (Collins 1997)."""
+"""The values of COLLINS.prm, the usual parameters for results on the Penn Treebank (Collins 1997)."""
 
 
 def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
     """Parses the lines of the parameter file at `path`, whose stem names the parameters.
 
-    Raises ValueError with file and line if a key is unknown or has values of another form.
+    Raises ValueError with the file and line if a key is unknown or its values have the wrong form.
     """
     values: dict[str, list[list[str]]] = {key: [] for key in _ARGUMENTS}
     for line_number, line in enumerate(lines, start=1):
@@ -146,7 +146,7 @@ class BracketCounts(NamedTuple):
     """The counts of one sentence; an invalid sentence has only `length`, `words`, `missed` and `reason`."""
 
     status: BracketStatus
-    length: int  # words of the gold tree, with punctuation, which are compared with the cutoff
+    length: int  # words of the gold tree, including punctuation; compared with the cutoff
     words: int  # words of the gold tree that are counted
     matched: int = 0
     gold: int = 0
@@ -179,8 +179,8 @@ def count_sentences(
 ) -> list[BracketCounts]:
     """Counts every sentence.
 
-    Raises ValueError if the numbers of sentences differ, or if a gold tree cannot be read. An output that cannot be
-    read is an error of its sentence.
+    Raises ValueError if the numbers of sentences differ, or if a gold tree cannot be read. If an output cannot be read,
+    its sentence counts as an error.
     """
     if len(gold) != len(output):
         raise ValueError(
@@ -299,7 +299,7 @@ def _put_back(
     is_counted: list[bool],
     parameters: BracketParameters,
 ) -> bool:
-    """Counts the words that only one of the trees lacks; returns whether they are more than EVALB puts back.
+    """Puts back the words that only one of the trees lacks; returns whether they are more than EVALB puts back.
 
     Changes `is_counted_gold` and `is_counted`, unless the trees have different words.
     """
@@ -308,7 +308,8 @@ def _put_back(
         tagged = enumerate(zip(flat.tags, flat.words, strict=True))
         return [index for index, (tag, word) in tagged if word in QUOTES and tag in parameters.quote_labels]
 
-    # As in EVALB: quotation marks that only one tree lacks, if equally many counted words precede them in both trees.
+    # As in EVALB, put back a quotation mark that only one tree lacks if equally many counted words precede it in both
+    # trees.
     with_quotes_gold, with_quotes = is_counted_gold.copy(), is_counted.copy()
     for index in quotes(output):
         before = sum(with_quotes[:index])
@@ -339,5 +340,5 @@ def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters
 
 @cache
 def phrase_label(label: str) -> str:
-    """A label up to its first `-` or `=`, as EVALB cuts it, even if nothing precedes."""
+    """Cuts a label at its first `-` or `=`, as EVALB does, even if nothing is left."""
     return label.partition("-")[0].partition("=")[0]

@@ -28,7 +28,7 @@ class Parse(NamedTuple):
     """
 
     tree: Tree
-    log_probability: float  # natural logarithm, end symbol included
+    log_probability: float  # natural logarithm, including the end symbol
     score: float
     fault: str | None
     tokens: int  # symbols that the model wrote, including the end symbol
@@ -38,7 +38,7 @@ class Parse(NamedTuple):
 
 
 def check_parses(linearisation: TopDown | InOrder | None) -> TopDown | InOrder:
-    """Returns the linearisation of a parser's model; raises ValueError for None, which a model for translating has."""
+    """Returns the linearisation of a parser's model; raises ValueError for None, the value in a translation model."""
     if linearisation is None:
         raise ValueError("this model translates and does not parse: use `transduce translate`, or train on trees")
     return linearisation
@@ -48,7 +48,7 @@ class Parser:
     """Parses sentences with one model, or with an ensemble of models that share words and symbols."""
 
     def __init__(self, translator: Translator) -> None:
-        """Takes the translator of a parser's model; raises ValueError if its model translates."""
+        """Wraps `translator`, whose model must be a parser; raises ValueError if it is a translation model."""
         self.translator, self.linearisation = translator, check_parses(translator.linearisation)
 
     @classmethod
@@ -72,9 +72,10 @@ class Parser:
     ) -> list[list[Parse]]:
         """Returns the parses of each sentence (a list of words), best first; an empty sentence has none.
 
-        A sentence that cannot be parsed gets a flat tree with log-probability −∞. A warning logs its number: its place
-        in `sentences`, plus `lines_before`. Raises TypeError if a sentence is not a list of words, and ValueError if a
-        word is empty or has white space, or if the search has a setting for translations.
+        A sentence that cannot be parsed gets a flat tree with log-probability −∞. A warning gives its number: its
+        position in `sentences`, counted from 1, plus `lines_before`. Raises TypeError if a sentence is not a list of
+        words, and ValueError if a word is empty or contains white space, or if the search has a setting that is only
+        for translations.
         """
         method = method or SearchMethod(self.translator.decoding)
         if method.decoding.no_repeat_ngram is not None:
@@ -110,7 +111,7 @@ class Parser:
         return results
 
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
-        """The tree of a model's output, repaired if the output is not a tree."""
+        """Builds a tree from a model's output, and repairs it if the output is not a tree."""
         symbols = translation.text.split()
         try:
             tree, fault = tree_of(symbols, words, self.linearisation), None

@@ -15,10 +15,11 @@ from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
 
 MAX_OPEN_RUN = 12
-"""Most phrases that may open in a row at one word, which limits unary chains; the treebanks have at most 8."""
+"""Largest number of phrases that may open in a row at one word, which limits unary chains; at most 8 in the treebanks.
+"""
 
 MAX_OPEN_PHRASES = 100
-"""Most phrases that may be open at once; the treebanks have at most 29."""
+"""Largest number of phrases that may be open at the same time; at most 29 in the treebanks."""
 
 
 def constraint_of(
@@ -74,7 +75,7 @@ class TreeState(NamedTuple):
     depth: Int[Tensor, " rows"]  # number of open phrases
     remaining_words: Int[Tensor, " rows"]  # words that have no part of speech yet
     budget: Int[Tensor, " rows"]  # tokens that may still be written, including the end symbol
-    phrases_opened_here: Int[Tensor, " rows"]  # since the last word; top down, also since the last closing symbol
+    phrases_opened_here: Int[Tensor, " rows"]  # since the last word or, in a top-down model, since the last closing symbol
     is_begun: Bool[Tensor, " rows"]  # whether a symbol has been written
     last_ended_part: Bool[Tensor, " rows"]  # whether the last symbol ended a part: a tag or a closing symbol
 
@@ -84,10 +85,12 @@ class TreeState(NamedTuple):
 
 
 class TreeConstraint:
-    """A stepper around a stepper: tokens with which no tree over the sentence's words can continue get −∞.
+    """Wraps a stepper, and gives −∞ to tokens after which the hypothesis can no longer become a tree over the
+    sentence's words.
 
-    `word_counts` has the number of words of each sentence, and `bounds` its number of tokens, including the end symbol:
-    a phrase opens only while enough tokens are left to end the tree. Allowed tokens keep the model's log-probability.
+    `word_counts` holds the number of words of each sentence, and `bounds` its number of tokens, including the end
+    symbol: a phrase opens only while enough tokens are left to end the tree. Allowed tokens keep the model's
+    log-probability.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Repairs symbols that do not make a tree: brackets with the fewest changes, then words and roots."""
+"""Repairs symbols that do not make a tree: first the brackets, with the fewest changes, then words and roots."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,15 @@ ROOT = "S"
 """The label of a root that joins several roots."""
 
 MAX_BRACKETS = 1000
-"""An output with more brackets loses all of them, because balancing takes cubic time."""
+"""If an output has more brackets, all of them are removed, because balancing takes cubic time."""
 
 MAX_DEPTH = 100
 """The deepest nesting of phrases that a repair keeps; the treebanks have at most 29 levels."""
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
-    """One phrase over all words, for a sentence without a parse; the treebank's label for unknown phrases is X."""
+    """Returns one phrase over all words, for a sentence without a parse; X is the treebank's label for unknown phrases.
+    """
     return Tree("X", tuple(map(preterminal_without_tag, words)))
 
 
@@ -54,8 +55,8 @@ def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: Top
 def balance_brackets(symbols: Sequence[str]) -> list[str]:
     """Balances the brackets of `symbols` with the fewest changes.
 
-    A change deletes a bracket or replaces it by another bracket. Inserting the missing bracket of a pair costs as much
-    as deleting the bracket that is there, so it is not needed. Other symbols stay.
+    A change deletes a bracket or replaces it by another bracket. Insertions are not needed: inserting the missing
+    bracket of a pair costs as much as deleting the other bracket. Other symbols stay.
     """
     indices = [index for index, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
     if len(indices) > MAX_BRACKETS:

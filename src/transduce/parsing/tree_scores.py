@@ -1,4 +1,4 @@
-"""F1 of a parser: at each validation of its run, and on a test set."""
+"""Computes the F1 of a parser at each validation of its run, and on a test set."""
 
 import time
 from collections.abc import Sequence
@@ -22,7 +22,9 @@ GoldPairs = Sequence[tuple[Tree, Tree | None]]
 
 
 class ParsedTest(NamedTuple):
-    """Trees of a test set, their symbols, seconds of parsing, the score, and how many outputs were not trees."""
+    """The parsed trees of a test set, the number of symbols, the seconds of parsing, the score, and how many outputs
+    were not trees.
+    """
 
     lines: list[str]
     tokens: int
@@ -32,7 +34,7 @@ class ParsedTest(NamedTuple):
 
 
 def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, method: SearchMethod) -> ParsedTest:
-    """Parses the words of gold trees and scores the parses; a gold tree without words is not scored."""
+    """Parses the words of gold trees and scores the parses; leaves out gold trees without words."""
     parser = Parser(translator)
     sentences = [[] if cleaned is None else words_of(cleaned) for _, cleaned in gold]
     began = time.perf_counter()
@@ -68,7 +70,7 @@ def f1_of_symbols(
     """F1 of linearised trees against the trees of a corpus of words and symbols."""
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
     f1 = bracket_scores(gold, output, bootstrap=bootstrap)
-    # The corpus has cleaned trees, which lack brackets that `transduce evaluate` counts.
+    # The corpus contains cleaned trees, which lack brackets that `transduce evaluate` counts.
     return ValidationScore("f1", f1.f1, f"{f1.signature}|gold:cleaned", f1.low, f1.high)
 
 

@@ -354,9 +354,8 @@ def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -
     missing = sorted(set(steps) - set(saved))
     if missing or len(steps) < (last or 1):
         lacking = f"no checkpoint of step {', '.join(map(str, missing))}" if missing else f"no {last} checkpoints"
-        raise ValueError(
-            f"{run} has {lacking}; it has {', '.join(map(str, saved)) or 'none'} (`training.keep` says how many stay)"
-        )
+        kept = ", ".join(map(str, saved)) or "none"
+        raise ValueError(f"{run} has {lacking}; it has {kept}, and a run with `--set training.keep=N` keeps N")
     averaged = Weights(kind="averaged", steps=tuple(steps))
     values = merged(model.config.as_dictionary(), {"weights": averaged.as_dictionary()})
     config = validated(Config, values, place=str(run))

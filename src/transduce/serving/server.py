@@ -1,6 +1,7 @@
 """Loads models and serves them until a signal; every accepted request is answered before the process ends."""
 
 import contextlib
+import errno
 import logging
 import re
 import signal
@@ -92,6 +93,8 @@ def serve_forever(
         listening = socket.create_server((address.host, address.port), family=family, backlog=MAX_CONNECTIONS)
     except OSError as error:
         reason = str(error.strerror).partition(" (while attempting")[0]
+        if error.errno == errno.EADDRNOTAVAIL:
+            reason = "not an address of this machine; leave out --host, or write 0.0.0.0 for all of its addresses"
         raise OSError(error.errno, reason, f"{address.host}:{address.port}") from None
     with contextlib.suppress(ImportError, ValueError, OSError):  # some operating systems do not limit open files
         import resource

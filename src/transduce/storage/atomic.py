@@ -247,6 +247,8 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
             file.check()
             replace(written, path)
         except SafetensorError as error:
+            if "No space left" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
             raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
         finally:
             remove(folder)

@@ -5,12 +5,14 @@ import os
 from pathlib import Path
 
 MAX_ENTRIES = 1_000  # of a folder that are compared
+LEAST_SIMILARITY = 0.8  # of a file name, from 0 to 1: a similar name may be of quite another file
 RUNS = "runs"  # the folder in which the documentation puts model directories
 
 
 def did_you_mean_path(path: Path) -> str:
     """The question "; did you mean `X`?" for the entry of the same folder with the most similar name, else empty."""
-    nearest = difflib.get_close_matches(path.name, (entry.name for entry in _entries(path.parent)), n=1)
+    names = [entry.name for entry in _entries(path.parent)]
+    nearest = difflib.get_close_matches(path.name, names, n=1, cutoff=LEAST_SIMILARITY)
     return f"; did you mean `{path.with_name(nearest[0])}`?" if nearest and nearest[0] != path.name else ""
 
 

@@ -4,6 +4,7 @@ A file has one term per line: source, target and an optional note, separated by 
 copied. Lines with the same source are alternatives, for example inflections of the target.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 from transduce.runtime.combining_marks import is_in_word, is_mark
 from transduce.text.lines import read_lines
+
+_log = logging.getLogger("transduce")
 
 MAX_COLUMNS = 3
 
@@ -63,6 +66,8 @@ class Glossary:
                 )
             target = rest[0] if rest and rest[0] else source
             targets[source] = tuple(dict.fromkeys([*targets.get(source, ()), target]))
+        if targets and not any("\t" in line for line in lines):
+            _log.warning(f"warning: {path} has no tab: each of its lines is a term that is not translated")
         if not targets:
             raise ValueError(f"{path} has no term: write lines of source, tab and target")
         return cls(targets)

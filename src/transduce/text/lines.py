@@ -78,8 +78,7 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
         text = content.decode()
     except UnicodeDecodeError as error:
         line_number = lines_before + content.count(b"\n", 0, error.start) + 1
-        kind = None if lines_before else compression_of(content)
-        remedy = f"it is compressed with {kind}: unpack it" if kind else "convert the file to UTF-8"
+        remedy = "convert the file to UTF-8; `iconv -f ISO-8859-1 -t UTF-8` does so if it is Latin-1"
         raise ValueError(f"{name}: line {line_number} is not UTF-8; {remedy}") from None
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
     refuse_markup(lines, name, lines_before)
@@ -97,6 +96,8 @@ OTHER_FORMATS = {
 
 def refuse_other_forms(beginning: bytes, name: str) -> None:
     """Raises ValueError if a file that begins like this is not text in UTF-8, or has lines that end with "\\r"."""
+    if kind := compression_of(beginning):
+        raise ValueError(f"{name} is compressed with {kind}: unpack it")
     for mark, encoding in _MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(f"{name} is {encoding}; convert it with `iconv -f {encoding} -t UTF-8`")

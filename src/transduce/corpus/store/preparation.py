@@ -51,6 +51,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, shar
 _log = logging.getLogger("transduce")
 
 STAGED = "begun.json"
+FEW_PAIRS = 1_000  # fewer are warned of
 
 
 class StagedSubwords(NamedTuple):
@@ -230,12 +231,19 @@ def _encode_pairs(
     _log.info("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, dropped=dropped, threads=threads)
     for corpus, part in zip(data.train, state.parts, strict=True):
+        if not state.report.read:
+            raise ValueError(f"{name_of(corpus)} is empty: there is nothing to train on; name a text in `data.train`")
         if not part.pairs:
             _log.warning(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
     if not state.report.kept:
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
     for line in state.report.summary():
         _log.info(line)
+    if state.report.kept < FEW_PAIRS:
+        _log.warning(
+            f"warning: only {state.report.kept:,} pairs; a new model needs thousands to translate other text "
+            "(docs/guides/few-texts.md)"
+        )
     directions = [data.direction_of(corpus) for corpus in data.train]
     parts = with_temperature(state.parts, directions, data.temperature)
     for line in describe_mixture(parts, data):

@@ -1,6 +1,6 @@
-"""Search with the Transformer on a CPU, in float32 and int8: code that numba compiles for the processor.
+"""Search with the Transformer on a CPU, in float32 and int8, in code that numba compiles for the processor.
 
-`instructions` has the inner loop of a product, `products` has matrices in tiles, `rows` and `layers` have everything
-between two products, and `stepper` is the interface to search. `losses` serves training: R-Drop's pass over the logits
-in float32.
+`instructions` contains the inner loop of a matrix multiplication, `products` stores matrices in tiles, `rows` and
+`layers` contain everything between two multiplications, and `stepper` is the interface to search. `losses` serves
+training: it computes R-Drop's pass over the logits in float32.
 """

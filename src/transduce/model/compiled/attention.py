@@ -1,7 +1,7 @@
 """Attention (equation 1) in compiled code: to source tokens, stored in tiles, and to decoded tokens, stored in slots.
 
-All hypotheses of a sentence read the same keys and values of the source, so attention to the source is two products
-with a matrix in tiles (`products` draws them):
+All hypotheses of a sentence read the same keys and values of the source, so attention to the source is two
+multiplications by a matrix in tiles (drawn in `products`):
 
     scores [rows tokens]   = queries · Kᵀ   a column of a tile is a token; the sum is over d_k
     mixed  [rows features] = weights · V    a column of a tile is a feature; the sum is over the tokens
@@ -49,7 +49,7 @@ def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) ->
 
 
 class Scratch(NamedTuple):
-    """Buffers of `attend`: scores and mixed values of up to `ROWS` rows, and zeros, a tile wide."""
+    """Buffers for `attend`: scores and mixed values for up to `ROWS` rows, and one tile's width of zeros."""
 
     scores: Floats
     mixed: Floats

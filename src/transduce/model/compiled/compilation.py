@@ -7,19 +7,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-# Infinity and NaN do not occur. Only sums may be reordered, so that they are vectorised; each is a function of its own.
-# They are inlined by force. Otherwise freshly compiled code would call the sum as it was optimised on its own, and code
-# from the cache would use the sum as it was optimised again inside its caller, which adds in another order.
+# The flags assume that infinity and NaN do not occur. Only sums may be reordered, so that they can be vectorised; each
+# sum is therefore a function of its own. These functions are always inlined. Otherwise freshly compiled code would call
+# a sum that was optimised on its own, while code from the cache would contain the sum as it was optimised again inside
+# its caller, which adds in a different order.
 _FINITE = {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}
 inlined = njit(fastmath=_FINITE, error_model="numpy", inline="always")
 summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True, forceinline=True)
 compiled = njit(fastmath=_FINITE, error_model="numpy", nogil=True)
-FIRST_INDEX = np.int64(0)  # as an argument; a literal 0 is another type, for which numba compiles a function again
+FIRST_INDEX = np.int64(0)  # pass this: a literal 0 has a different type, so numba would recompile a function
 exact = njit(error_model="numpy", nogil=True)  # for numbers that may be infinite
 
 
 uncached: list[str] = []
-"""Functions that every process compiles, because there is no folder for the cache."""
+"""Functions that every process compiles itself, because the cache has no writable folder."""
 
 
 def cached(function: Any) -> Any:
@@ -47,11 +48,11 @@ def _cached(function: Any, fastmath: set[str]) -> Any:
 
 
 def _forget_other_sources(folder: Path, source: Path) -> None:
-    """Deletes numba's cache of the module `source` in `folder` if it was compiled from other sources.
+    """Deletes numba's cache for the module `source` in `folder` if it was compiled from different source code.
 
-    The sources are the modules of this package, and the modules next to `source` whose names begin with `compiled_`.
-    Numba itself notices a change of the module, but not of the functions that the module calls, and it cannot read an
-    entry that names a class that no longer exists.
+    Compared are `source`, the modules of this package, and the modules next to `source` whose names begin with
+    `compiled_`. Numba itself notices a change in the module, but not in the functions that the module calls. It also
+    cannot read an entry that names a class that no longer exists.
     """
     files = sorted({source, *source.parent.glob("compiled_*.py"), *Path(__file__).parent.glob("*.py")})
     digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).digest(), folder / f"{source.stem}.sources"

@@ -1,7 +1,7 @@
-"""The vector instructions of this processor, and a product of a few rows with a few columns written in them.
+"""The vector instructions of this processor, and code that uses them to multiply a few rows by a few columns.
 
-Numba compiles Python to LLVM's code and vectorises loops as well as LLVM can. For matrix products that reaches a tenth
-of what a processor can do, so the inner loop of a product is written here in LLVM's code.
+Numba compiles Python to LLVM IR, and LLVM vectorises the loops as well as it can. For matrix multiplication the result
+reaches only a tenth of the processor's speed, so the inner loop is written here in LLVM IR.
 """
 
 from typing import Any, NamedTuple
@@ -18,11 +18,12 @@ _INT8, _INT16, _INT32, _INT64, _FLOAT = (ir.IntType(8), ir.IntType(16), ir.IntTy
 
 
 class Instructions(NamedTuple):
-    """What a processor offers: `lanes` 32-bit numbers in a vector, and enough registers for tiles of `rows` rows.
+    """What a processor offers: vectors of `lanes` 32-bit numbers, and enough registers for tiles of `rows` rows.
 
     `multiply_add_bytes` multiplies unsigned bytes by signed bytes and adds the products in groups of four (VNNI).
     Processors without it use the two instructions of `add_in_pairs`: the first multiplies bytes and adds the products
-    in pairs, to 16 bits, the second adds those sums in pairs, to 32 bits. A field is None if the processor lacks it.
+    in pairs, into 16 bits; the second adds these sums in pairs, into 32 bits. A field is None if the processor lacks
+    it.
     """
 
     lanes: int
@@ -50,14 +51,14 @@ CACHE_LINE, AHEAD = 64, 4096  # bytes
 
 
 class _Tile:
-    """Writes LLVM's code that multiplies rows by a matrix, both of floats or both of bytes."""
+    """Generates LLVM IR that multiplies rows by a matrix; both contain floats, or both contain bytes."""
 
     def __init__(self, builder: Any, number: Any) -> None:
         self.builder = builder
         self.is_float = isinstance(number, types.Float)
         self.lane = _FLOAT if self.is_float else _INT32
         self.vector = ir.VectorType(self.lane, LANES)
-        self.group = 1 if self.is_float else 4  # numbers of a row in a lane
+        self.group = 1 if self.is_float else 4  # how many numbers of a row share a lane
 
     def load(self, pointer: Any, vector: Any) -> Any:
         """Loads a vector from an address that need not be aligned."""
@@ -70,7 +71,7 @@ class _Tile:
         self.builder.store(vector, self.builder.bitcast(pointer, vector.type.as_pointer())).align = 1
 
     def prefetch(self, columns: Any, at: Any) -> None:
-        """Makes the processor fetch what the loop reads `AHEAD` bytes later, because no cache holds large matrices."""
+        """Prefetches what the loop reads `AHEAD` bytes later, because large matrices do not fit into any cache."""
         place = self.builder.bitcast(self.builder.gep(columns, [at]), _INT8.as_pointer())
         reading, nearest_cache, data = _INT32(0), _INT32(3), _INT32(1)
         for line in range(0, COLUMNS * 4, CACHE_LINE):
@@ -78,19 +79,19 @@ class _Tile:
             self.call("llvm.prefetch.p0i8", ir.VoidType(), address, reading, nearest_cache, data)
 
     def spread(self, scalar: Any) -> Any:
-        """Writes code for a vector with the same value in all lanes."""
+        """Generates code for a vector with the same value in all lanes."""
         vector = ir.VectorType(scalar.type, LANES)
         undefined = ir.Constant(vector, ir.Undefined)
         first = self.builder.insert_element(undefined, scalar, _INT32(0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Writes a call of an instruction by its name in LLVM."""
+        """Generates a call to an instruction by its name in LLVM."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
 
     def multiply_add(self, total: Any, row: Any, column: Any) -> Any:
-        """Writes code that adds the products of a row's number, or group of numbers, and the columns to the sums."""
+        """Generates code that multiplies a number or group of a row by the columns and adds the products to the sums."""
         if self.is_float:
             return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
         if INSTRUCTIONS.multiply_add_bytes:
@@ -103,7 +104,7 @@ class _Tile:
         return self.builder.add(total, self.call(widen, self.vector, products, ones))
 
     def sums(self, rows: list[Any], columns: Any, first: list[Any], depth: Any) -> list[list[Any]]:
-        """Writes the loop over the groups of a row; the sums begin with `first`. Returns the sums, row by row."""
+        """Generates the loop over the groups of a row; the sums start at `first`. Returns the sums, row by row."""
         builder, before = self.builder, self.builder.block
         loop, after = (builder.function.append_basic_block(name) for name in ("loop", "after"))
         builder.branch(loop)
@@ -153,11 +154,12 @@ def _multiply_tile(
     out_at: Any,
     out_stride: Any,
 ) -> Any:
-    """Multiplies 1 to `ROWS` rows by `COLUMNS` columns and writes x Wᵀ + bias to `out`; for compiled code.
+    """Multiplies 1 to `ROWS` rows by `COLUMNS` columns and writes x Wᵀ + bias to `out`; compiled code calls it.
 
-    Each array comes with the index of its first number; rows are `stride` numbers apart. `weight` has `depth` steps,
-    and each step has one group of numbers of every column in turn. For floats `start` and the scales are not read. For
-    integers the sum begins with `start`, and is multiplied by the scale of its column and by the scale of its row.
+    Each array is passed with the index of its first number; rows are `stride` numbers apart. `weight` holds `depth`
+    steps, and each step holds one group of numbers for every column in turn. For floats, `start` and the scales are not
+    read. For integers, each sum starts at `start` and is then multiplied by the scale of its column and by the scale of
+    its row.
     """
     place = types.intp
     signature = types.void(
@@ -170,7 +172,7 @@ multiply_tile: Any = intrinsic(_multiply_tile)
 
 
 def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Writes the code of `multiply_tile`: a tile for every number of rows, and a switch between them."""
+    """Generates the code of `multiply_tile`: a tile for every possible number of rows, and a switch between them."""
     done = builder.function.append_basic_block("done")
     choice = builder.switch(arguments[3], done)
     for rows in range(1, ROWS + 1):
@@ -184,7 +186,7 @@ def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) 
 
 
 def _generate_tile(context: Any, builder: Any, signature: Any, arguments: Any, rows: int) -> None:
-    """Writes the code of a tile of `rows` rows."""
+    """Generates the code for a tile of `rows` rows."""
     x_at, stride, weight_at, depth, column, out_at, out_stride = (arguments[n] for n in (1, 2, 6, 7, 11, 13, 14))
 
     def address(number: int, offset: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The layers of encoder and decoder in compiled code, on rows without padding."""
+"""The encoder and decoder layers in compiled code; they work on rows without padding."""
 
 from typing import NamedTuple
 
@@ -20,13 +20,13 @@ from transduce.model.compiled.weights import (
     SelfAttentionProducts,
 )
 
-ROWS_AT_ONCE = 64  # rows whose states between two products stay in a processor's cache
+ROWS_AT_ONCE = 64  # rows whose states stay in the processor's cache between two multiplications
 
 Indices = NDArray[np.int64]
 
 
 class Memory(NamedTuple):
-    """What the decoder attends to in the source: keys and values in tiles, for each layer and sentence.
+    """The source's keys and values that the decoder attends to, in tiles, for each layer and sentence.
 
     Keys are [layers sentences heads tiles d_k·COLUMNS], values [layers sentences heads tiles source·COLUMNS]
     (`store_keys`, `store_values`).
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
 class Written(NamedTuple):
     """The decoded tokens of a search: keys and values [layers slots h·(d_k+d_v)], and the slots of each row's tokens.
 
-    The slot of a token never moves. Another choice of hypotheses is another table `slots` [rows tokens].
+    Choosing other hypotheses moves no keys or values; it only changes the table `slots` [rows tokens].
     """
 
     key_values: NDArray[np.float32]
@@ -97,7 +97,7 @@ def feed_forward(states: Floats, count: int, network: Network, layer: int, norms
 def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, encoder: Encoder, layer: int) -> None:
     """Applies a layer to some sentences.
 
-    Sentence n has the rows from `starts[n] - before` to `ends[n] - before` of `states`.
+    Sentence n occupies the rows from `starts[n] - before` to `ends[n] - before` of `states`.
     """
     attention, heads, rows = encoder.attention, encoder.attention.heads, states.shape[0]
     key_at, value_at = heads.heads * heads.d_k, 2 * heads.heads * heads.d_k
@@ -143,7 +143,8 @@ def encode_sentences(
 ) -> None:
     """Encodes some sentences side by side, and writes the keys and values that the decoder attends to.
 
-    Sentence `first + n` of the memory has the embedded tokens from row `starts[n]` to `ends[n]`. Overwrites `tokens`.
+    The embedded tokens of sentence `first + n` of the memory are the rows from `starts[n]` to `ends[n]`. Overwrites
+    `tokens`.
     """
     before = starts[0]
     states = tokens[before : ends[ends.shape[0] - 1]]

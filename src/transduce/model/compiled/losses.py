@@ -20,10 +20,10 @@ _float = np.float32
 def row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
-    """Returns what `consistency._row_losses` returns; the gradient overwrites the logits.
+    """Computes the same as `consistency._row_losses`; the gradient overwrites the logits.
 
-    With the symbols of `transduce.model.consistency`, the gradient by y is
-    (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
+    With the symbols of `transduce.model.consistency`, the gradient with respect to y is (p − extra·δ)/2 + strength/4·(p
+    − q + p·(d − Σ p·d)).
     """
     terms = torch.empty(3, len(tokens))
     is_float32 = logits.dtype == torch.float32
@@ -48,7 +48,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "loss")
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows; a forked process does not have the threads
+if hasattr(os, "register_at_fork"):  # Windows has no fork; a forked process does not inherit the threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
@@ -75,7 +75,7 @@ def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> 
 def _replace_rows(
     y: Floats, z: Floats, p: Floats, q: Floats, token: int, extra: np.float32, strength: np.float32
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """Replaces one row of logits of each pass by its gradient; returns the three terms of the loss.
+    """Replaces one row of logits of each pass with its gradient; returns the three terms of the loss.
 
     `p` and `q` are scratch rows.
     """
@@ -87,7 +87,7 @@ def _replace_rows(
     inverse_p, inverse_q = _float(1) / total_p, _float(1) / total_q
     mean_p = _product_with_difference(p, y, z) * inverse_p
     mean_q = _product_with_difference(q, y, z) * inverse_q
-    # Both gradients need both rows of logits, and replace them.
+    # Each gradient needs both rows of logits, so both rows are overwritten in the same loop.
     for i in range(p.shape[0]):
         difference = y[i] - z[i]
         own, other = p[i] * inverse_p, q[i] * inverse_q
@@ -100,7 +100,7 @@ def _replace_rows(
 
 @cached
 def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Replaces the logits `[2, rows, vocabulary]` of the range `rows`, and writes `terms` `[3, rows]`."""
+    """Replaces logits `[2, rows, vocabulary]` in the range `rows` with gradients, and writes `terms` `[3, rows]`."""
     p, q = np.empty_like(logits[0, 0]), np.empty_like(logits[0, 0])
     for r in range(*rows):
         row, other_row = logits[0, r], logits[1, r]
@@ -109,8 +109,8 @@ def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: A
 
 @cached
 def _replace_bfloat16(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Replaces logits in bfloat16, given as their bits, like `_replace_float32`; computes in float32."""
-    # Four arrays: with the rows of one array this takes seven times as long.
+    """Like `_replace_float32`, but for bfloat16 logits, given as their bits; computes in float32."""
+    # Four separate arrays: with the rows of a single array this would take seven times as long.
     y, z = np.empty(logits.shape[2], _float), np.empty(logits.shape[2], _float)
     p, q = np.empty_like(y), np.empty_like(y)
     for r in range(*rows):

@@ -1,19 +1,20 @@
-"""Products x Wᵀ + b of float32 rows, computed in float32 or in int8, with matrices that are stored in tiles.
+"""Computes x Wᵀ + b for float32 rows x, in float32 or in int8, with matrices that are stored in tiles.
 
-A tile has `COLUMNS` outputs, which fill two of the processor's vectors. The example has tiles of 4 outputs instead of 8
-to 32: a matrix of six outputs a to f and three inputs lies in memory as two tiles, in the order in which a product
-reads it:
+A tile covers `COLUMNS` outputs, which fill two of the processor's vectors. In this example a tile covers 4 outputs
+instead of 8 to 32. A matrix with six outputs, a to f, and three inputs is stored as two tiles, in the order in which
+the multiplication reads it:
 
     W   a0 a1 a2      tile 0   a0 b0 c0 d0 | a1 b1 c1 d1 | a2 b2 c2 d2
         b0 b1 b2      tile 1   e0 f0  0  0 | e1 f1  0  0 | e2 f2  0  0
         …
         f0 f1 f2      x Wᵀ of tile 0 = x0·(a0 b0 c0 d0) + x1·(a1 b1 c1 d1) + x2·(a2 b2 c2 d2)
 
-Each number of a row x is spread over a vector, multiplied by the next columns and added: no sum runs within a vector,
-and no column is read twice. Up to `ROWS` rows share each load of the columns and keep their sums in registers. A sum
-always adds the inputs in the same order, for any number of rows, so no result depends on the batch.
+Each number of a row x is copied to all lanes of a vector, multiplied by the next columns and added to the sums. No sum
+therefore runs across the lanes of a vector, and no column is read twice. Up to `ROWS` rows share each load of the
+columns and keep their sums in registers. A sum always adds the inputs in the same order, for any number of rows, so no
+result depends on the batch.
 
-In int8, four inputs stand together in each 32-bit lane (a0 a1 a2 a3 b0 b1 b2 b3 …), because one instruction multiplies
+In int8, four inputs are packed into each 32-bit lane (a0 a1 a2 a3 b0 b1 b2 b3 …), because one instruction multiplies
 and adds four bytes. One of its operands must be unsigned, so x is stored as x + 128. That adds 128 · Σ w to each sum,
 and `Product.start` begins with −128 · Σ w to cancel it.
 """
@@ -31,18 +32,18 @@ from transduce.model.compiled.compilation import FIRST_INDEX, compiled
 from transduce.model.compiled.instructions import COLUMNS, INSTRUCTIONS, ROWS, multiply_tile
 from transduce.model.compiled.rows import quantise_row
 
-LARGEST = 127  # of an int8 number
-ZERO = 128  # unsigned byte that stands for 0
+LARGEST = 127  # the largest int8 weight or input
+ZERO = 128  # unsigned byte that represents 0
 GROUP = 4  # bytes that are multiplied and added for each sum
 
 Matrix = tuple[Tensor, Tensor | None]  # weight [outputs inputs] and bias
 
 
 class Product(NamedTuple):
-    """One matrix of every layer, for example the output projections; `weight` is [layers tiles numbers].
+    """One matrix for each layer, for example the output projections; `weight` is [layers tiles numbers].
 
-    A tile has `COLUMNS` outputs. `start` is the initial sum of each output; `scales` and `bias` are applied to the sum.
-    Outputs that only fill up the last tile are 0 in the product.
+    A tile covers `COLUMNS` outputs. `start` is the initial value of each output's sum; `scales` and `bias` are applied
+    to the sum. Outputs that only pad the last tile are 0 in the result.
     """
 
     weight: NDArray[Any]
@@ -53,17 +54,17 @@ class Product(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of outputs including the padding of the last tile: the width of an array for the product."""
+        """Number of outputs including the padding of the last tile: the width of an array that takes the result."""
         return int(self.bias.shape[1])
 
 
 def has_int8() -> bool:
-    """Whether this processor has instructions for products in int8."""
+    """Whether this processor has instructions for int8 multiplication."""
     return INSTRUCTIONS.add_in_pairs is not None
 
 
 def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
-    """Stores a matrix and a bias of each layer in tiles, in float32, or in int8 with one scale for each output."""
+    """Stores a matrix and a bias for each layer in tiles, in float32, or in int8 with one scale for each output."""
     number, group = (np.int8, GROUP) if int8 else (np.float32, 1)
     outputs, inputs = matrices[0][0].shape
     tiles, depth = -(-outputs // COLUMNS), -(-inputs // group)
@@ -88,7 +89,7 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
 def largest_weights(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns, for each row of a matrix, the weight that int8 stores as `LARGEST`.
 
-    Some processors add products of bytes in pairs, to 16 bits. For them the result is at least the absolute sum of each
+    Some processors add products of bytes in pairs, in 16 bits. On them the result is at least the absolute sum of each
     pair of weights, so that no pair overflows: two weights of the same sign then add up to 128 at most, and 255 · 128
     is less than 2¹⁵.
     """
@@ -100,7 +101,7 @@ def largest_weights(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
-    """Writes x Wᵀ + b of the first `count` rows of `x` to `out`; for compiled code.
+    """Writes x Wᵀ + b for the first `count` rows of `x` to `out`; compiled code calls it.
 
     In int8 each row of x has its own scale, so that no row depends on another.
     """
@@ -144,10 +145,11 @@ def multiply_tiles(
     weight: Any, weight_at: int, tile_size: int, tiles: int, depth: int,
     start: Any, scales: Any, bias: Any, first: int, out: Any, out_at: int, out_stride: int,
 ) -> None:  # fmt: skip
-    """Multiplies `rows` rows by `tiles` tiles that lie side by side; the arguments are as in `multiply_tile`.
+    """Multiplies `rows` rows by `tiles` adjacent tiles; the arguments are as in `multiply_tile`.
 
-    A tile has `tile_size` numbers; `first` is the index of its first output in `start`, `scales` and `bias`. The tile
-    stays in the nearest cache for all rows. Pass a few dozen rows at most, so that they stay in the next cache.
+    A tile consists of `tile_size` numbers; `first` is the index of its first output in `start`, `scales` and `bias`.
+    The tile stays in the nearest cache for all rows. Pass a few dozen rows at most, so that they stay in the next
+    cache.
     """
     for tile in range(tiles):
         column = tile * COLUMNS

@@ -104,7 +104,7 @@ def normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out
 
 @compiled
 def softmax(scores: Floats, count: int, scale: np.float32) -> None:
-    """Replaces the first `count` scores by the softmax of `scale` times the scores; `scale` must be positive."""
+    """Replaces the first `count` scores with the softmax of `scale` times the scores; `scale` must be positive."""
     top = scores[0]
     for t in range(1, count):
         top = max(top, scores[t])
@@ -128,14 +128,14 @@ def log_softmax(logits: Floats, out: Floats) -> None:
 def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, tokens: Any) -> None:
     """Writes the most probable tokens that are not banned, best first, and their log-probabilities.
 
-    At least as many tokens must be left as `best` has room for. `maxima` is a scratch row as long as a fold of the
-    logits. Overwrites `logits`. An example with two folds of four tokens:
+    There must be at least as many tokens that are not banned as `best` has room for. `maxima` is a scratch row as long
+    as a fold of the logits. Overwrites `logits`. An example with two folds of four tokens:
 
         logits   3 1 4 1 | 5 9 2 6
         maxima   5 9 4 6              9 is at place 1: token 1 or 1 + 4, and logits[5] is 9
         removed  5 1 4 6              the next best is 6 at place 3, token 7
 
-    The row is read once to find the maxima. Each further token costs a pass over `maxima`, 1/32 of the row.
+    The row is read once to find the maxima. Each further token costs a pass over `maxima`, which is 1/32 of the row.
     """
     _maxima_of_folds(logits, maxima)
     top = maximum(maxima)
@@ -156,9 +156,9 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
 
 @compiled
 def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
-    """Writes the maximum over the folds of a row at each place.
+    """Writes, for each position in a fold, the maximum over all folds of a row.
 
-    A fold is as long as `maxima`, the last may be shorter.
+    Every fold is as long as `maxima`, except the last, which may be shorter.
     """
     width, tops, bits = maxima.shape[0], maxima.view(_int), row.view(_int)
     for place in range(width):
@@ -173,7 +173,7 @@ def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
 
 @compiled
 def _remove(row: Floats, maxima: Floats, token: int) -> None:
-    """Sets a token's logit to the lowest value, and corrects the maximum over the folds at its place."""
+    """Sets a token's logit to the lowest value, and updates the maximum over the folds at its position."""
     row[token] = LOWEST
     place, top = token % maxima.shape[0], LOWEST
     for i in range(place, row.shape[0], maxima.shape[0]):

@@ -1,4 +1,4 @@
-"""A stepper for a Transformer of the paper's parts on a CPU, in float32 or int8, compiled for the processor.
+"""A CPU stepper, compiled for the processor, for a Transformer built from the paper's parts, in float32 or int8.
 
 Each search runs in one thread and releases Python's lock while it computes, so that searches in several threads use
 several cores. It computes on rows without padding.
@@ -19,7 +19,7 @@ from transduce.model.compiled.steps import decode, encode
 from transduce.model.compiled.weights import handle_of, pack_weights
 from transduce.model.transformer import TransformerModel
 
-INITIAL_CAPACITY = 16  # tokens of a hypothesis for which a new cache has slots; the cache grows
+INITIAL_CAPACITY = 16  # slots for each sentence in a new cache, which grows as needed
 
 
 class SlotCache:
@@ -30,9 +30,9 @@ class SlotCache:
         self.key_values: NDArray[np.float32] = np.empty((layers, slots, width), np.float32)
 
     def make_room(self, slots: Slots, length: int) -> None:
-        """Frees at least one slot for each row of `slots`, for the tokens at `length`.
+        """Makes sure that each row of `slots` can get a new slot for its token at `length`.
 
-        A full cache drops the slots that no row uses and renumbers the others, in `slots` too.
+        If the cache is full, it drops the slots that no row uses, renumbers the others, also in `slots`, and grows.
         """
         rows = len(slots)
         if self.used + rows > self.key_values.shape[1]:
@@ -54,7 +54,7 @@ class SlotCache:
 
 
 class CompiledState(NamedTuple):
-    """State of a search. A step consumes it, because cache and slots are written in place."""
+    """State of a search. A step consumes it, because the cache and the slots are written in place."""
 
     memory: Memory
     positions: Floats  # encodings of the positions of all tokens to come [tokens d_model]
@@ -72,7 +72,7 @@ class CompiledState(NamedTuple):
 class CompiledStepper:
     """A stepper with the weights of a model for which `cpu_stepper.is_covered` is true.
 
-    Several threads may search with it.
+    Several threads may search with it at the same time.
     """
 
     def __init__(self, model: TransformerModel, *, int8: bool) -> None:

@@ -15,7 +15,7 @@ from transduce.model.compiled.products import Product, multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
 from transduce.model.compiled.weights import Decoder, TokenTable, WeightsHandle
 
-READ_OUT_AT_ONCE = 64  # rows that share one reading of the embeddings from memory
+READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory only once
 
 
 @compiled
@@ -40,7 +40,7 @@ def next_states(
 
 @compiled
 def write_log_probabilities(states: Floats, readout: Product, tokens: int, out: Floats) -> None:
-    """Writes the log-probabilities of all `tokens` tokens after each state [rows tokens]."""
+    """Writes the log-probabilities [rows tokens] of all `tokens` next tokens after each state."""
     logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
     for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
         count = min(READ_OUT_AT_ONCE, states.shape[0] - at)

@@ -18,7 +18,7 @@ from transduce.model.transformer import TransformerModel
 
 
 class Heads(NamedTuple):
-    """Sizes of an attention; the score of a query and a key is multiplied by `scale`."""
+    """Sizes of an attention module; the score of a query and a key is multiplied by `scale`."""
 
     heads: int
     d_k: int
@@ -27,7 +27,7 @@ class Heads(NamedTuple):
 
 
 class SelfAttentionProducts(NamedTuple):
-    """Self-attention; one product computes the queries, then the keys, then the values of all heads."""
+    """Self-attention; `project` computes the queries, then the keys, then the values of all heads."""
 
     heads: Heads
     project: Product
@@ -35,7 +35,7 @@ class SelfAttentionProducts(NamedTuple):
 
 
 class CrossAttentionProducts(NamedTuple):
-    """Attention of the decoder to the encoder's output."""
+    """The decoder's attention to the encoder's output."""
 
     heads: Heads
     project: Product
@@ -77,7 +77,7 @@ class Decoder(NamedTuple):
 
 
 class TokenTable(NamedTuple):
-    """The embedding of the target [vocabulary d_model]; its vectors are multiplied by `scale`.
+    """The target embedding [vocabulary d_model]; its vectors are multiplied by `scale`.
 
     The vector of the token `blank` is zeros; −1 means that no token is blank.
     """
@@ -103,7 +103,7 @@ class WeightsHandleType(types.StructRef):
 
 
 class WeightsHandle(structref.StructRefProxy):
-    """A pointer to the weights, for calls of compiled code: numba takes 30 µs to read all fifty arrays from Python."""
+    """A pointer to the weights for compiled code; numba would need 30 µs to read all fifty arrays from Python."""
 
     weights: CompiledWeights  # for compiled code only
 
