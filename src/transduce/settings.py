@@ -21,7 +21,7 @@ MAX_SHOWN_FAULTS = 20
 MAX_SHOWN_LENGTH = 200  # characters of a value in a message
 
 # Limits of a settings file, whoever wrote it.
-MAX_INTEGER = 2**53 - 1  # every reader of JSON represents integers up to here exactly
+MAX_INTEGER = 2**53 - 1  # all JSON readers represent integers exactly up to this value
 MAX_DEPTH = 50  # levels of mappings and lists
 MAX_VALUES = 100_000  # a value that YAML aliases repeat counts every time
 
@@ -41,12 +41,12 @@ class Spec(BaseModel):
         return dictionary
 
     def replaced(self, **changes: Any) -> Self:
-        """Copies the record with other values for some keys; raises ValueError if they do not fit."""
+        """Copies the record with different values for some keys; raises ValueError if they do not fit."""
         return type(self)(**{**dict(self), **changes})
 
 
 def from_satellite(path: str) -> Any:
-    """Imports an object named as `module:name`, from a module that no module of the core imports.
+    """Imports the object that `module:name` names, from a module that no module of the core imports.
 
     Raises ValueError if this installation lacks the module.
     """
@@ -95,9 +95,9 @@ def type_in_words(value: object) -> str:
 class ByKind:
     """The annotation of a field that holds one of several specs, chosen by `kind`.
 
-    A closed table from kinds to classes, like a discriminated union of pydantic. Instead of a class the table may have
-    the path of a satellite's class, for example `transduce.paper.models.bytenet:ByteNet`: the satellite is imported
-    when a recipe or a `config.json` names that kind, and to word an error.
+    It is a closed table from kinds to classes, like a discriminated union in pydantic. Instead of a class, the table
+    may contain the path of a satellite's class, for example `transduce.paper.models.bytenet:ByteNet`. The satellite is
+    imported when a recipe or a `config.json` names that kind, or to word an error.
     """
 
     def __init__(self, classes: Mapping[str, type[Spec] | str]) -> None:
@@ -141,7 +141,7 @@ class ByKind:
 def merged(base: Any, change: Any) -> Any:
     """Merges the values of `change` into `base`, key by key.
 
-    A mapping with another `kind` replaces the mapping of `base`, because the keys of one variant mean nothing to
+    A mapping with a different `kind` replaces the mapping in `base`, because the keys of one variant mean nothing to
     another.
     """
     if not isinstance(base, Mapping) or not isinstance(change, Mapping):
@@ -185,7 +185,7 @@ def parse_json(content: bytes, *, place: str) -> Any:
 
 
 def check_version(values: Any, version: int, *, place: str) -> None:
-    """Raises ValueError with `place` if a file that this program writes has another format version."""
+    """Raises ValueError with `place` if a file has a different format version than this program writes."""
     written = values.get("version") if isinstance(values, Mapping) else None
     if written is not None and written != version:
         raise ValueError(f"{place} has version {json.dumps(written)}; this program reads version {version}")
@@ -269,7 +269,7 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
 
 
 OTHER_VALUES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32"}
-"""The values of a recipe for those of other toolkits."""
+"""Maps values in other toolkits to values in a recipe."""
 
 OTHER_NAMES = {
     **dict.fromkeys(("lr", "learning_rate", "max_lr"), "training.schedule.peak"),

@@ -76,7 +76,7 @@ def test_the_version(capsys):
         (["average", "here", "--out", "there"], "--last N"),
         (["average", "here", "--out", "there", "--last", "2", "x"], "write a whole number"),
         (["average", "here", "7", "--out", "there", "--last", "2"], "--last N"),
-        (["paper", "table1", "--seeds", "3"], "--seeds 3: only Tables 3 and 4"),
+        (["paper", "table1", "--seeds", "3"], "--seeds 3: table1 has one seed; leave it out"),
         (["paper", "table1", "--minutes", "3"], "--minutes 3: Table 1 trains nothing"),
         (["paper", "table1", "--scale", "paper"], "--scale paper: Table 1 has sizes of its own"),
     ],

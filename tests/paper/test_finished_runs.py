@@ -7,6 +7,7 @@ from pathlib import Path
 from transduce.measure.scoring import Score
 from transduce.paper.finished_runs import Record, add_record, collect_records, distribute_records, read_records
 from transduce.paper.recall_by_distance import RecallRecord
+from transduce.paper.resolution import ItemRecall
 from transduce.paper.trials import TrialResult
 from transduce.storage.locks import wait_for_lock
 
@@ -81,11 +82,14 @@ def test_a_present_record_is_not_written_again(tmp_path):
     assert len(read_records(tmp_path, "A1")) == 1
 
 
+KINDS = {"distance-small": RecallRecord, "resolution-small": ItemRecall}
+
+
 def test_every_record_beside_our_tables_is_read():
     lines = (Path(__file__).parents[2] / "docs/results/trainings.jsonl").read_text("utf-8").splitlines()
     for line in lines:
         values = json.loads(line)
-        kind = RecallRecord if values["folder"] == "distance-small" else TrialResult
+        kind = KINDS.get(values["folder"], TrialResult)
         kind = Score if values["trial"] == "ensemble" else kind
         assert Record(values["trial"], values["recipe"], values["found"]).parse(kind), line
 

@@ -1,1 +1,1 @@
-"""Benchmarks: the speed of training and of translation, beside the rate of the machine's matrix products."""
+"""Benchmarks: the speed of training and of translation, compared with the machine's rate of matrix multiplication."""

@@ -1,4 +1,4 @@
-"""Measurements of all benchmarks: times, the rate of plain matrix products, and the settings that a report names."""
+"""What all benchmarks share: timing, the rate of plain matrix multiplication, and the settings that a report names."""
 
 import statistics
 import time
@@ -78,7 +78,7 @@ MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # large enough on a GPU that the tim
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations per second of a product of two square matrices, the median of ten products."""
+    """Operations per second when multiplying two square matrices, the median of ten multiplications."""
     size = MATRIX_SIZES[device.type]
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)

@@ -35,9 +35,9 @@ def bench_training(
 ) -> dict[str, Any]:
     """Trains `recipe` for a few warm-up steps and `runs` measured steps; returns the values of `bench --json`.
 
-    Tokens per second and the share of the matrix rate are over all measured steps, milliseconds are medians. A step of
-    the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number of rows
-    of embeddings and softmax; raises ValueError if a side has more subwords.
+    Tokens per second and the share of the matrix rate are computed over all measured steps; milliseconds are medians. A
+    step of the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number
+    of rows of embeddings and softmax; raises ValueError if a side has more subwords.
     """
     flush_subnormals()
     keep_freed_memory()

@@ -12,7 +12,7 @@ from transduce.runtime.memory import peak_memory
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import BATCH_TOKENS, Translator
 
-MAX_SINGLE_LINES = 100  # most lines that are also translated one by one
+MAX_SINGLE_LINES = 100  # largest number of lines that are also translated one by one
 
 
 def bench_translating(

@@ -18,7 +18,7 @@ from transduce.storage.result_files import name_in_errors
 
 
 class PairFilter:
-    """Keeps each pair once, and drops pairs that lack a side or are copies; must be called with the shards in order.
+    """Keeps each pair once, and drops pairs that lack a side or are copies; must be called on the shards in order.
 
     Each pair seen takes about 70 bytes of memory.
     """
@@ -50,7 +50,7 @@ class PairFilter:
 class FinishedShards:
     """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
 
-    `origin` is everything except the text that the translations depend on. `pairs` filters the lines if the output
+    `origin` is everything that the translations depend on, except the text. `pairs` filters the lines if the output
     consists of pairs.
     """
 
@@ -103,7 +103,7 @@ class FinishedShards:
             atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
-        """Whether the output of a text is written. Raises ValueError if the file is another output."""
+        """Whether the output of a text has been written. Raises ValueError if the file is a different output."""
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"

@@ -20,7 +20,7 @@ _log = logging.getLogger("transduce")
 
 THREADS = 4  # default for an actor without a GPU, if every machine has that many cores
 QUEUED_SHARDS = 2  # per actor: one that it translates, and one so that it never waits
-ATTEMPTS = 3  # per shard, each by another actor
+ATTEMPTS = 3  # per shard, each by a different actor
 
 STANDARD_ERROR = 2
 LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 means loopback only
@@ -76,7 +76,7 @@ class _ShardActor:
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Maps the number of a shard to its record, as JSON.
 
-        The record has errors too, because Ray's messages say less.
+        The record also contains errors, because Ray's own messages say less.
         """
         import ray
 
@@ -158,7 +158,8 @@ def _connected() -> Iterator[Any]:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     address = os.environ.get("RAY_ADDRESS", "local")
     if address == "local":
-        # Ray reads the variable at import. On every system its own cluster then listens only on loopback, as on macOS.
+        # Ray reads the variable at import. With it, Ray's own cluster listens only on loopback on every system, as it
+        # does on macOS.
         if sys.modules.get("ray") and LOOPBACK_ALONE not in os.environ:
             raise ValueError(
                 "--actors: this program imported Ray earlier, whose own cluster would listen to other machines: "

@@ -67,8 +67,8 @@ class ShardedText(NamedTuple):
 def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
     """Cuts a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
-    The translations of a folder go to `out` and have the names of its files. Raises ValueError for a file that is not
-    text, and if either source or output is a file and the other a folder.
+    The translations of a folder are written to `out` under the names of its files. Raises ValueError for a file that is
+    not text, and if either source or output is a file and the other a folder.
     """
     if not source.is_dir():
         return [_cut_text(source, out, shard_lines)]
@@ -113,7 +113,7 @@ def _cut_text(source: Path, out: Path, shard_lines: int) -> ShardedText:
 def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]:
     """Reads a line with its line end, and adds it to the checksums; returns the line and its size in the file.
 
-    Of a very long line only the beginning is returned, at most `MAX_LINE_BYTES`; no model translates a line that long.
+    Of a very long line, only the first `MAX_LINE_BYTES` are returned, because no model translates a line that long.
     """
     content = chunk = file.readline(MAX_LINE_BYTES)
     size = 0

@@ -41,7 +41,7 @@ class TranslationJob(NamedTuple):
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
-    int8_bits: int | None = None  # bits of an int8 weight on the machine that made the job; None for another precision
+    int8_bits: int | None = None  # bits of an int8 weight where the job was created; None for another precision
     request: SourceRequest = SourceRequest()
 
     @classmethod
@@ -64,7 +64,7 @@ class TranslationJob(NamedTuple):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Everything except the text that the translations depend on, as JSON; device and batch size do not count."""
+        """Everything that the translations depend on except the text, as JSON; device and batch size do not matter."""
         method = self.method
         return {
             "model": list(self.fingerprints),
@@ -87,7 +87,7 @@ def int8_bits(precision: str) -> int | None:
 
 
 class ShardTranslator:
-    """Translates shards one after another; loads the models for the first one."""
+    """Translates shards one after another; loads the models when it translates the first shard."""
 
     def __init__(self, job: TranslationJob) -> None:
         self.job = job
@@ -96,7 +96,7 @@ class ShardTranslator:
     def translator(self) -> Translator:
         """The loaded models.
 
-        Raises ValueError if a model has changed, or if int8 has another number of bits than in the job.
+        Raises ValueError if a model has changed, or if int8 has a different number of bits than in the job.
         """
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
@@ -144,7 +144,7 @@ ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard,
 
 
 PROGRESS_SECONDS = 10.0  # least time between two reports of progress
-NAMED_FAULTS = 20  # most untranslated lines that are reported one by one
+NAMED_FAULTS = 20  # largest number of untranslated lines that are reported one by one
 
 
 def translate_texts(

@@ -99,7 +99,7 @@ OTHER_OPTIONS = {
         }.items()
     },
 }
-"""What to write instead of options of other toolkits, and of options for settings of a recipe."""
+"""What to write instead of options of other toolkits, or instead of options for recipe settings."""
 
 NEEDLESS_OPTIONS = {
     "--from": "the source has the language of the model; --to is for models with several",

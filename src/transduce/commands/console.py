@@ -43,7 +43,7 @@ class EscapingStream:
         return self._stream.write(escape_control_characters(text))
 
     def isatty(self) -> bool:
-        """Always False, for libraries; the project asks `transduce.runtime.progress.is_terminal`."""
+        """Always False, for libraries; this project calls `transduce.runtime.progress.is_terminal`."""
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +54,7 @@ def escaped_on_terminal(stream: TextIO) -> TextIO:
     """Wraps `stream` to escape control characters if it is a terminal; files and pipes get texts unchanged.
 
     Wraps standard output and standard error, so that no message, warning or traceback needs to be escaped where it is
-    made. Progress bars, which move the cursor, write to `sys.__stderr__`.
+    created. Progress bars, which move the cursor, write to `sys.__stderr__`.
     """
     if isinstance(stream, EscapingStream) or not is_terminal(stream):
         return stream

@@ -108,7 +108,7 @@ class Outputs(NamedTuple):
 def _report(
     outputs: Outputs, configs: "Sequence[Config]", translator: "Translator", method: "SearchMethod"
 ) -> dict[str, Any]:
-    """The scores and how they came about, as JSON values."""
+    """Returns the scores, and how they were computed, as JSON values."""
     weights = [config.weights.as_dictionary() for config in configs]
     return outputs.scores | {
         "weights": weights[0] if len(weights) == 1 else weights,
@@ -189,7 +189,7 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 
 def _say_other_language(sources: "Sequence[str]", code: str | None) -> None:
-    """Prints a warning if the sources seem to be in another language than the model's.
+    """Prints a warning if the sources seem to be in a different language than the model's.
 
     Does nothing without py3langid.
     """

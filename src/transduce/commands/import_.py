@@ -1,4 +1,4 @@
-"""`transduce import`: makes a model directory of a model of another program."""
+"""`transduce import`: converts a model from another program to a model directory."""
 
 from pathlib import Path
 from typing import Annotated

@@ -30,7 +30,7 @@ def check_recipe(recipe: Path) -> None:
 def one_recipe(files: Sequence[Path]) -> Path:
     """The recipe that a command line names.
 
-    For texts raises ValueError, with the command that writes a recipe for them.
+    If the files are texts, raises ValueError with the command that writes a recipe for them.
     """
     from transduce.commands.corpus_arguments import is_recipe
 

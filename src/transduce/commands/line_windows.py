@@ -48,7 +48,7 @@ def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
 def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
     """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
-    A window of a pipe or a terminal has the lines that are waiting. With prefixes the text is a single window.
+    A window from a pipe or a terminal contains the lines that are waiting. With prefixes, the text is a single window.
     """
     from transduce.text.lines import LineStream, read_lines, read_texts
     from transduce.translation.translator import LOOKAHEAD

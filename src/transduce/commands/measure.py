@@ -136,7 +136,7 @@ def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
 
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
-    """Raises ValueError if comet or comet-qe lacks an option, or another metric has one of their options."""
+    """Raises ValueError if comet or comet-qe lacks an option, or if one of their options is given without them."""
     from transduce.measure.comet import COMET_MODELS
 
     neural = [name for name in metrics if name in COMET_MODELS]
@@ -160,7 +160,7 @@ def _compare_by_metrics(
     tokenize: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """The comparison by each metric except comet and comet-qe; for a single system only the baseline."""
+    """Compares systems by each metric except comet and comet-qe; a single system is only scored, as the baseline."""
     from transduce.measure.comet import COMET_MODELS
     from transduce.measure.scoring import Comparison, compare, scores
 
@@ -182,7 +182,7 @@ def _compare_by_comet(
     model: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """The comparison by comet and by comet-qe, if `metrics` names them."""
+    """Compares systems by comet and by comet-qe, if `metrics` names them."""
     from transduce.measure.comet import COMET_MODELS, compare_by_comet, load_comet
     from transduce.runtime.device import choose_device
 

@@ -50,7 +50,7 @@ ActorsOption = Annotated[
 
 
 class PrecisionName(StrEnum):
-    """The precision of matrix products while translating."""
+    """The precision of matrix multiplications while translating."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -68,7 +68,7 @@ EngineOption = Annotated[Engine | None, typer.Option(help="Translate with anothe
 
 @dataclass(frozen=True)
 class MachineChoice:
-    """Where a model translates, and how exactly."""
+    """The device, the threads and the precision with which a model translates."""
 
     device: DeviceOption = "auto"
     threads: ThreadsOption = None
@@ -104,7 +104,7 @@ class TargetChoice:
     )
 
     def request(self, source_language: str | None = None) -> "SourceRequest":
-        """The request for a model, with these choices."""
+        """Builds the request to a model from these choices."""
         from transduce.translation.source_request import SourceRequest
 
         return SourceRequest(self.to, source_language, self.tag)
@@ -125,7 +125,7 @@ class OutputChoice:
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """How the best output is searched for; options that are not given are the model's own."""
+    """How the best output is searched for; options that are not given default to the model's settings."""
 
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None
@@ -188,7 +188,7 @@ def word_of_value(annotation: object, help_text: str) -> str:
 
 
 def range_in_words(least: float | None, most: float | None) -> str | None:
-    """Bounds in words, for example "at least 1"; None if there are none that matter."""
+    """Writes bounds in words, for example "at least 1"; None if there are no bounds that matter."""
     if most is not None and most < 2**63 - 1:
         return f"at most {most:g}" if least is None else f"{least:g} to {most:g}"
     return None if least is None else f"at least {least:g}"
@@ -197,7 +197,7 @@ def range_in_words(least: float | None, most: float | None) -> str | None:
 def use_plain_help(command: Any, function: Callable[..., None]) -> None:
     """Gives a command a `--help` with words instead of Python's types, ranges in words, and two examples.
 
-    `function` is the result of `spread`. If another version of Typer has other attributes, its own words stay.
+    `function` is the result of `spread`. If a version of Typer has different attributes, its own help text stays.
     """
     annotations = dict(function.__annotations__)
     for parameter in command.params:

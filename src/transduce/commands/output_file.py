@@ -27,7 +27,7 @@ _commands: list[LockedOutputs] = []
 
 @contextlib.contextmanager
 def release_outputs() -> Iterator[None]:
-    """Keeps the locks of `lock_output` until the end of the context, which is a command."""
+    """Holds the locks that `lock_output` takes until the context, which is one command, ends."""
     with contextlib.ExitStack() as locks:
         _commands.append(LockedOutputs(locks, {}))
         try:
@@ -90,7 +90,7 @@ def check_writable(
 
 
 def check_name(out: Path, option: str = "--out") -> None:
-    """Raises ValueError if the file system does not allow names as long as the temporary files of `out` need."""
+    """Raises ValueError if the temporary files of `out` would need names that are too long for the file system."""
     try:
         # The record of a bulk translation has the longest name.
         unfinished_path(out.resolve().with_name(f"{out.name}.json"), MAX_WRITERS).lstat()

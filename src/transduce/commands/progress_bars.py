@@ -24,7 +24,7 @@ class CursorConsole(Console):
 
 
 class Bars:
-    """The bars of all running tasks. They are drawn when a task counts; rich's refresh thread is off."""
+    """The bars of all running tasks. They are drawn when a task reports progress; rich's refresh thread is off."""
 
     def __init__(self) -> None:
         self.display = rich_progress.Progress(
@@ -45,7 +45,7 @@ class Bars:
         total = "" if progress.total is None else f"/{progress.total:,.0f}"
         count = f"{progress.done:,.0f}{total}"
         if task is None:
-            # Units that an earlier call has finished do not count for the rate.
+            # Units that an earlier call has finished do not count towards the rate.
             done = int(progress.done)
             task = self.display.add_task(
                 progress.description, total=progress.total, completed=done, count=count, note=progress.note

@@ -43,7 +43,7 @@ def report(
 
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
-    """The test sets called `names`, or all of the recipe whose files exist; none if there is no recipe."""
+    """Returns the test sets called `names`, or all test sets in the recipe whose files exist; none without a recipe."""
     from transduce.corpus.corpus_kinds import files_of
     from transduce.model_directory.manifest import RECIPE
     from transduce.recipe.corpora_of_run import named_test_set, test_sets_of

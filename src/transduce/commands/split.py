@@ -1,4 +1,4 @@
-"""`transduce split`: takes validation and test sets out of a corpus without near-duplicates across."""
+"""`transduce split`: takes validation and test sets out of a corpus, and keeps near-duplicates in the same set."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -119,7 +119,7 @@ def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[S
 
 
 def _data_yaml(names: SplitNames, languages: "Direction") -> str:
-    """The section `data` of a recipe in the folder of the files."""
+    """Formats the section `data` of a recipe that is in the same folder as the files."""
     entries = {part: "{{source: {}, target: {}}}".format(*names.sides(part)) for part in names.parts}
     if "test" in entries:
         entries["test"] = f"{{test: {entries['test']}}}"

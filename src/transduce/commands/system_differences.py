@@ -10,7 +10,7 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.pages.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
-TOP = 10  # most n-grams and sentences in each direction
+TOP = 10  # largest number of n-grams, and of sentences, in each direction
 Texts = Sequence[tuple[str, str]]  # the texts of one sentence, each after its name
 
 

@@ -81,7 +81,7 @@ def translate(
 
 
 def refuse_document(text: Path | None) -> None:
-    """Raises ValueError if a file's name is that of a document, because the lines of a document are not sentences."""
+    """Raises ValueError if a file has the name of a document, because the lines of a document are not sentences."""
     if text is None or not text.suffix:
         return
     from transduce.documents.document import format_by_name
@@ -112,7 +112,7 @@ def choose_output(calibrated: Path | None, *, scores: bool, alignments: bool, as
 
 
 def calibrated_run(runs: list[Path], engine: Engine | None) -> Path:
-    """The run whose calibration the confidence needs; raises ValueError for an ensemble and for an export."""
+    """Returns the run whose calibration the confidence needs; raises ValueError for an ensemble or an export."""
     from transduce.model_directory.manifest import has_model
 
     if len(runs) > 1:

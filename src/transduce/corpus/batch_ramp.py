@@ -6,7 +6,7 @@ from transduce.settings import Spec
 
 
 class BatchRamp(Spec):
-    """Steps of `start` tokens at first; their size doubles where a straight line to `end` has reached the double.
+    """Begins with steps of `start` tokens; their size doubles whenever a straight line to `end` reaches the double.
 
     A smaller step is a part of a planned step of `end` tokens, so plans, shapes and memory are the same as without a
     ramp. With `start: 1000, end: 4000, steps: 6` a full-size step has 4 parts of 1,000 tokens:
@@ -16,7 +16,7 @@ class BatchRamp(Spec):
         size            1     2     2     2     2     4     4      parts, the largest power of two up to the line
 
     Sizes are powers of two, and a step ends at a multiple of its size, so that steps end where planned steps end. The
-    four parts of each planned step go to these steps; step 2 has one part less than its size:
+    four parts of each planned step go to these steps; step 2 gets one part less than its size:
 
         |1 2 3 3|4 4 5 5|6 6 6 6|7 7 7 7|
 
@@ -50,7 +50,7 @@ class BatchRamp(Spec):
         return 1 << (reached.bit_length() - 1)
 
     def whole_steps(self, step: int) -> float:
-        """Work of all steps up to `step`, in full-size steps."""
+        """Returns the work of all steps up to `step`, in full-size steps."""
         done, before = 0, 0
         while before < step and (parts := self.parts_of(before + 1)) < self.parts:
             last = min(step, self._last_step_of(parts))
@@ -63,9 +63,9 @@ class BatchRamp(Spec):
         return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
     def steps_after(self, step: int, whole_steps: float) -> float:
-        """Number of the step at which `whole_steps` more full-size steps are done than after `step`.
+        """Returns the step by which `whole_steps` full-size steps have been done since `step`.
 
-        May be fractional.
+        The result may be fractional.
         """
         left = whole_steps * self.parts
         while (parts := self.parts_of(step + 1)) < self.parts:

@@ -22,14 +22,17 @@ from transduce.runtime.extras import install_command
 _log = logging.getLogger("transduce")
 
 EXCHANGED = 0.3
-"""A corpus seems exchanged if more than this share of its first long pairs are; many pairs show no language."""
+"""The sides of a corpus seem exchanged if they are in more than this share of its first long pairs.
+
+The share is low because many pairs do not show their language.
+"""
 
 DroppedPairs = Mapping[int, Check]
 """Pairs that are dropped from a corpus, by number from 1, each with the first check that it fails."""
 
 
 def run_checks(data: DataSpec) -> list[DroppedPairs]:
-    """For each training corpus, the pairs that `data.checks` drops.
+    """Returns, for each training corpus, the pairs that `data.checks` drops.
 
     Raises ValueError if a corpus has a fault that is refused, or if languages cannot be identified.
     """
@@ -95,8 +98,8 @@ def _is_checked(data: DataSpec, check: Check) -> bool:
 def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
     """Yields the sources of the validation and test sets; leaves out sets whose files do not exist.
 
-    If the recipe asks for a comparison with a set that cannot be read, raises OSError or ValueError; otherwise whoever
-    uses the set reports it.
+    If the recipe asks for a comparison with a set that cannot be read, raises OSError or ValueError; otherwise the
+    error is raised later, when the set is used.
     """
     named = [("the validation set", corpus) for corpus in data.validations]
     for name, corpus in (*named, *((f"the test set {name}", corpus) for name, corpus in data.test.items())):
@@ -126,7 +129,7 @@ def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, s
 
 
 def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
-    """The pairs with a fault of `checks`.
+    """Returns the pairs that fail one of `checks`.
 
     If the first of several equal pairs is dropped for another fault, the next one is kept instead.
     """

@@ -15,10 +15,10 @@ from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import track
 
 THROUGHOUT = 0.9
-"""If more than this share of the pairs, or of the lines of a set, has a fault, the whole is judged to have it."""
+"""If more than this share of a corpus's pairs, or of a set's lines, has a fault, the whole is judged to have it."""
 
 LEAST_PAIRS = 100
-"""Least number of pairs of a corpus, or of lines of a set, for which a share is meaningful."""
+"""The smallest number of pairs in a corpus, or of lines in a set, for which a share is meaningful."""
 
 PROGRESS_PAIRS = 10_000
 
@@ -41,7 +41,7 @@ class CorpusInspection(NamedTuple):
     misalignment: Misalignment | None
 
     def verdicts(self) -> list[str]:
-        """One sentence for each fault of the corpus as a whole."""
+        """Returns one sentence for each fault of the corpus as a whole."""
         inspection, verdicts = self.inspection, []
         if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > THROUGHOUT:
             verdicts.append("The target is the source throughout the corpus.")

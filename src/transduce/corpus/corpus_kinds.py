@@ -22,7 +22,7 @@ Weight = Annotated[
 
 
 def _check_languages(value: Any) -> Any:
-    """Converts the list of a recipe to the tuple that strict validation expects; raises ValueError for other values."""
+    """Converts a list from a recipe to the tuple that strict validation expects; raises ValueError for other values."""
     if value is None:
         return None
     codes = value if isinstance(value, list | tuple) else ()
@@ -64,7 +64,7 @@ class ParallelCorpus(TaggedCorpus):
     )
 
     def languages_or(self, languages: Direction) -> Direction:
-        """The languages that this corpus translates between; sides without a language get the ones in `languages`."""
+        """Returns the languages that this corpus translates between; `languages` fills in for sides without one."""
         sides = self.source_language or languages.source, self.target_language or languages.target
         return Direction(*(sides[::-1] if self.direction == "backward" else sides))
 
@@ -111,7 +111,7 @@ class Hub(ParallelCorpus):
     @field_validator("hub")
     @classmethod
     def _refuse_ambiguous_folder(cls, value: str) -> str:
-        """Raises ValueError for a folder of the current directory, which `datasets` would mistake for the data set.
+        """Raises ValueError for a folder in the current directory, which `datasets` would mistake for the data set.
 
         The recipe's own folders are absolute paths at this point.
         """
@@ -131,7 +131,7 @@ class Embedded(ParallelCorpus):
 
 
 class Trees(TaggedCorpus):
-    """Trees in brackets, the words of which are the source and the symbols of which are the target."""
+    """Trees in brackets; their words are the source, and their symbols are the target."""
 
     trees: str = Field(
         description="File of trees in brackets, plain or compressed, or a folder, in which other files are left out."
@@ -199,7 +199,7 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """The files from which `corpus` is read, the source's first."""
+    """Returns the files from which `corpus` is read, the source's first."""
     if isinstance(corpus, Hub):
         return files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
@@ -211,7 +211,7 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """The files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
+    """Returns the files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
     files, entered = list[Path](), set[str]()
     for current, subfolders, names in os.walk(folder, followlinks=True):
         if (place := os.path.realpath(current)) in entered:
@@ -224,14 +224,14 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def is_folder(hub: str) -> bool:
-    """Whether a `hub` key names a folder: whether it is an absolute path. The folder need not exist any longer."""
+    """Whether a `hub` key names a folder, that is, is an absolute path; the folder may no longer exist."""
     return Path(hub).is_absolute()
 
 
 def resolve_corpus(
     corpus: CorpusSpec, languages: Direction, linearisation: TopDown | InOrder | None
 ) -> list[CorpusSpec]:
-    """Fills in what a corpus takes from the section `data`, languages and linearisation.
+    """Fills in the languages and the linearisation that a corpus takes from the section `data`.
 
     Splits `both` into two corpora.
 
@@ -241,7 +241,7 @@ def resolve_corpus(
                                               {tmx: m.tmx, languages: [en, de], direction: backward}
         {trees: wsj}                     →    {trees: wsj, linearisation: {kind: top_down}}
 
-    Raises ValueError for a corpus of several languages if no languages are named, and for languages that contradict
+    Raises ValueError for a corpus in several languages if no languages are named, and for languages that contradict
     each other.
     """
     if isinstance(corpus, Trees | EmbeddedTrees):

@@ -137,7 +137,7 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
-        """Raises ValueError if trees and translations are mixed, or trees of several linearisations."""
+        """Raises ValueError if trees and translations are mixed, or trees with different linearisations."""
         corpora = [*self.train, *self.validations, *self.test.values()]
         linearisations = [
             corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
@@ -167,7 +167,8 @@ class DataSpec(Spec):
     def check_held_out(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
         """Raises ValueError if the model does not learn the direction or the tag of a validation or test corpus.
 
-        `directions` (only if there are several) and `tags` belong to the model with which the run begins.
+        `directions` and `tags` belong to the model with which the run begins; `directions` is empty unless the model
+        has several.
         """
         learned, learned_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
         named = [("validation", corpus) for corpus in self.validations]
@@ -218,7 +219,7 @@ class DataSpec(Spec):
         return _direction_of(corpus, Direction(self.source_language, self.target_language))
 
     def with_direction(self, corpus: CorpusSpec) -> CorpusSpec:
-        """Copies a corpus and names the languages of its sides, as far as this section has them."""
+        """Copies a corpus and names the languages of its sides, if the corpus or this section specifies them."""
         if not isinstance(corpus, ParallelCorpus):
             return corpus
         source = corpus.source_language or self.source_language

@@ -39,7 +39,7 @@ class EpochWriteError(OSError):
 
 
 class Reencoding(NamedTuple):
-    """How an epoch encodes its sentences: the subwords of both sides, the probability of dropped merges, the noise."""
+    """How an epoch encodes its sentences: the subwords of both sides, the probability of dropping merges, the noise."""
 
     source: TokenVocabulary
     target: TokenVocabulary
@@ -66,7 +66,7 @@ class ReencodedStore(TokenStore):
         self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
     def in_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """The store as encoded in an epoch; the latest one is cached. Raises EpochWriteError."""
+        """Returns the store as encoded for an epoch; caches the latest one. Raises EpochWriteError if writing fails."""
         if self._latest is None or self._latest[0] != (seed, epoch):
             self._latest = None  # frees its files first: the disk may have space for one epoch only
             try:
@@ -151,7 +151,7 @@ def _split_at_tags(sentence: Tokens, tags: Collection[int]) -> list[Tokens]:
 
 
 def _keys(seed: int, epoch: int, side: int, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Random key for each sentence of a side, or for each pair."""
+    """Returns a random key for each sentence of a side, or for each pair."""
     key = hash_numbers(np.array([seed]))
     for part in (epoch, side):
         key = hash_numbers(key ^ np.uint64(part))

@@ -55,7 +55,7 @@ def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[
 
 
 def _columns(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[Any]]:
-    """A column for each language; splits the common column of all languages if the table has one."""
+    """Returns a column for each language; splits the common column of all languages if the table has one."""
     common = [row or {} for row in batch.get(COLUMN, [])]
     if not common or not all(isinstance(row, dict) for row in common) or set(languages) <= batch.keys():
         return batch

@@ -38,8 +38,9 @@ def learn_subwords(
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
     """Learns the subwords of both sides from a sample without the `dropped` pairs of each corpus.
 
-    Returns the subwords and the number of all pairs. SentencePiece models that the recipe names are read instead. The
-    source vocabulary also has the source tags. The target vocabulary of trees has the symbols of all trees instead.
+    Returns the subwords and the total number of pairs. SentencePiece models that the recipe names are read instead. The
+    source vocabulary also contains the source tags. For trees, the target vocabulary consists of the symbols of all
+    trees instead.
     """
     tags = data.source_tags
     is_parser = data.tree_linearisation is not None
@@ -71,7 +72,7 @@ def learn_subwords(
 
 
 def _check_kind(data: DataSpec, kind: str) -> None:
-    """Raises ValueError if the text cannot have subwords of another program."""
+    """Raises ValueError if the text cannot be split with subwords from another program."""
     if data.tree_linearisation is not None or data.source_tags:
         what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
         raise ValueError(f"`subwords.kind: {kind}` is not for {what}: set `kind: bpe`")
@@ -100,7 +101,7 @@ def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVo
 
 
 def _sentence_pieces(spec: SentencePiece, texts: Sequence[tuple[str, str]]) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """The SentencePiece models of both sides: the models that the recipe names, or else learned ones."""
+    """Returns the SentencePiece models of both sides: the models that the recipe names, or else learned ones."""
     if spec.model_files:
         sides = [SentencePieces.of_model(path.read_bytes(), str(path)) for path in spec.model_files]
         return sides[0], sides[-1] if len(sides) > 1 or spec.shared else SentencePieces(sides[0].content)
@@ -142,7 +143,7 @@ def sample_pairs(
     tokens: Tokens | None = None,
     dropped: Sequence[Mapping[int, Check]] = (),
 ) -> tuple[list[CheckedPair], int]:
-    """Samples every pair, or every second, fourth, eighth…; also returns the number of all pairs.
+    """Samples every pair, or every second, fourth, eighth…; also returns the total number of pairs.
 
     The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is a single pair. The tokens of all
     pairs are added to `tokens`. The `dropped` pairs of each corpus are left out.
@@ -207,8 +208,8 @@ def grow_vocabularies(
     """Adds at most `count` subwords to the vocabularies, learned from a sample of the training corpora.
 
     A vocabulary that both sides share grows once, from both sides of the corpora, without the `dropped` pairs of each
-    corpus. The symbols of trees get all other symbols of the corpora. Logs the mean length of sentences before and
-    after.
+    corpus. A vocabulary of tree symbols gains all other symbols in the corpora. Logs the mean length of sentences
+    before and after.
     """
     check_vocabularies(sides)
     tokens = Tokens() if isinstance(sides[1], SymbolVocabulary) else None
@@ -246,6 +247,6 @@ def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocab
 
 
 def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
-    """Mean number of subwords of a sentence, before and after."""
+    """Formats the mean number of subwords per sentence, before and after."""
     lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
     return f"{lengths[0]:.2f} → {lengths[1]:.2f}"

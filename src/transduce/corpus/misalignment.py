@@ -1,4 +1,4 @@
-"""Finds the line from which two parallel files are misaligned, whether their line counts differ or not.
+"""Finds the line at which two parallel files become misaligned, whether or not their line counts differ.
 
 From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each shift,
 the gain in log-likelihood is summed over the lines. Page's test (1954) raises the alarm when the sum exceeds its
@@ -38,7 +38,7 @@ ALIKE = 3.0
 MAX_LINES = 5_000_000
 """Most lines of a file: the features of more lines do not fit into the memory of a small machine."""
 
-WORDS = 4  # number of longest words of a line that are compared; both sides have the same names and loan words
+WORDS = 4  # how many of a line's longest words are compared; names and loan words occur on both sides
 
 FEATURES = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1"), ("words", "u2", WORDS)])
 NUMBER = re.compile(rb"\d+")
@@ -62,7 +62,7 @@ class Misalignment(NamedTuple):
 
 
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
-    """Finds the first misaligned line, judged by lengths, numbers, punctuation and words that both sides have.
+    """Finds the first misaligned line, judged by lengths, numbers, punctuation and words that occur on both sides.
 
     With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
     Returns None if there is too little evidence, if files with equal line counts are sorted by length, and for files of
@@ -98,7 +98,10 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
 def _mean_fit(
     left: NDArray[Any], right: NDArray[Any], shift: int, median: float, start: int = 0, stop: int = MAX_LINES
 ) -> float:
-    """Mean log-likelihood that line i of the left, from `start` to `stop`, fits line i + shift of the right."""
+    """Returns the mean log-likelihood that line i of the left fits line i + shift of the right.
+
+    i runs from `start` to `stop`.
+    """
     start, stop = max(start, -shift), min(stop, len(left), len(right) - shift)
     if start >= stop:
         return -np.inf
@@ -108,10 +111,10 @@ def _mean_fit(
 def _page_test(
     left: NDArray[Any], right: NDArray[Any], shift: int, median: float, usual: float | None
 ) -> tuple[int, Misalignment] | None:
-    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None without alarm.
+    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None if no alarm.
 
     If the line counts are equal, `usual` is the mean log-likelihood of a pair of the corpus. It limits the gain of a
-    line, because neighbours in a sorted corpus are alike: a line gains at most what it lacks of `usual`.
+    line, because neighbours in a sorted corpus are alike: a line gains at most as much as it falls short of `usual`.
     """
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
@@ -131,11 +134,11 @@ def _page_test(
 
 
 def _log_likelihood(left: NDArray[Any], right: NDArray[Any], median: float) -> NDArray[np.float64]:
-    """Log-likelihood, up to a constant, that each pair of lines is a translation."""
+    """Returns the log-likelihood, up to a constant, that each pair of lines is a translation."""
     length = np.maximum(-0.5 * ((_log_ratio(left, right) - median) / LENGTH_DEVIATION) ** 2, -8.0)
     same_numbers, any_numbers = left["numbers"] == right["numbers"], (left["numbers"] > 0) | (right["numbers"] > 0)
     numbers = np.where(any_numbers, np.where(same_numbers, 3.0, -2.0), 0.0)
-    # In European languages a third of the pairs share a word, but only a few in a hundred of unrelated lines do.
+    # In European languages a third of the pairs share a word, but only a few per cent of unrelated lines do.
     words = np.where(_share_word(left["words"], right["words"]), 2.5, -0.25)
     return length + numbers + words + np.where(left["ending"] == right["ending"], 0.5, -1.0)
 
@@ -154,7 +157,7 @@ def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _features(lines: Iterable[bytes]) -> NDArray[Any]:
-    """Length of each line, checksums of its numbers and of its longest words, and the mark that ends it.
+    """Returns each line's length, checksums of its numbers and of its longest words, and the mark that ends it.
 
     The mark is its number in `ENDINGS`, from 1; 0 means none.
     """
@@ -163,12 +166,12 @@ def _features(lines: Iterable[bytes]) -> NDArray[Any]:
 
 
 def _words(line: bytes) -> tuple[int, ...]:
-    """Checksums, never 0, of the longest words of a line; filled up with 0 if it has fewer."""
+    """Returns nonzero checksums of the `WORDS` longest words in a line, padded with 0 if it has fewer."""
     words = sorted(set(WORD.findall(line.lower())), key=len)[-WORDS:]
     return (*(zlib.crc32(word) % 65535 + 1 for word in words), *(0,) * (WORDS - len(words)))
 
 
 def _numbers(line: bytes) -> int:
-    """Checksum of the numbers in a line; 0 without numbers."""
+    """Returns a checksum of the numbers in a line; 0 if there are none."""
     numbers = NUMBER.findall(line)
     return zlib.crc32(b" ".join(numbers)) if numbers else 0

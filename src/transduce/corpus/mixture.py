@@ -13,8 +13,9 @@ def with_temperature(
 ) -> tuple[CorpusPart, ...]:
     """Reweights the parts so that each direction gets a share of an epoch proportional to n^(1/temperature).
 
-    n is the number of uses of the direction's pairs by the weights of its corpora. The ratios of these weights stay,
-    and so does the number of uses of all directions together (Arivazhagan et al. 2019, section 3.2).
+    n is how often an epoch would use the direction's pairs if only the weights of its corpora counted. The ratios
+    between these weights stay the same, and so does the total number of uses over all directions (Arivazhagan et al.
+    2019, section 3.2).
     """
     if temperature is None:
         return tuple(parts)
@@ -39,7 +40,7 @@ def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direct
 
 
 def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
-    """If there are several directions, one line for each: its pairs and its share of an epoch."""
+    """Returns a line for each direction, with its pairs and its share of an epoch; none if there is only one."""
     if len(data.directions) == 1:
         return []
     directions = [data.direction_of(corpus) for corpus in data.train]
@@ -51,7 +52,7 @@ def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
 
 
 def _uses(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, float]:
-    """Number of pairs of each direction that an epoch uses, repetitions included."""
+    """Returns the number of pairs of each direction that an epoch uses, including repetitions."""
     uses = dict.fromkeys(directions, 0.0)
     for part, direction in zip(parts, directions, strict=True):
         uses[direction] += part.weight * part.pairs

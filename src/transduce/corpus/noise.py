@@ -1,6 +1,7 @@
-"""Noise: training pairs as people write them, in capitals, in title case, with typing errors, with words to copy.
+"""Noise: training pairs as people write them, in capitals or title case, with typing errors or words to copy.
 
-Each kind changes a share of the pairs, drawn anew for every epoch; most pairs stay as they are.
+Each kind changes a share of the pairs, drawn again for every epoch; with the defaults, a little under half of the pairs
+stay as they are.
 
     capitals   both sides in capital letters       A MAN SLEEPS.       EIN MANN SCHLÄFT.
     title      each source word begins with one    A Man Sleeps.       Ein Mann schläft.
@@ -146,9 +147,9 @@ _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
 
 def invented_word(line: str, draw: Draw) -> str:
-    """Invents an emoji, a name, a code, an address, or letters of some script.
+    """Invents an emoji, a name, a code, an address, or letters from another script.
 
-    Half of the words in addresses are made from parts of the words of `line`, because random letters have no long
+    Half of the words in addresses are made from parts of the words of `line`, because random letters do not form long
     subwords.
     """
     words_of_line = LONG_WORD.findall(line)

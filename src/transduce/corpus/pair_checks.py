@@ -26,7 +26,7 @@ NumberedPair = tuple[int, tuple[bytes, bytes]]
 
 
 class CheckedPair(NamedTuple):
-    """A pair of lines without fault, and its place: the file or corpus, and the line."""
+    """A pair of lines without a fault, and its place: the file or corpus, and the line."""
 
     place: str
     source: str
@@ -57,7 +57,7 @@ REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds t
 
 @dataclass
 class Report:
-    """Numbers of pairs read, pairs kept and pairs with each fault, and the first places of each fault."""
+    """Counts of pairs read, pairs kept and pairs with each fault, and the first places of each fault."""
 
     read: Annotated[int, Field(ge=0)] = 0
     kept: Annotated[int, Field(ge=0)] = 0
@@ -80,7 +80,7 @@ class Report:
             self.places[fault] = (self.places.get(fault, []) + later.places[fault])[:EXAMPLES]
 
     def summary(self) -> list[str]:
-        """Lines for users: the number of pairs kept, then each fault with its count and first places."""
+        """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
         lines = self.counts()
         for index, (fault, count) in enumerate(self._found(), start=1):
             places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
@@ -88,14 +88,14 @@ class Report:
         return lines
 
     def counts(self) -> list[str]:
-        """Number of pairs kept, then the number of pairs with each fault, as lines."""
+        """Returns lines with the number of pairs kept and the number of pairs with each fault."""
         return [
             f"{self.kept:,} of {self.read:,} pairs kept",
             *(f"{n:,} {_phrase(fault)}" for fault, n in self._found()),
         ]
 
     def _found(self) -> list[tuple[Fault | Check, int]]:
-        """Faults that occur, with their numbers."""
+        """Returns the faults that occur, with their counts."""
         return [(fault, self.faults[fault]) for fault in (*Fault, *Check) if self.faults.get(fault)]
 
 
@@ -104,7 +104,7 @@ def _phrase(fault: Fault | Check) -> str:
 
 
 def name_of(corpus: CorpusSpec) -> str:
-    """The name of a corpus in messages and reports."""
+    """Returns the name of a corpus for messages and reports."""
     if isinstance(corpus, Hub):
         return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
     if isinstance(corpus, Trees):
@@ -115,7 +115,7 @@ def name_of(corpus: CorpusSpec) -> str:
 def check_pairs(
     pairs: Iterable[NumberedPair], corpus: CorpusSpec, report: Report, max_length: int, dropped: Mapping[int, Check]
 ) -> Iterator[CheckedPair]:
-    """Yields each pair that is text on both sides; counts faults in `report`.
+    """Yields each pair that has text on both sides; counts faults in `report`.
 
     Leaves out pairs whose numbers are in `dropped`, and pairs whose source a translator would copy. A side with more
     bytes than `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines
@@ -139,7 +139,7 @@ def check_pairs(
 
 
 def _decode(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:
-    """Both sides as text, or the first fault for which the pair is dropped."""
+    """Returns both sides as text, or the first fault for which the pair is dropped."""
     try:
         source, target = (side.decode() for side in pair)
     except UnicodeDecodeError:

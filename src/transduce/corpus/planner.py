@@ -28,7 +28,7 @@ PORTION = 1 << 21
 """Most pairs that are planned at a time."""
 
 MICRO_BATCH_POSITIONS = 4096
-"""About the number of padded positions per side of a micro-batch if `micro_batches` is "auto"."""
+"""Approximate number of positions on each side of a micro-batch, including padding, if `micro_batches` is "auto"."""
 
 
 class Position(NamedTuple):
@@ -55,7 +55,7 @@ class MicroBatch(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The micro-batches of a step, the number of its tokens, which divides its loss, and the position after it."""
+    """The micro-batches of a step, its number of tokens, by which its loss is divided, and the position after it."""
 
     epoch: int
     micro_batches: list[MicroBatch]
@@ -78,7 +78,7 @@ class PlannedMicroBatch(NamedTuple):
 
 
 def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto"]) -> int:
-    """Number of micro-batches of a step; "auto" gives micro-batches of about 4,096 positions."""
+    """Returns the number of micro-batches in a step; "auto" gives micro-batches of about 4,096 positions."""
     return max(1, batch_tokens // MICRO_BATCH_POSITIONS) if micro_batches == "auto" else micro_batches
 
 
@@ -107,7 +107,7 @@ class Planner:
         self.store = store
         self.seed = seed
         self._length_multiple = length_multiple
-        self._uses = sum(map(_uses, store.parts))  # pairs that an epoch uses, repetitions included
+        self._uses = sum(map(_uses, store.parts))  # pairs that an epoch uses, including repetitions
         self._portions = -(-self._uses // PORTION)
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
         self.ramp = batch_tokens if isinstance(batch_tokens, BatchRamp) else None
@@ -131,7 +131,7 @@ class Planner:
         return list(zip(self._rows.tolist(), self._buckets.tolist(), strict=True))
 
     def rows_with(self, micro_batches: int, length: int) -> int:
-        """Number of pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
+        """Returns the number of pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
         rows = self._batch_tokens // micro_batches // length
         return rows // 8 * 8 if rows >= 8 else rows
 
@@ -156,7 +156,7 @@ class Planner:
     def steps(
         self, start: Position = BEGINNING, *, after: int = 0, rank: int = 0, size: int = 1
     ) -> Iterator[PlannedStep]:
-        """Yields the steps from `start` on, without end; they are the same steps as after `start` in an earlier call.
+        """Yields the steps from `start` on, indefinitely; they are the same steps as after `start` in an earlier call.
 
         `after` is the number of steps that the run has done, on which the step size depends during a ramp. Of `size`
         processes, the process with this `rank` gets every `size`-th micro-batch of a step, from number `rank` on.
@@ -214,7 +214,7 @@ class Planner:
         return np.minimum(-(-lengths // self._length_multiple) * self._length_multiple, self._length_limit)
 
     def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
-        """The store of an epoch and the planned micro-batches of a portion; the latest plan is cached."""
+        """Returns the store of an epoch and the planned micro-batches of a portion; caches the latest plan."""
         if self._latest is None or self._latest[0] != (epoch, portion):
             self._latest = None  # frees the files of the last epoch's store
             self._latest = (epoch, portion), self._plan(epoch, portion)
@@ -243,9 +243,10 @@ class Planner:
         return store, [micro_batches[index] for index in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
-        """Numbers of the pairs of a portion.
+        """Returns the numbers of the pairs in a portion.
 
-        The integer part of a corpus's weight uses all its pairs that often; the fraction uses a random subset.
+        All pairs of a corpus are used as often as the integer part of its weight says, and a random subset once more,
+        according to the fraction.
         """
         bounds = [self._uses * place // self._portions for place in (portion, portion + 1)]
         places = np.arange(*bounds)
@@ -266,7 +267,7 @@ class Planner:
 
 
 def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
-    """The bucket lengths, at most `buckets`, with the least padding.
+    """Returns at most `buckets` bucket lengths with the least padding.
 
     `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
     sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
@@ -289,7 +290,7 @@ def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
 
 
 def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:
-    """The micro-batches, or some of their rows, from part `begin` to part `end` of a step with `parts` parts."""
+    """Returns the micro-batches, or some of their rows, from part `begin` to `end` of a step with `parts` parts."""
     cut = []
     for index, micro_batch in enumerate(whole):
         rows = len(micro_batch.numbers)
@@ -300,14 +301,14 @@ def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> li
 
 
 def _uses(part: CorpusPart) -> int:
-    """Number of pairs of a part that an epoch uses, repetitions included; at least 1 if it has a pair."""
+    """Returns how many pairs of a part an epoch uses, including repetitions; at least 1 if the part has a pair."""
     if not part.pairs:
         return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 
 def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
-    """Where a random permutation of `size` places, chosen by `key`, moves each of `places`.
+    """Returns where a random permutation of `size` places, chosen by `key`, moves each of `places`.
 
     A Feistel network (Luby and Rackoff 1988) permutes a power of four without storing the permutation. Results of
     `size` or more are permuted again until they are smaller.
@@ -329,12 +330,12 @@ def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
 
 
 def _lengths(store: TokenStore, numbers: Ids) -> NDArray[np.int64]:
-    """Positions that each pair takes on its longer side, END included."""
+    """Returns the positions that each pair takes on its longer side, including END."""
     return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
 def _token_count(store: TokenStore, side: Side, planned: PlannedMicroBatch) -> int:
-    """Number of tokens on one side of a micro-batch, END included."""
+    """Returns the number of tokens on one side of a micro-batch, including END."""
     return int(store.lengths(side, planned.numbers).sum()) + len(planned.numbers)
 
 

@@ -168,7 +168,7 @@ def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 class ParallelText(NamedTuple):
-    """Lines of source and target text, aligned by number."""
+    """Lines of source and target text, aligned by line number."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -183,7 +183,7 @@ class ParallelText(NamedTuple):
 def read_parallel_text(spec: CorpusSpec) -> ParallelText:
     """Reads a corpus as text; raises ValueError if it has no pair, or if one of its files is markup.
 
-    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
+    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be evaluated.
     """
     lines = list(read_pairs(spec))
     if isinstance(spec, Tmx | Hub):

@@ -28,7 +28,7 @@ class CorpusSplit(NamedTuple):
 
 
 def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
-    """The group of each pair, named by the index of its first pair; takes about 60 bytes per pair."""
+    """Returns the group of each pair, named by the index of its first pair; takes about 60 bytes per pair."""
     hashes = array("q"), array("q")
     for number, pair in enumerate(pairs):
         for column, text in enumerate(pair):

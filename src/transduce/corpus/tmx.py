@@ -15,7 +15,7 @@ LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
 SEGMENT = ["tu", "tuv", "seg"]
 
 INLINE_CODES = {"bpt", "ept", "it", "ph", "ut"}
-"""Elements that contain code of another program, for example tags of a web page, and not text."""
+"""Elements that do not contain text but code for another program, for example the tags of a web page."""
 
 CHUNK_BYTES = 1 << 16
 
@@ -29,8 +29,8 @@ MAX_LANGUAGES = 50  # most languages that a message names
 def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tuple[str, str]]:
     """Yields source and target of every unit; a missing side is empty, so that units keep their numbers.
 
-    A variant of a region counts as its language: "en-GB" counts as "en". Raises ValueError for a file that is not TMX,
-    and at the end if no unit has text in both languages.
+    A regional variant counts as its language: "en-GB" counts as "en". Raises ValueError for a file that is not TMX, and
+    at the end if no unit has text in both languages.
     """
     names: dict[str, str] = {}
     parser = expat.ParserCreate(namespace_separator="}", intern=names)
@@ -127,7 +127,7 @@ class UnitReader:
         self._path.pop()
 
     def _keep(self, text: str) -> None:
-        """Keeps the first text in each language; a variant of a region counts only if there is no exact match."""
+        """Keeps the first text in each language; a regional variant counts only if there is no exact match."""
         code = _normalise(self._language)
         for side, language in enumerate(self._codes):
             texts = self._exact if code == language else self._regional if code.startswith(f"{language}-") else None

@@ -61,7 +61,7 @@ class _Worker(Generic[Item, Result]):
     """An interpreter that applies `function` to the items that it receives."""
 
     def __init__(self, function: Callable[[Item], Result]) -> None:
-        self._unsent = pickle.dumps(function)  # first, because after an error here the process would be left running
+        self._unsent = pickle.dumps(function)  # before the process starts, which an error here would leave running
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import _serve; _serve()"],
             stdin=subprocess.PIPE,

@@ -35,7 +35,7 @@ MAX_TAGS = 1 << 21  # including references to entities
 # 150 bytes of memory.
 MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods that Word uses; zipfile limits memory only for these
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods of Word; zipfile limits memory only for these
 
 
 class DocxDocument(Document):

@@ -206,8 +206,8 @@ class DividedUnit(NamedTuple):
     def _lacks_space(self, index: int) -> bool:
         """Whether two sentences that meet before a part, with at most tags between them, need a space.
 
-        Tags between two parts may also stand within a word. They are known to stand between sentences if the first part
-        is in a script without spaces.
+        Tags may also stand in the middle of a word. Two parts with tags between them therefore only need a space if the
+        first part ends in a script without spaces.
         """
         before = index - 1
         while before >= 0 and _is_tag(self.parts[before], ClosingTag):

@@ -100,7 +100,7 @@ def sentence_translator(
     """Adapts a translator to the interface that document translation needs. Only a Transformer's `Translator` aligns
     words.
 
-    `translate_lines` replaces the translator's own method, for another search or for a glossary.
+    `translate_lines` replaces the translator's own method, to use a different search or a glossary.
     """
 
     def translate(sentences: list[str]) -> list[Translation]:

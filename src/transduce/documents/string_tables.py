@@ -25,7 +25,7 @@ MAX_YAML_VALUES = 100_000  # keys included
 
 
 class StringPlace(NamedTuple):
-    """A string in a file: its offsets, its value, and a function that writes another value in the same style."""
+    """A string in a file: its offsets, its value, and a function that writes a new value in the same style."""
 
     start: int
     end: int
@@ -112,8 +112,7 @@ class YamlDocument(StringTable):
 
 
 def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
-    """Yields the values below a node that are strings, without anchor and tag; a string with aliases is yielded once.
-    """
+    """Yields the values below a node that are strings, without anchor and tag; yields a string with aliases once."""
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()

@@ -24,7 +24,7 @@ may stand between a word and its full stop. Each target piece is linked to the n
 
    - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to 1 or 2,
      and −1 for each other piece. The best run is target pieces 1 and 2, "Enter drücken": 2 points.
-   - <i> encloses source piece 2. It may only take pieces from its parent's run, so that pairs stay nested, and takes piece 1.
+   - <i> encloses source piece 2. It may only take pieces from its parent's run, so that pairs stay nested: piece 1.
    - {n} stood before source piece 3, so it goes before the target piece that is linked to piece 3, at boundary 3.
 
 4. `_emit` and `_with_spaces` write the pieces and markers in order: Jetzt <b><i>Enter</i> drücken</b> {n} mal.
@@ -259,8 +259,7 @@ class _Placement:
 
 
 def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
-    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; in a tie, the lower number comes first.
-    """
+    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; in a tie, the lower comes first."""
     after = min(max(math.ceil(middle), low), high)
     before = after - 1
     while before >= low or after < high:

@@ -1,4 +1,4 @@
-"""Two trivial translators, whose scores put a model's score on the embedded corpus into proportion."""
+"""Two trivial translators, to compare with a model's score on the embedded corpus."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

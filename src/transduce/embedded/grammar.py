@@ -59,7 +59,7 @@ from transduce.embedded.syntax import (
     VerbForm,
 )
 
-WEIGHTS = {"the": 40.0, "a": 26.0}  # of determiners; any other determiner has 3
+WEIGHTS = {"the": 40.0, "a": 26.0}  # of determiners; every other determiner has weight 3
 PLURAL = 0.4  # weight of a plural relative to its singular
 PEOPLE = select_nouns("person")
 BUILDINGS = select_nouns("building")
@@ -424,7 +424,7 @@ SUBJECT = -1  # the number of the subject among the slots
 NEGATED = ((False, 86.0), (True, 14.0))
 PASSIVE = 0.2  # weight of a passive relative to its active
 CONJUNCTIONS_OF_COMPLEMENTS = {"that": ("that", "dass"), "whether": ("whether", "ob")}
-VERB_WEIGHTS = {"be": 14.0, "become": 3.0, "rain": 0.6, "snow": 0.6}  # any other verb has 1
+VERB_WEIGHTS = {"be": 14.0, "become": 3.0, "rain": 0.6, "snow": 0.6}  # every other verb has weight 1
 
 
 class Setting(NamedTuple):

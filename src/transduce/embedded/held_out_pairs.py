@@ -1,4 +1,4 @@
-"""Held-out pairs: verbs with their objects and adjectives with their nouns that only the `novel` split has."""
+"""Held-out pairs: verbs with their objects, and adjectives with their nouns, that occur only in the `novel` split."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
 
 
 def is_held_out(word: str, noun: str) -> bool:
-    """Whether a pair of English lemmas is held out of training: a hash decides, independent of tables and rules."""
+    """Whether a pair of English lemmas is held out of training: a hash decides, so tables and rules do not matter."""
     return crc32(f"{word} {noun}".encode()) % ONE_IN == 0
 
 

@@ -1,6 +1,6 @@
 """The lexicon: records for nouns, verbs and the other parts of speech, read from the tables of this package.
 
-A column of a table has the name of a field. The field's type determines how a cell is converted.
+Each column of a table has the name of a field, whose type determines how the cells are converted.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class LexiconEntry(BaseModel):
 
 
 def select_nouns(selector: str) -> tuple["Noun", ...]:
-    """Nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
+    """Selects the nouns in a comma-separated list of classes and nouns; `text-work` means `text` without `work`."""
     terms = [term.split("-") for term in selector.split(",")]
     return tuple(
         noun

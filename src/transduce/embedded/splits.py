@@ -75,9 +75,9 @@ FILES = tuple(LINES)
 def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
     """Writes a split to a directory, which is created if it is missing; returns the paths of the files.
 
-    A line of `source.en` and `target.de` is a sentence, a line of `trees.en` a tree. A line of `alignments` has pairs
-    of token positions, for example `0-0 1-2`, which count the leaves of the tree and the German words with separate
-    punctuation.
+    Each line of `source.en` and `target.de` is a sentence, and each line of `trees.en` is a tree. Each line of
+    `alignments` lists pairs of positions, for example `0-0 1-2`: of a leaf in the tree and of a German word, where
+    punctuation marks are separate words.
     """
     examples = split(name, seed=seed, count=count)
     directory.mkdir(parents=True, exist_ok=True)

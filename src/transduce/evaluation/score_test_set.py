@@ -1,4 +1,4 @@
-"""Scores of a model on a test set: the translations and their metrics, or the F1 of trees (`parsing.tree_scores`).
+"""Scores a model on a test set: translations by metrics, or trees by F1 (`parsing.tree_scores`).
 
 `transduce evaluate` prints these scores; fine-tuning reports them before and after.
 """
@@ -20,7 +20,7 @@ from transduce.translation.translator import Translator
 
 
 class TranslatedTest(NamedTuple):
-    """Translations of a test set, their tokens, the seconds of translation, and the scores by metric."""
+    """Translations of a test set, their number of tokens, the seconds that they took, and the scores by metric."""
 
     lines: list[str]
     tokens: int
@@ -29,7 +29,9 @@ class TranslatedTest(NamedTuple):
 
 
 def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
-    """The request for a corpus that names its languages; for a model with one direction, only the tag."""
+    """Builds the request for a corpus that names its languages; for a model with one direction, it contains only the
+    tag.
+    """
     if not isinstance(corpus, ParallelCorpus) or not config.directions:
         return SourceRequest(tag=corpus.tag)
     source, target = corpus.languages_or(Direction(None, None))
@@ -56,7 +58,7 @@ def translate_test(
 def score_test(
     spec: CorpusSpec, name: str, translator: Translator, language: str | None, bootstrap: int
 ) -> ValidationScore:
-    """BLEU of a model's translations of a test set, or F1 of its trees, with confidence intervals."""
+    """Returns BLEU of a model's translations of a test set, or F1 of its trees, with a confidence interval."""
     if translator.linearisation is not None:
         f1_of_test: Callable[..., ValidationScore] = from_satellite("transduce.parsing.tree_scores:f1_of_test")
         return f1_of_test(spec, name, translator, bootstrap)

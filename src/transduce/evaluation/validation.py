@@ -1,4 +1,6 @@
-"""Validation: loss, perplexity, accuracy, and a score of a model's output on corpora that it is not trained on."""
+"""Validation: loss, perplexity, accuracy, and a score of the model's output, on corpora that the model is not trained
+on.
+"""
 
 import logging
 import math
@@ -32,11 +34,12 @@ _log = logging.getLogger("transduce")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BATCH_TOKENS = 2048  # most positions of a side in a batch of the loss
+BATCH_TOKENS = 2048  # largest number of positions on each side of a batch for the loss
 CHECKED_LINES = 4  # lines on which a program or function is tried before a run
 
 Measure = MetricName | Literal["f1", "loss"] | ProgramMetric | MetricFunction
-"""What two validations are compared by: a metric of `measure`, F1 of trees, the loss, a program or a function."""
+"""The measure by which validations are compared: a metric of `measure`, F1 of trees, the loss, a program or a function.
+"""
 
 
 def label_of(measure: Measure) -> str:
@@ -52,7 +55,7 @@ def is_error(measure: Measure) -> bool:
 
 
 class ValidationScore(NamedTuple):
-    """The score of translations or of trees; bounds of its confidence interval if asked for."""
+    """The score of translations or of trees, with the bounds of its confidence interval if one was requested."""
 
     metric: str  # a key of `LABELS`, or the name of a program or function
     score: float
@@ -83,7 +86,7 @@ def perplexity(loss: float) -> float:
 
 
 class Validation:
-    """Measures models on one corpus; the processes of `group` divide the batches among them."""
+    """Evaluates models on one corpus; the batches are divided among the processes of `group`."""
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class Validation:
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError if the longest pair alone does not fit into memory; larger batches are halved."""
+        """Raises RuntimeError if the longest pair by itself does not fit into memory; larger batches are halved."""
         source, target = self._encode()
         longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
@@ -149,7 +152,7 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model`, and leaves its mode unchanged; no score and no outputs if `translate` is False.
+        """Validates `model`, and leaves its mode unchanged; if `translate` is False, there is no score and no output.
 
         Raises RuntimeError on all processes if one of them runs out of memory.
         """
@@ -196,12 +199,12 @@ class Validation:
         return float(score)
 
     def _translator(self, model: TranslationModel) -> Translator:
-        """A translator with `model`; for a parser it writes linearised trees."""
+        """Builds a translator with `model`; if that is a parser, the translator writes linearised trees."""
         sides = [model], self.source, self.target, self.decoding
         return Translator.of_models(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
 
     def _encode(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Tokens of both sides, without end symbols; the tags stand before each source."""
+        """Returns the tokens of both sides, without end symbols; each source begins with the tags."""
         sources = [[*self.source_tags, *tokens] for tokens in self.source.encode(self.corpus.source)]
         return sources, self.target.encode(self.corpus.target)
 
@@ -255,14 +258,14 @@ class Validation:
         source = pad_rows([[*tokens, symbols.end] for tokens, _ in batch], symbols.pad, device)
         target_in = pad_rows([[symbols.begin, *tokens] for _, tokens in batch], symbols.pad, device)
         target_out = pad_rows([[*tokens, symbols.end] for _, tokens in batch], symbols.pad, device)
-        # `forward` and not `__call__`, which would compile the model for the shapes of the validation.
+        # Calls `forward` instead of `__call__`, which would compile the model for the shapes of the validation.
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
         return torch.stack([total.double() for total in sums]).cpu()
 
 
 class JointValidation:
-    """Measures models on several corpora; has the methods of `Validation`."""
+    """Evaluates models on several corpora; has the same methods as `Validation`."""
 
     def __init__(self, validations: Mapping[str, Validation]) -> None:
         self.validations = validations
@@ -273,7 +276,7 @@ class JointValidation:
         )
 
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError if the longest pair of any corpus alone does not fit into memory."""
+        """Raises RuntimeError if the longest pair of any corpus does not fit into memory by itself."""
         for validation in self.validations.values():
             validation.check_memory(model)
 
@@ -286,7 +289,7 @@ class JointValidation:
                 raise ValueError(f"{name}: {error}") from None
 
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Returns the means over the corpora, which all have the same weight, and the outputs of all.
+        """Returns the means over the corpora, which all have the same weight, and the outputs of all corpora.
 
         The mean perplexity is geometric: the perplexity of the mean loss.
         """

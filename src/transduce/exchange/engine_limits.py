@@ -53,8 +53,7 @@ def check_products(model: Model, engine: str) -> Transformer:
 
 
 def check_is_untagged(model: Model, engine: str) -> None:
-    """Raises ValueError if the model's sources contain tags, because the tokenizers of other engines do not add tags.
-    """
+    """Raises ValueError if the model's sources contain tags, because other engines' tokenizers do not add tags."""
     if tags_of(model.source):
         fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")

@@ -43,7 +43,7 @@ class LayerNames(Spec):
 
 
 class ForeignFormat(Spec):
-    """A format of another program; see the comment at the top of `foreign_formats.yaml`."""
+    """The format of a different program; see the comment at the top of `foreign_formats.yaml`."""
 
     defaults: dict[str, Any] = Field(default={})
     allowed: dict[str, tuple[Any, ...]]
@@ -108,7 +108,7 @@ def layer_weights(model: Transformer, names: LayerNames) -> Iterator[NamedWeight
 
 
 def named_layers(weights: TransformerWeights, names: LayerNames) -> Iterator[tuple[str, Array]]:
-    """Yields the weights of `layer_weights` under another format's names; biases that our model lacks are zeros."""
+    """Yields the weights of `layer_weights` by their names in another format; biases that our model lacks are zeros."""
     for ours, chunk, chunks, theirs, shape in layer_weights(weights.spec, names):
         map_name, _, kind = ours.rpartition(".")
         whole = weights.tensors[ours] if kind == "weight" else weights.bias_or_zeros(map_name)

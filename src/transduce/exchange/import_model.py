@@ -1,4 +1,4 @@
-"""Imports a model of another program as a model directory."""
+"""Imports a model from another program as a model directory."""
 
 import logging
 from importlib.resources import files

@@ -32,7 +32,7 @@ BELOW = 100.0
 """Nats subtracted from the bias of a copied row: a symbol that the foreign model lacks gets a copy of another token's
 row.
 
-With this bias float32 rounds the symbol's probability to 0. Numbers of 16 bits can represent the bias.
+It is large enough that the symbol's probability rounds to 0 in float32, and small enough for 16-bit numbers.
 """
 
 Content = TypeVar("Content", bound=SubwordsContent)
@@ -40,7 +40,7 @@ Built = TypeVar("Built")
 
 
 class ImportedModel(NamedTuple):
-    """A model of another program, converted to the types of this program."""
+    """A model from another program, converted to the types of this program."""
 
     model: Transformer
     weights: dict[str, Tensor]
@@ -114,7 +114,7 @@ class ForeignTensors:
     def take(self, name: str, *shape: int) -> Tensor:
         """Takes a tensor, converted to float32.
 
-        Raises ValueError if it is missing, has another shape, or holds integers, infinity or NaN.
+        Raises ValueError if it is missing, has a different shape, or contains integers, infinity or NaN.
         """
         tensor = self._existing(name)
         del self._tensors[name]
@@ -281,7 +281,7 @@ def take_model(
 ) -> tuple[Transformer, dict[str, Tensor]]:
     """Takes the weights of all layers, and checks that no tensor is left; returns our settings and weights.
 
-    `settings` are the foreign settings, read only for dropout; `spec` supplies those of our settings that do not follow
+    `settings` are the foreign settings, read only for dropout; `spec` supplies the settings of ours that do not follow
     from the sizes. Raises ValueError, which names `place`.
     """
 

@@ -117,7 +117,7 @@ class TransformerGraphWriter:
     def __init__(self, side: str, module: TransformerModel, precision: str) -> None:
         self.graph, self.module, self.precision = GraphBuilder(side), module, precision
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._quantised: dict[str, tuple[str, str]] = {}  # quantised activations, which several matrix multiplications share
+        self._quantised: dict[str, tuple[str, str]] = {}  # quantised activations, shared by matrix multiplications
 
     def embedded(self, embedding: Embedding, tokens: str, positions: str) -> str:
         """Computes embedding · √d_model + position."""
@@ -212,8 +212,8 @@ class TransformerGraphWriter:
     def past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
         """Adds the two inputs for the cache of one attention.
 
-        In the first step, other engines pass an empty cache whose width is d_model / heads. If this model's cache has
-        another shape, the graph accepts any shape and reshapes the cache.
+        In the first step, other engines pass an empty cache whose width is d_model / heads. If this model's cache has a
+        different shape, the graph accepts any shape and reshapes the cache.
         """
         spec, names = attention.spec, []
         attentions = cast(AttentionSpec, self.module.spec.mixer), self.module.spec.cross
@@ -327,7 +327,7 @@ class TransformerGraphWriter:
         return graph.apply("Mul", graph.apply("Mul", sums, of_states), scales)
 
     def _dense(self, weight: Tensor, values: Tensor | None = None) -> str:
-        """Stores a bias, a norm or a small matrix, never in int8; `values` is the weight in another shape."""
+        """Stores a bias, a norm or a small matrix, never in int8; `values` is the weight in a different shape."""
         return self._as_float32(self._stored(weight, weight if values is None else values))
 
     def _stored(self, weight: Tensor, values: Tensor) -> str:

@@ -228,7 +228,7 @@ def _item_sizes(value: Any) -> dict[str, int]:
 
 
 def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
-    """Tensors of a dictionary by name; raises ValueError for another value or a malformed tensor."""
+    """Returns the tensors in a dictionary by name; raises ValueError for any other value or a malformed tensor."""
     if not isinstance(value, dict):
         raise ValueError("it holds no dictionary of tensors")
     tensors: dict[str, StoredTensor] = {}
@@ -297,7 +297,8 @@ def _require_file(path: Path) -> None:
 def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:
     """Raises ValueError for compressed entries, and for entries that claim more bytes than the file has.
 
-    torch and NumPy do not compress entries, so these checks never refuse an intact file of theirs.
+    `torch.save` and `numpy.savez` do not compress. Without compression, the content that is read is never larger than
+    the file.
     """
     entries, size = archive.infolist(), path.stat().st_size
     for entry in entries:

@@ -20,7 +20,7 @@ File = Annotated[str, Field(pattern=r"^[\w-][\w.-]*$")]
 
 
 class Archive(Spec):
-    """A file on servers: its mirrors, and the size and checksum that verify it."""
+    """A file that can be downloaded: its mirrors, and the size and checksum that verify it."""
 
     mirrors: tuple[Mirror, ...] = Field(min_length=1)
     bytes: int | None = Field(default=None, ge=1)
@@ -53,14 +53,14 @@ Choice = dict[str, Location]
 
 
 class Section(Spec):
-    """One of the texts that make up a part, and the choices of archives that have it, best first."""
+    """One of the texts that make up a part, and the alternative archives that contain it, best first."""
 
     name: str
     choices: tuple[Choice, ...] = Field(min_length=1)
 
 
 class Table(Spec):
-    """A table of the Hugging Face hub that has the same part, and the languages to read from it."""
+    """A table on the Hugging Face hub that contains the same part, and the languages to read from it."""
 
     dataset: str
     config: str | None = None
@@ -69,7 +69,7 @@ class Table(Spec):
 
 
 class Part(Spec):
-    """Parallel files, one per language, and the sections whose concatenation they are."""
+    """Parallel files, one per language, and the sections that are concatenated to make them."""
 
     name: str
     files: dict[str, File] = Field(min_length=2)

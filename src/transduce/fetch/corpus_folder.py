@@ -15,13 +15,13 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 
 BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that some programs take for the end of a line; a line of a corpus ends only at a newline."""
+"""Characters that some programs treat as the end of a line; a line of a corpus ends only at a newline."""
 
 EMPTY, NOT_UTF8 = "with an empty side", "with a side that is not UTF-8"
 
 
 class CleaningCounts:
-    """Numbers of pairs read, kept, dropped by reason, and mended (a line break became a space)."""
+    """Numbers of pairs that were read, kept, dropped (by reason) and mended (a line break became a space)."""
 
     def __init__(self) -> None:
         self.read, self.kept, self.mended = 0, 0, 0
@@ -113,7 +113,7 @@ class CorpusFolder:
     def write_part(
         self, name: str, files: Sequence[str], rows: Iterable[Sequence[str]], origin: str, counts: CleaningCounts
     ) -> None:
-        """Writes the columns of `rows` to `files`, a line a row, and records the part in the manifest.
+        """Writes the columns of `rows` to `files`, one line per row, and records the part in the manifest.
 
         The manifest also gets the origin of the rows and, after the last row, their `counts`.
         """

@@ -29,7 +29,8 @@ OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and else
 
 
 class Meter:
-    """Counts the bytes of a download; shows them in place on a terminal, and elsewhere as a line now and then.
+    """Counts the bytes of a download; on a terminal the count is updated in place, elsewhere a line is logged now and
+    then.
 
     `total` is None if the size is unknown; the first `done` bytes were downloaded before.
     """
@@ -135,9 +136,9 @@ def find_fault(path: Path, archive: Archive) -> str | None:
 
 
 def _download_from(mirror: str, archive: Archive, part: Path) -> None:
-    """Completes `part` from one mirror; requests the rest again as long as each request brings bytes."""
+    """Completes `part` from one mirror; repeats the request for the rest as long as each request brings new bytes."""
     with part.open("r+b" if part.exists() else "w+b") as file:
-        # Without a checksum nothing would detect that the bytes of two different files were joined.
+        # Without a checksum, nothing would detect that parts of two different files had been joined.
         if archive.checksum is None or (archive.bytes is not None and file.seek(0, 2) > archive.bytes):
             file.truncate(0)
         while file.seek(0, 2) == 0 or find_fault(part, archive):
@@ -175,7 +176,7 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
         with Meter(total, begin) as meter:
             for chunk in _chunks(response):
                 if total is not None and meter.pace.done + len(chunk) > total:
-                    file.truncate(begin)  # most likely another file than the expected one
+                    file.truncate(begin)  # most likely a different file than the expected one
                     raise _MirrorError(f"the server sends more than the {total:,} bytes that are expected")
                 file.write(chunk)
                 file.flush()  # a killed process must not lose the bytes

@@ -1,4 +1,4 @@
-"""Sources of texts: archives of mirrors or of a local folder, and tables of the Hugging Face hub.
+"""Sources of texts: archives from mirrors or a local folder, and tables on the Hugging Face hub.
 
 The texts of all languages in an archive are read in parallel.
 """
@@ -30,7 +30,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 class UnusableError(ValueError):
-    """An archive or a text exists, but is damaged or has an unexpected content."""
+    """An archive or a text exists, but is damaged or has unexpected content."""
 
 
 def unpack(archive: Path, members: Mapping[str, Path]) -> None:
@@ -61,7 +61,9 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
 
 
 def plain_text(path: Path, converted: Path) -> Path:
-    """A file with one sentence per line: `path` itself or, for an .sgm file, `converted`, which gets its segments."""
+    """Returns a file with one sentence per line: `path` or, if it is an .sgm file, `converted`, to which its segments
+    are written.
+    """
     if path.suffix != ".sgm":
         return path
     converted.write_text("".join(f"{segment}\n" for segment in read_segments(path)), "utf-8", newline="\n")
@@ -99,10 +101,10 @@ class ArchiveSource:
 
     def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
         self._archives, self._folder = archives, folder
-        self._verified: dict[str, Path] = {}  # each archive is verified once, because that reads all of it
+        self._verified: dict[str, Path] = {}  # each archive is verified once, because verifying reads all of it
 
     def archive(self, location: Location) -> Path | None:
-        """The verified archive of a location; None if the folder has the text unpacked instead."""
+        """Returns the verified archive of a location; None if the folder contains the unpacked text instead."""
         raise NotImplementedError
 
     def is_local(self, choice: Choice) -> bool:
@@ -122,16 +124,16 @@ class ArchiveSource:
         return tuple(part.files)
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Bytes of disk space that `parts` take besides the final texts, as far as sizes are recorded.
+        """Returns the bytes of disk space that `parts` take besides the final texts, as far as sizes are recorded.
 
-        These are the archives to download, and as much as the texts for their unpacked copies.
+        This is the size of the archives to download, plus the size of the texts, because they are unpacked first.
         """
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
         names = {location.archive for choice in choices for location in choice.values()}
         return self.bytes_to_download(names) + sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
-        """Gets the archives of one choice for each section."""
+        """Fetches the archives of one choice for each section."""
         for section in part.sections:
             self._try_choices(section, lambda choice: [self.archive(location) for location in choice.values()])
 
@@ -213,12 +215,12 @@ class Mirrors(ArchiveSource):
 
 
 class LocalFolder(ArchiveSource):
-    """A folder of the user with archives, in subfolders as `fetch` keeps them or side by side, or unpacked texts."""
+    """A user's folder with unpacked texts or with archives, side by side or in subfolders as `fetch` keeps them."""
 
     name = "folder"
 
     def archive(self, location: Location) -> Path | None:
-        """The first undamaged archive of that name; None if the folder has the text unpacked instead.
+        """Returns the first undamaged archive of that name; None if the folder contains the unpacked text instead.
 
         Raises UnusableError if it has neither.
         """

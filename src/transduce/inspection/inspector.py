@@ -1,7 +1,7 @@
-"""Inspects the pairs of a corpus one after the other; repetitions, ratios and scripts are judged at the end.
+"""Inspects the pairs of a corpus one by one; repetitions, ratios and scripts are judged at the end.
 
-Memory: 42 bytes per pair (three hash values, two lengths, two scripts, and the sorting of one column), and 8 bytes per
-fault. Hash values have 64 bits: a false duplicate among 10 million pairs has a probability of 3e-6.
+This takes 42 bytes of memory per pair (for three hash values, two lengths, two scripts, and sorting one column), and 8
+bytes per fault. Hash values have 64 bits, so the probability of a false duplicate among 10 million pairs is 3e-6.
 """
 
 from array import array
@@ -93,7 +93,7 @@ class PairInspector:
         if Check.UNNORMALISED in faults:
             self._normalised.update(normalised_parts(source, "source"))
             self._normalised.update(normalised_parts(target, "target"))
-        # A pair that has an empty side or is not UTF-8 is not a repetition, because no run keeps it.
+        # A pair that has an empty side or is not UTF-8 does not count as a repetition, because a run drops it anyway.
         is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
         if self._compares_pairs:
             self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))
@@ -113,7 +113,7 @@ class PairInspector:
                 self._judge_languages()
 
     def _judge_languages(self) -> None:
-        """Judges the languages of the pairs that wait; the first pairs show the usual languages."""
+        """Judges the languages of the waiting pairs; the first pairs show which languages are usual."""
         if self._languages is None or not self._waiting:
             return
         if self._languages.sides is None:

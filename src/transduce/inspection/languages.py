@@ -1,4 +1,4 @@
-"""The script and the language of a line, and the lines that differ in them from the rest of their side.
+"""Finds the script and the language of each line, and the lines that differ from the rest of their side.
 
 The language identifier, py3langid, reads a few thousand lines a second, which is too slow for a large corpus. It
 identifies the first `LEARNED` pairs, and the frequent words of each side are learned from the lines in the usual
@@ -31,14 +31,14 @@ RANGES = {
     "Hangul": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
     "Han and Kana": "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f",
 }
-"""Letters of each script; scripts that one text mixes, for example Han and Kana, are one."""
+"""Letters of each script; scripts that are mixed in one text, for example Han and kana, count as one."""
 
 SCRIPTS = ("none", *RANGES, "another")
 LETTERS = [re.compile(f"[{letters}]") for letters in RANGES.values()]
 BEYOND_LATIN = re.compile(r"[^\W\d_A-Za-zªºÀ-ÖØ-öø-ɏḀ-ỿʰ-ˀ]")
 
 USUAL_SHARE = 0.05
-"""Smallest share of a side's lines with which a script is usual."""
+"""Smallest share of a side's lines that makes a script usual."""
 
 LEAST_SCRIPT_LETTERS = 8
 """Fewest letters of a line that shows its script: a shorter line may be a name."""
@@ -57,7 +57,7 @@ def script_of(line: str) -> int:
 
 
 def lines_in_other_scripts(scripts: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether each line of a side has a script that fewer than `USUAL_SHARE` of the lines have."""
+    """Whether each line of a side is in a script that fewer than `USUAL_SHARE` of the lines are in."""
     counts = np.bincount(scripts, minlength=len(SCRIPTS))
     is_rare = counts < USUAL_SHARE * counts[1:].sum()
     is_rare[0] = False
@@ -81,10 +81,10 @@ LEAST_LETTERS = 25
 """Fewest letters of a line that shows its language."""
 
 MARGIN = 30.0
-"""Nats by which a line must fit another language better than its own."""
+"""Nats by which a line must fit a different language better than its own."""
 
 THROUGHOUT = 0.5
-"""Share of first pairs with exchanged languages from which on the sides count as exchanged throughout."""
+"""If at least this share of the first pairs has exchanged languages, the sides count as exchanged throughout."""
 
 
 @cache
@@ -111,8 +111,8 @@ class UsualLanguage(NamedTuple):
 class PairLanguages:
     """Judges the languages of pairs, after it has learned the usual languages from the first pairs.
 
-    `codes` are the languages of source and target. If a code is None or unknown, the most frequent language of the side
-    is the usual one.
+    `codes` are the languages of source and target. If a code is None or unknown, the most frequent language on that
+    side counts as the usual language.
     """
 
     def __init__(self, identify: Identifier, codes: tuple[str | None, str | None] = (None, None)) -> None:
@@ -120,7 +120,7 @@ class PairLanguages:
         self._codes = codes
         self.sides: tuple[UsualLanguage, UsualLanguage] | None = None
         self.identified: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        """Number of identified lines of each side by language, in the first pairs."""
+        """Number of identified lines on each side by language, in the first pairs."""
 
     def learn(self, pairs: list[tuple[str, str]]) -> None:
         """Learns the usual languages and their frequent words from the first pairs."""
@@ -138,7 +138,7 @@ class PairLanguages:
         self.sides = sides[0], sides[1]
 
     def faults(self, source: str, target: str) -> list[Check]:
-        """Faults of a pair: its sides are exchanged, or one of them is in another language."""
+        """Returns the faults of a pair: its sides are exchanged, or one of them is in a different language."""
         assert self.sides is not None
         left, right = self.sides
         if not left.code or not right.code or left.code == right.code:

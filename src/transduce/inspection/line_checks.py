@@ -12,7 +12,7 @@ class Check(StrEnum):
     """A check of pairs of lines; the values are its names in tables and in JSON."""
 
     phrase: str
-    """What a pair with this fault has, worded to follow the number of pairs."""
+    """Describes pairs with this fault, worded to follow the number of pairs."""
 
     EMPTY = "empty", "with an empty side"
     ENCODING = "encoding", "with bytes that are not UTF-8"
@@ -52,7 +52,7 @@ NEEDS_LANGUAGES = frozenset({Check.SWAPPED, Check.WRONG_LANGUAGE})
 
 
 MAX_CHARACTERS = 1500
-"""Most characters of a side. Europarl's longest sentences have 1,200."""
+"""Largest number of characters in a side. Europarl's longest sentences have 1,200."""
 
 TAG = re.compile(
     r"</?(?:[abipqsu]|b[rx]|x|em|h[1-6]|hr|li|ol|ul|td|tr|th|dd|dl|dt|bpt|ept|ph|it|hi|ut|g|mrk|tu|tuv|seg|doc|div|span|"
@@ -129,10 +129,10 @@ def numbers_differ(source: str, target: str) -> bool:
 
 
 def _is_same_number(number: str, other: str) -> bool:
-    """Whether two numbers may be one number that is written in two ways.
+    """Whether two numbers may be the same number written in two ways.
 
-    These are thousands in digits and in words (12,000 and 12 thousand), years with and without their century (1980s and
-    80s, 2010–2011 and 2010/11), and hours in 12-hour and 24-hour time.
+    The known ways are thousands in digits and in words (12,000 and 12 thousand), years with and without their century
+    (1980s and 80s, 2010–2011 and 2010/11), and hours in 12-hour and 24-hour time.
     """
     short, long = sorted((number, other), key=len)
     is_thousands = _without_thousands(short) == _without_thousands(long)

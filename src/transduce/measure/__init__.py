@@ -1,4 +1,4 @@
-"""Scores of texts by the field's metrics, and tests of significance; needs no torch."""
+"""Scores texts by the field's metrics, and tests significance; does not need torch."""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the bootstrap tests of all measures share, as in sacreBLEU, so that p-values agree with sacreBLEU's."""
+"""The bootstrap that all measures share; it works as in sacreBLEU, so that p-values agree."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def check_resamples(resamples: int | None) -> None:
 
 
 def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Yields resamples in chunks: their places as a slice, and the numbers of their sentences [resamples sentences].
+    """Yields resamples in chunks: their indices as a slice, and the indices of their sentences [resamples sentences].
 
     The resamples are the same for every output with the same number of sentences.
     """
@@ -29,7 +29,7 @@ def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np
 
 
 def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> float | None:
-    """The p-value of a difference, from the differences of the resamples; 1 if there is no difference.
+    """Returns the p-value of a difference, from the differences of the resamples; 1 if there is no difference.
 
     None for one sentence, because its resamples are all equal.
     """

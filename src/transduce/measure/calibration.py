@@ -1,4 +1,4 @@
-"""Calibration: maps a model's score of its own output to the quality that outputs with similar scores had."""
+"""Calibration: maps a model's score for its own output to the quality that outputs with similar scores had."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ HISTOGRAM_BARS = 20
 
 
 class ReliabilityBin(Spec):
-    """Translations whose predictions are neighbours: their number, mean prediction and mean quality."""
+    """Translations with neighbouring predictions: their number, mean prediction and mean quality."""
 
     sentences: int = Field(ge=1)
     prediction: float
@@ -21,7 +21,7 @@ class ReliabilityBin(Spec):
 
 
 class ReliabilityCurve(Spec):
-    """Predictions against qualities, both from 0 to 1: tenths of the predictions in their order."""
+    """Predictions against qualities, both from 0 to 1, in bins that are tenths of the sorted predictions."""
 
     error: float  # the calibration error
     bins: tuple[ReliabilityBin, ...]
@@ -29,7 +29,7 @@ class ReliabilityCurve(Spec):
 
 
 def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
+    """Returns the knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
 
     Falling neighbours, and equal scores, are pooled to their mean until the line only rises. Between knots a quality is
     interpolated.

@@ -1,4 +1,4 @@
-"""COMET: the quality that a neural model estimates, with a reference (Rei et al. 2020) or without (Rei et al. 2022).
+"""COMET: quality as a neural model estimates it, with a reference (Rei et al. 2020) or without one (Rei et al. 2022).
 
 The library is unbabel-comet. It is installed separately (the extra `comet`), because it needs NumPy 1.
 """
@@ -32,7 +32,9 @@ class Comet(NamedTuple):
     def sentence_scores(
         self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str] | None
     ) -> NDArray[np.float64]:
-        """The model's score of each sentence times 100; `references` is None for a model that needs none."""
+        """Returns the model's score for each sentence, times 100; `references` is None for a model that does not use
+        them.
+        """
         samples = [{"src": source, "mt": output} for source, output in zip(sources, outputs, strict=True)]
         if references is not None:
             samples = [{**sample, "ref": line} for sample, line in zip(samples, references, strict=True)]
@@ -44,8 +46,7 @@ def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
     """Loads the model of a metric, `comet` or `comet-qe`: a name on the Hugging Face hub, or a checkpoint file.
 
     `gpus` is 0 for a CPU and 1 for a GPU. Raises ValueError if the library or the model is missing, if the checkpoint
-    has more than weights and settings, or if the model needs references and the metric has none, or the other way
-    round.
+    contains more than weights and settings, or if the model and the metric differ in whether they use references.
     """
     library = _import_library(metric)
     name = model or COMET_MODELS[metric]
@@ -79,10 +80,10 @@ def compare_by_comet(
     references: Sequence[str] | None,
     bootstrap: int | None,
 ) -> Comparison:
-    """The mean score of the first system, which is the baseline, and every other system's difference from it.
+    """Returns the mean score of the first system, the baseline, and the difference of each other system from it.
 
-    `bootstrap` is the number of resamples of the confidence intervals and the paired test (Koehn 2004); None for one
-    system without an interval. Raises ValueError if the numbers of lines differ.
+    `bootstrap` is the number of resamples for the confidence intervals and the paired test (Koehn 2004). With a single
+    system it may be None, which leaves the interval out. Raises ValueError if the numbers of lines differ.
     """
     texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
     if references is not None:

@@ -1,4 +1,4 @@
-"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own.
+"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEU variants on tokenised text with their own labels.
 
 If a tokeniser of sacreBLEU lacks its package or its file, the error names the remedy.
 """
@@ -23,7 +23,7 @@ from transduce.settings import did_you_mean
 from transduce.text.language_codes import check_language
 
 TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
-TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # no spaces between words: a line would be one word
+TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # without spaces between words, a line would be one word
 SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 
@@ -54,7 +54,7 @@ class Metric(NamedTuple):
 
 
 def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
-    """The metric `name` for text in `language`; `tokenize` is the tokeniser of `bleu`.
+    """Returns the metric `name` for text in `language`; `tokenize` is the tokeniser for `bleu`.
 
     A region is ignored: `pt-BR` is `pt`. Raises ValueError if the name or the tokeniser is unknown, or if the metric
     needs a language and none is given.
@@ -82,10 +82,10 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
 
 
 def remark_on_short_lines(references: Sequence[str], *, language: str | None) -> str | None:
-    """Says, in a sentence, that BLEU is 0 for every output, if no reference has the words of a 4-gram; else None."""
+    """Says in a sentence that BLEU is 0 for every output, if no line of a reference has four words; else None."""
     scorer = metric_named("bleu", language=language).scorer
     assert isinstance(scorer, BLEU)
-    # Most texts have four words in their first line, so that the other lines are not tokenised.
+    # `any` stops at the first line with four words, which is usually the first line of the text.
     if any(len(scorer.tokenizer(line.rstrip()).split()) >= 4 for line in references):
         return None
     return "no line of the reference has four words, so that BLEU is 0 for every output"
@@ -129,11 +129,11 @@ def _sacrebleu_bleu(tokeniser: str) -> BLEU:
 
 
 def _bleu_of_moses(name: str, language: str | None) -> Metric:
-    """Unsmoothed BLEU of tokenised text, like `multi-bleu.perl`; its signature names the tokeniser.
+    """Builds unsmoothed BLEU on tokenised text, like `multi-bleu.perl`; its signature names the tokeniser.
 
-    `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it.
-    `bleu-paper` is the BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's
-    BLEU.
+    `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k, whose owners prepared the text in this way.
+    `bleu-paper` is the BLEU of the paper's Table 2: case-sensitive, compounds split; it is about a point higher than
+    sacreBLEU's BLEU.
     """
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")

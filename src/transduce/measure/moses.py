@@ -1,8 +1,8 @@
-"""Text as the Moses scripts prepare it, for the BLEUs that papers computed on tokenised text.
+"""Prepares text like the Moses scripts, for the BLEU variants that papers computed on tokenised text.
 
-The scripts are the ports of sacremoses, with two differences from the Perl scripts corrected. `perl_parity`: the Perl
-script turns a lone ’ into a double quote and keeps a space beside « and ». Line ends: the Perl script reads each line
-with its end, so that a full stop also moves out of a quotation that ends the line.
+It uses sacremoses's ports of the scripts, and corrects two differences from the Perl scripts. First, the Perl script
+turns a lone ’ into a double quote and keeps a space beside « and » (`perl_parity`). Second, the Perl script reads each
+line with its line end, so that a full stop also moves out of a quotation that ends the line.
 """
 
 import re
@@ -30,8 +30,8 @@ def paper_output(line: str, language: str) -> str:
 def paper_reference(line: str, language: str) -> str:
     """A reference as the paper's authors scored it: like a translation, with every double quote as `"`.
 
-    The authors' script leaves „ unchanged. Only their copy of newstest2014 has it replaced, so that a translation with
-    „ loses points, in the authors' scores as in ours.
+    The authors' script leaves „ unchanged. In their copy of newstest2014, it was replaced. A translation with „
+    therefore loses points, in the authors' scores as in ours.
     """
     return paper_output(_DOUBLE_QUOTES.sub('"', line), language)
 

@@ -1,4 +1,4 @@
-"""Scores of translations against references, with signatures, and the paired bootstrap test between systems."""
+"""Scores translations against references, with signatures, and compares systems by the paired bootstrap test."""
 
 import logging
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 class Score(NamedTuple):
     """A score from 0 to 100, its signature, and its 95 % confidence interval by bootstrap; None without bootstrap.
 
-    For TER 0 is best, and there is no upper bound. The interval is sacreBLEU's, mean ± half of the width between the
-    quantiles, cut at the bounds of the metric, and widened if the score lies outside.
+    For TER, 0 is best and there is no upper bound. The interval is sacreBLEU's (the mean ± half of the width between
+    the quantiles), but cut at the bounds of the metric, and widened if the score lies outside it.
     """
 
     score: float
@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The baseline's score, and the difference of every other system, in their order."""
+    """The baseline's score, and how each of the other systems differs from it, in order."""
 
     baseline: Score
     differences: tuple[Difference, ...]
@@ -92,7 +92,7 @@ def compare(
             raise ValueError("the output and its references have no lines; there is nothing to measure")
     check_resamples(bootstrap)
     for output in systems if "bleu" in metrics and tokenize != "none" else ():
-        # Warns of text that is tokenised already, by sacreBLEU's rule of 100 lines.
+        # Warns of text that is already tokenised, by sacreBLEU's rule: 100 lines that end in " .".
         count = sum(line.endswith(" .") for line in output)
         if count >= 100:
             _log.warning(

@@ -65,7 +65,7 @@ def consistency(
     row_losses: Any = _row_losses
     is_compilable = states.is_cpu and states.dtype in (torch.float32, torch.bfloat16) and has_numba()
     if is_compilable and (states.sum() + summed_weight.sum()).isfinite():  # compiled code needs finite numbers
-        from transduce.model.compiled.losses import row_losses  # takes a third of the time; importing numba takes a second
+        from transduce.model.compiled.losses import row_losses  # a third of the time; importing numba takes a second
     for chunk in chunks(states[0], 2 * len(weight)):
         chunk_states = counted[:, chunk].flatten(0, 1)
         logits = functional.linear(chunk_states, weight).unflatten(0, (2, -1))

@@ -78,7 +78,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(512, d_model, spec.layout), persistent=False)
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors for positions `first` to `first + length − 1`, counted from 0."""
+        """Returns the position vectors of tokens `first` to `first + length − 1`, counted from 0."""
         first += self.first
         table = self.table  # read once: another thread may replace it with a shorter one
         if first + length > len(table):
@@ -95,7 +95,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(spec.max_positions, d_model))
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors for positions `first` to `first + length − 1`, counted from 0.
+        """Returns the position vectors of tokens `first` to `first + length − 1`, counted from 0.
 
         Raises ValueError if the table is too short.
         """

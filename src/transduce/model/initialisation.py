@@ -22,9 +22,9 @@ def initialise(
     """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
 
     `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in `cross_attentions` W^K and W^V, as the released code
-    does. If heads · d_k = heads · d_v = d_model, their entries are 1/√2 times as large as with `glorot`, or √(2/3)
-    times in `cross_attentions`. With post-norm the decoder then learns to attend to the source in half the steps
-    (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
+    does. If heads · d_k = heads · d_v = d_model, the entries of these matrices are 1/√2 times as large as with
+    `glorot`, or √(2/3) times in `cross_attentions`. With post-norm the decoder then learns to attend to the source in
+    half the steps (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
 
     The parameters of a compatibility function keep the values that its module initialised. Convolutions keep torch's
     initialisation, except with `normal`. The gates of experts are zero, so that every expert gets tokens.

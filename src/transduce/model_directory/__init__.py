@@ -1,1 +1,1 @@
-"""A model directory: a whole model, written atomically and read only if every byte is as it was written."""
+"""A model directory: a whole model, written atomically and read only if every file matches its checksum."""

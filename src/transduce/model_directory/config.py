@@ -16,7 +16,7 @@ CONFIG_VERSION: Literal[2] = 2
 
 
 class Weights(Spec):
-    """The kind of weights in `model.safetensors`, and the steps that they come from; no steps if imported."""
+    """The kind of weights in `model.safetensors`, and the steps that they come from; an imported model has no steps."""
 
     kind: Literal["averaged", "best", "last", "imported"]
     steps: tuple[int, ...]
@@ -42,14 +42,14 @@ class Config(Spec):
     source_language: str | None = None
     target_language: str | None = None
     directions: tuple[TrainedDirection, ...] = ()  # if there are several; the languages above are then null
-    tags: tuple[str | None, ...] = ()  # of the training corpora; null: a corpus without a tag; empty: no corpus has one
+    tags: tuple[str | None, ...] = ()  # of the training corpora; null: a corpus without a tag; empty: no corpus has any
     linearisation: LinearisationSpec | None = None  # of a parser's trees; null for a translation model
     decoding: Decoding = Decoding()
     weights: Weights
 
 
 def parse_config(content: bytes, directory: Path) -> Config:
-    """Parses the content of a `config.json`; raises ValueError if it is damaged or has another version."""
+    """Parses the content of a `config.json`; raises ValueError if it is damaged or has a different version."""
     place = str(directory / CONFIG)
     values = parse_json(content, place=place)
     check_version(values, CONFIG_VERSION, place=place)

@@ -91,7 +91,7 @@ def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[s
     }
 
 
-ATTEMPTS, PAUSE = 5, 0.05  # attempts to read, because a writer may be at work, and seconds between two attempts
+ATTEMPTS, PAUSE = 5, 0.05  # attempts to read, because a writer may be active, and seconds between two attempts
 
 
 def verify(directory: Path) -> list[str]:
@@ -126,7 +126,7 @@ def _faults(directory: Path) -> list[str]:
 
 
 def fingerprint(directory: Path) -> str:
-    """Checksum of settings, weights and subwords, computed from the checksums in the manifest."""
+    """Returns a checksum over settings, weights and subwords, computed from the checksums in the manifest."""
     require_model(directory)
     try:
         files = read_manifest(directory / NEXT)["files"]

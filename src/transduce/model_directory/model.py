@@ -31,14 +31,14 @@ class Model(NamedTuple):
 
     @classmethod
     def read(cls, directory: Path, build: ModelBuilder | None = None) -> "Model":
-        """Reads the model in `directory` to the CPU; `build` builds a custom model, and no other.
+        """Reads the model in `directory` to the CPU; `build` is used only if it is a custom model, and builds it.
 
         Raises ValueError if the model is missing or damaged, or if it is custom and `build` is missing.
         """
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
         if isinstance(config.model, CustomModel) and build is not None:
-            # With storage, because a custom model may have buffers, which the file does not have.
+            # With storage, because a custom model may have buffers, which the file does not contain.
             module = config.model.with_builder(build).build(config.vocabulary)
         else:
             module = build_without_weights(config.model, config.vocabulary)
@@ -105,7 +105,7 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
 
 
 def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
-    """In a model with `next_word`, flags the tokens that begin a word and the tokens that are parts of speech.
+    """Flags, in a model with `next_word`, the tokens that begin a word and the tokens that are parts of speech.
 
     Does nothing for other models. Raises ValueError if the vocabularies do not belong to a parser.
     """

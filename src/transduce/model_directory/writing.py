@@ -39,8 +39,8 @@ def write_model(
 ) -> None:
     """Writes a model directory atomically: a reader finds either the old model or the new one.
 
-    `subwords` are the source's and the target's, in one file if they are the same object. `texts` are the recipe and
-    the card, by file name. A card that its owner has edited is not replaced.
+    `subwords` are the subwords of source and target; if they are the same object, they are written to one file. `texts`
+    are the recipe and the card, by file name. A card that its owner has edited is not replaced.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _settle(directory)
@@ -129,8 +129,8 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
     """Replaces files and their manifest as one.
 
     Each function in `written` writes a file atomically, next to the old one. The new files become valid when `NEXT`
-    exists. Until they are moved into place, readers read them where they are; this writer moves them or, if that fails,
-    the next writer. The card may be edited by its owner, so it is not checked.
+    exists. Until they are moved into place, readers read them where they are. This writer moves them or, if it fails,
+    the next writer does. The card may be edited by its owner, so it is not checked.
     """
     try:
         for name, fill in written.items():
@@ -141,7 +141,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
         atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
     except BaseException:
         if not (directory / NEXT).exists():
-            for name in written:  # they would take space from the next attempt
+            for name in written:  # they would take up space that the next attempt needs
                 path_aside(directory, name).unlink(missing_ok=True)
         raise
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Pages about attention, trees, corpora, calibrations, systems and runs; some pictures also as PNG or SVG.
+"""Draws pages about attention, trees, corpora, calibrations, systems and runs; some pictures also as PNG or SVG.
 
 The report of runs is `report_page`, which needs the trainer and must be imported from its module.
 """

@@ -38,7 +38,7 @@ def draw_attention(explanation: "Explanation", path: Path) -> None:
     """Writes a picture of all attention weights of `explanation` to `path` (like the paper's figures 3 to 5).
 
     `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
-    figure. Equal explanations give equal bytes. A file is replaced atomically. Raises ValueError for another suffix,
+    figure. Equal explanations give equal bytes. A file is replaced atomically. Raises ValueError for any other suffix,
     and OSError if the file cannot be written.
     """
 

@@ -22,7 +22,7 @@ def draw_calibration(before: ReliabilityCurve, after: ReliabilityCurve, path: Pa
     """Writes reliability diagrams and histograms of a calibration to `path`.
 
     `.html` is one self-contained page, which also has the points as a table; `.png` and `.svg` are one figure. Equal
-    calibrations give equal bytes. A file is replaced atomically. Raises ValueError for another suffix, and OSError if
+    calibrations give equal bytes. A file is replaced atomically. Raises ValueError for any other suffix, and OSError if
     the file cannot be written.
     """
 

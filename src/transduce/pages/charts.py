@@ -85,7 +85,7 @@ def round_ticks(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def difference_bars(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The second score minus the first of each pair, and the width of its bar in per cent; the widest has 50."""
+    """The second score minus the first of each pair, and the width of its bar in per cent; the widest is 50."""
     differences = [second - first for first, second in pairs]
     largest = max(map(abs, differences), default=0.0) or 1.0
     return [(difference, 50 * abs(difference) / largest) for difference in differences]

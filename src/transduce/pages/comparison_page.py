@@ -13,7 +13,7 @@ from transduce.storage.result_files import replace_file
 if TYPE_CHECKING:
     from transduce.pages.system_comparison import OutputComparison
 
-MAX_WORDS = 1000  # most words of a text that is compared; time grows with the square
+MAX_WORDS = 1000  # of the longest text that is compared; time grows with the square
 
 # Scripts that write words without spaces: each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"

@@ -1,4 +1,4 @@
-"""The style of figures: installed fonts that together have every character of the texts, and repeatable bytes."""
+"""The style of figures: chooses installed fonts that cover every character, and writes repeatable bytes."""
 
 import logging
 import unicodedata
@@ -60,7 +60,7 @@ def resolution(width: float, height: float, dpi: float) -> float:
 
 
 def choose_fonts(text: str) -> tuple[list[str], set[str]]:
-    """Names of fonts, in the order in which they are searched for the glyphs of `text`, and characters in no font.
+    """Returns the fonts to search for the glyphs of `text`, by name and in order, and the characters that no font has.
 
     Also finds fonts that were installed after Matplotlib listed the fonts.
     """
@@ -101,7 +101,7 @@ def warn_of_missing(missing: set[str]) -> None:
     if not missing:
         return
     ordered, packages = sorted(missing), set[str]()
-    for character in ordered:  # Matplotlib reads no font of coloured emoji
+    for character in ordered:  # Matplotlib cannot read fonts with coloured emoji
         is_east_asian = unicodedata.name(character, "").startswith(EAST_ASIAN)
         other = "fonts-symbola" if ord(character) in EMOJI else "fonts-noto-core"
         packages.add("fonts-noto-cjk" if is_east_asian else other)

@@ -73,7 +73,7 @@ def specs_below(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
-    """Yields the settings classes of a field; of a table of kinds, only the classes of the core."""
+    """Yields the settings classes of a field; if it has a table of kinds, only the core's classes."""
     for spec in _by_kind(field):
         yield from specs_below(spec)
     if not _by_kind(field):

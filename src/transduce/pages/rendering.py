@@ -42,7 +42,7 @@ def write_picture(
 ) -> None:
     """Writes a picture in the format that the suffix of `path` names: one of `texts`, or else a Matplotlib figure.
 
-    A file is replaced atomically. Raises ValueError for another suffix, and OSError if the file cannot be written.
+    A file is replaced atomically. Raises ValueError for any other suffix, and OSError if the file cannot be written.
     """
     kind = picture_format(path)
     if kind not in texts:
@@ -59,7 +59,7 @@ def write_picture(
 
 
 def picture_format(path: Path) -> PictureFormat:
-    """The format that the suffix of `path` names; raises ValueError for another suffix."""
+    """The format that the suffix of `path` names; raises ValueError for any other suffix."""
     formats: dict[str, PictureFormat] = {".html": "html", ".png": "png", ".svg": "svg"}
     if path.suffix.lower() not in formats:
         raise ValueError(f"cannot draw into `{path}`: the file's name must end in .html, .png or .svg")

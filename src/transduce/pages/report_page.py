@@ -1,4 +1,4 @@
-"""Reports on trained models: what they cost, how good they are on test sets, where they err; as a page or Markdown.
+"""Reports on trained models, as a page or Markdown: what they cost, how good they are on test sets, and where they err.
 
 The page is a single file without scripts that needs no network and prints well; the Markdown is for a model card.
 """

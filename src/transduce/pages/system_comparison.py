@@ -45,8 +45,8 @@ class LengthBucket(NamedTuple):
 class FrequencyBucket(NamedTuple):
     """The words whose frequency is in a range, and how well each system finds them in the reference.
 
-    A word of an output matches if the reference of the same sentence has it, at most as often as there. `f1` is in
-    per cent, for each system.
+    A word in an output matches if it is in the sentence's reference, and counts at most as often as it occurs there.
+    `f1` is in per cent, for each system.
     """
 
     low: int
@@ -115,8 +115,8 @@ def compare_systems(
 ) -> OutputComparison:
     """Compares the outputs of two systems; each line is a sentence.
 
-    The other parameters are those of `score_systems`; `top` limits the n-grams and the sentences in each direction.
-    Raises ValueError like `scores`.
+    The other parameters are the same as for `score_systems`; `top` limits the n-grams and the sentences in each
+    direction. Raises ValueError like `scores`.
     """
     scored = score_systems(systems, reference, train=train, language=language, bootstrap=bootstrap)
     outputs = words_of_bleu(systems[0], language=language), words_of_bleu(systems[1], language=language)
@@ -208,7 +208,7 @@ def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -
 def _ngram_differences(
     systems: tuple[Words, Words], reference: Words, top: int
 ) -> tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]:
-    """The n-grams of one to four words that the first system matches more often, and those that the second does.
+    """Finds the n-grams of one to four words that the first system matches more often, and that the second does.
 
     Each list has at most `top` n-grams, highest odds ratio first.
     """
@@ -244,7 +244,7 @@ def _ngrams(words: Sequence[str], order: int) -> Iterator[str]:
 def sentence_differences(
     first: Sequence[float], second: Sequence[float], *, top: int
 ) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
-    """The sentences where the first system is better by chrF, and those where the second is, most different first.
+    """Finds the sentences where the first system is better by chrF, and where the second is, largest difference first.
 
     The parameters are the chrF of each sentence.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the lowest resolution, letters have five pixels
-NOTE_CHARACTERS = 110  # most characters of a line in a figure
+NOTE_CHARACTERS = 110  # largest number of characters in a line of a figure
 
 
 def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
@@ -31,7 +31,7 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
     phrases that only `other` has are listed below the picture. Equal trees give equal bytes. A file is replaced
     atomically.
 
-    Raises ValueError for another suffix, for a tree that is not clean or has no words or too many, and for an `other`
+    Raises ValueError for any other suffix, for a tree that is not clean or has no words or too many, and for an `other`
     with different words. Raises OSError if the file cannot be written.
     """
     layout = lay_out(tree)
@@ -75,7 +75,7 @@ class TreeNotes(NamedTuple):
 
 
 def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
-    """Compares two trees: phrases are equal if label, first and last word are; parts of speech do not count.
+    """Compares two trees. Phrases are equal if label, first word and last word are equal; parts of speech are ignored.
 
     Raises ValueError if the words differ.
     """

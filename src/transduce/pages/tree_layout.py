@@ -10,7 +10,7 @@ from typing import NamedTuple
 from transduce.pages.rendering import show_control_characters
 from transduce.parsing.trees import Tree, preterminals, unescape_word
 
-MAX_WORDS = 1000  # most words of a sentence that is drawn
+MAX_WORDS = 1000  # of the longest sentence that is drawn
 MARGIN = 24.0
 WORD_SIZE, LABEL_SIZE = 14.0, 12.0  # of the fonts
 ROW_HEIGHT = 20.0  # height of a label with its box, and of a word
@@ -22,7 +22,7 @@ NOTE_HEIGHT = 20.0  # height of a line below the tree
 NOTE_LEFT = 24.0  # left edge of the lines below the tree
 SWATCH = 22.0  # width of the legend's box
 LINE, MARK = "#9a9ca5", "#b3261e"  # colours of the lines, and of the phrases that a reference tree does not have
-MAX_CHARACTERS = 60  # most characters that are drawn of a word
+MAX_CHARACTERS = 60  # of a word; longer words are shortened
 
 NARROW, BROAD = frozenset("'ijlIJ,. /:;\\|f-t()[]!r\""), frozenset("mwMW%@")
 
@@ -42,7 +42,7 @@ class PlacedNode(NamedTuple):
 
     @property
     def span(self) -> tuple[str, int, int]:
-        """What must be equal in equal phrases: label, first word and last word."""
+        """The values that equal phrases share: label, first word and last word."""
         return self.label, self.first, self.last
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from transduce.paper.printing import render
 from transduce.storage.atomic import atomic_write_text
 
-TABLES = ("table1", "table2", "table3", "table4", "scaling", "distance")
+TABLES = ("table1", "table2", "table3", "table4", "scaling", "distance", "heads", "resolution")
 
 
 def write_page(out: Path) -> Path:
@@ -42,7 +42,7 @@ def _as_html(text: str, out: Path) -> str:
     """Converts the Markdown of results to HTML: headings, pictures, tables and paragraphs."""
     blocks = []
     for block in filter(None, text.strip().split("\n\n")):
-        picture = re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)
+        picture = re.fullmatch(r"!\[(.*)\]\(([\w-]+\.svg)\)", block)
         if block.startswith("# "):
             blocks.append(f"<h1>{_inline(block[2:])}</h1>")
         elif picture and (out / picture[2]).exists():

@@ -8,13 +8,15 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from transduce.paper.artificial_tasks import BINS, accuracy_of
+from transduce.paper.attention_heads import MANY, SeedHeads, heads_with_roles
 from transduce.paper.distance_costs import DistanceResults
 from transduce.paper.experiments import has_results, read_results
-from transduce.paper.printing import format_interval, render_page
+from transduce.paper.printing import confidence_interval, format_interval, render_page
 from transduce.paper.recall_by_distance import DISTANCES
+from transduce.paper.resolution import ITEMS, ItemRecall, measure_effects
 from transduce.paper.scaled_dot_product import CompatibilityResult
 from transduce.paper.system_presets import read_data
 from transduce.paper.table2 import ARITHMETIC, TIME, SystemComparison
@@ -183,7 +185,36 @@ def _distance(results: DistanceResults) -> list[Evidence]:
     return [Evidence(f"attention − {best}", recalled["attention"] - others[best], 0.0, seeds=1)]
 
 
-TESTS: dict[str, Callable[[Any], list[Evidence]]] = {
+def _tasks(seeds: Sequence[SeedHeads]) -> list[Evidence]:
+    """The number of different heads that are the best at a role that holds, minus one."""
+    return [_of_counts("heads − 1", heads_with_roles(seeds), 1)]
+
+
+def _structure(seeds: Sequence[SeedHeads]) -> list[Evidence]:
+    """The number of encoder heads that follow a syntactic relation, minus a quarter of all heads."""
+    followers = [seed.followers(trained=True) for seed in seeds]
+    return [_of_counts("heads − a quarter", followers, MANY * len(seeds[0].costs("encoder")))]
+
+
+def _of_counts(compared: str, counts: Sequence[float], least: float) -> Evidence:
+    mean, half_width = confidence_interval([count - least for count in counts])
+    return Evidence(compared, mean, math.inf if half_width is None else half_width, len(counts))
+
+
+def _resolution(results: Sequence[ItemRecall]) -> list[Evidence]:
+    """The gain of many heads over one, in points of recall, when the most items are asked for at once."""
+    effects = [effect for effect in measure_effects(results) if effect.items == max(ITEMS)]
+    gains = [
+        (effect.steps, confidence_interval([100 * gain for gain in effect.gain]), len(effect.gain))
+        for effect in effects
+    ]
+    return [
+        Evidence(f"after {steps:,} steps", mean, math.inf if half is None else half, seeds)
+        for steps, (mean, half), seeds in gains
+    ]
+
+
+TESTS: dict[str, Callable[..., list[Evidence]]] = {
     "equal_arithmetic": lambda results: _beside_rivals(ARITHMETIC, results),
     "equal_time": lambda results: _beside_rivals(TIME, results),
     "heads": _of_rows(("base", "A1", _bleu), ("base", "A4", _bleu)),
@@ -196,6 +227,9 @@ TESTS: dict[str, Callable[[Any], list[Evidence]]] = {
     "distance": _distance,
     "scaling": _scaling,
     "parsing": _parsing,
+    "resolution": _resolution,
+    "tasks": _tasks,
+    "structure": _structure,
 }
 """The test of each claim, by its name in claims.yaml, for the results of the claim's experiment."""
 

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from transduce.paper import distance_costs, scaled_dot_product, table1, table2, table3, table4
+from transduce.paper import (
+    attention_heads,
+    distance_costs,
+    resolution,
+    scaled_dot_product,
+    table1,
+    table2,
+    table3,
+    table4,
+)
 from transduce.paper.experiment_scales import ExperimentOptions
-from transduce.paper.finished_runs import collect_records, distribute_records
+from transduce.paper.finished_runs import as_json, collect_records, distribute_records
 from transduce.paper.provenance import Provenance, provenance_of_this_call
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
@@ -34,6 +43,8 @@ class ExperimentDefinition(NamedTuple):
     run: Callable[[ExperimentOptions], tuple[str, Any]]  # → description of the corpus, results
     as_text: Callable[[Any], str]
     draw: Callable[[Any, Path], None] | None = None
+    draw_examples: Callable[..., None] | None = None  # NAME-examples.svg, a picture that the text links
+    seeds: int = 1  # of each row, unless the user gives a number
 
 
 def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
@@ -46,12 +57,12 @@ def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
     finally:
         collect_records(out, options.work)  # also the finished runs of an experiment that failed
     provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
-    values = _as_json(ExperimentResults(corpus, provenance, results))
+    values = as_json(ExperimentResults(corpus, provenance, results))
     atomic_write_text(_results_path(name, out), json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def print_experiment(name: str, out: Path) -> str:
-    """Returns the page of the results in NAME.json; also writes it beside them as NAME.md, with its plot NAME.svg.
+    """Returns the page of the results in NAME.json; also writes it beside them as NAME.md, with its pictures.
 
     Does not train or measure. Raises ValueError if the results are missing or cannot be read.
     """
@@ -61,13 +72,14 @@ def print_experiment(name: str, out: Path) -> str:
     picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
     page = f"# {title}\n\n{picture}{experiment.as_text(file.results)}\n\n{file.provenance}\n"
     with wait_for_lock(out):  # several processes may print one table
-        if experiment.draw is not None:
-            atomic_write(out / f"{name}.svg", partial(experiment.draw, file.results))
+        for picture_name, draw in ((name, experiment.draw), (f"{name}-examples", experiment.draw_examples)):
+            if draw is not None:
+                atomic_write(out / f"{picture_name}.svg", partial(draw, file.results))
         atomic_write_text(out / f"{name}.md", page)
     return page
 
 
-def read_results(name: str, out: Path) -> Any:
+def read_results(name: str, out: Path) -> object:
     """The results of an experiment in `out`; raises ValueError if they are missing or cannot be read."""
     return _read_file(name, out).results
 
@@ -97,18 +109,6 @@ def has_results(name: str, out: Path) -> bool:
 
 def _results_path(name: str, out: Path) -> Path:
     return out / f"{name}.json"
-
-
-def _as_json(value: object) -> object:
-    """Converts records and their values to JSON values; a named tuple becomes a mapping."""
-    match value:
-        case tuple() if hasattr(value, "_asdict"):
-            return _as_json(value._asdict())
-        case dict():
-            return {str(key): _as_json(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_as_json(each) for each in value]
-    return value
 
 
 EXPERIMENTS = {
@@ -148,5 +148,22 @@ EXPERIMENTS = {
         distance_costs.run_distance,
         distance_costs.as_text,
         distance_costs.draw,
+    ),
+    "heads": ExperimentDefinition(
+        "Section 4 and figures 3 to 5: what the heads learn ({corpus})",
+        list[attention_heads.SeedHeads],
+        attention_heads.run_heads,
+        attention_heads.as_text,
+        attention_heads.draw,
+        attention_heads.draw_examples,
+        seeds=3,
+    ),
+    "resolution": ExperimentDefinition(
+        "Sections 2 and 3.2.2: what averaging costs, and whether heads counteract it",
+        list[resolution.ItemRecall],
+        resolution.run_resolution,
+        resolution.as_text,
+        resolution.draw,
+        seeds=5,
     ),
 }

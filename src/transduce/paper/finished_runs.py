@@ -63,6 +63,18 @@ def recorded_seeds(folder: Path, row: str) -> list[int]:
     return sorted(int(seed) for name, _, seed in trials if name == row and seed.isdecimal())
 
 
+def as_json(value: object) -> object:
+    """Converts records and their values to JSON values; a named tuple becomes a mapping."""
+    match value:
+        case tuple() if hasattr(value, "_asdict"):
+            return as_json(value._asdict())
+        case dict():
+            return {str(key): as_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [as_json(each) for each in value]
+    return value
+
+
 def add_record(folder: Path, record: Record) -> None:
     """Adds a record to a folder of runs; several processes may do so at once."""
     _add_lines(folder / RECORDS, [dict(zip(KEYS, record, strict=True))], KEYS)

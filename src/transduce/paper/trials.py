@@ -259,8 +259,9 @@ def _measure(
 
 def is_same_recipe(written: Any, recipe: Recipe) -> bool:
     """Whether `written`, the values of a recipe file, has the identity of `recipe`."""
+    budget = {key: getattr(recipe.training, key) for key in UNBOUNDED}  # a schedule may need the end of its run
     try:
-        earlier = validated(Recipe, written, place="recipe")
+        earlier = validated(Recipe, merged(written, {"training": budget}), place="recipe")
     except ValueError:
         return False
     return bool(recipe_identity(earlier) == recipe_identity(recipe))

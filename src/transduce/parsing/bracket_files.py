@@ -1,5 +1,4 @@
-"""Reads gold and output trees for the bracket measure from files: one tree per line, or trees that span several lines.
-"""
+"""Reads gold and output trees for the bracket measure from files: one tree per line, or several lines per tree."""
 
 import contextlib
 from collections.abc import Sequence
@@ -10,8 +9,7 @@ from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):
-    """The gold trees of a file. If each line is a sentence, `line_indices` holds the sentences' lines, counted from 0.
-    """
+    """The gold trees of a file. If each line is a sentence, `line_indices` holds the sentences' lines, from 0."""
 
     sentences: list[TreeLine]
     lines: int  # of the file

@@ -15,8 +15,7 @@ from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_linearisation import InOrder, TopDown
 
 MAX_OPEN_RUN = 12
-"""Largest number of phrases that may open in a row at one word, which limits unary chains; at most 8 in the treebanks.
-"""
+"""Most phrases that may open in a row at one word, which limits unary chains; at most 8 in the treebanks."""
 
 MAX_OPEN_PHRASES = 100
 """Largest number of phrases that may be open at the same time; at most 29 in the treebanks."""
@@ -75,7 +74,7 @@ class TreeState(NamedTuple):
     depth: Int[Tensor, " rows"]  # number of open phrases
     remaining_words: Int[Tensor, " rows"]  # words that have no part of speech yet
     budget: Int[Tensor, " rows"]  # tokens that may still be written, including the end symbol
-    phrases_opened_here: Int[Tensor, " rows"]  # since the last word or, in a top-down model, since the last closing symbol
+    phrases_opened_here: Int[Tensor, " rows"]  # since the last word or, top down, the last closing symbol
     is_begun: Bool[Tensor, " rows"]  # whether a symbol has been written
     last_ended_part: Bool[Tensor, " rows"]  # whether the last symbol ended a part: a tag or a closing symbol
 
@@ -131,7 +130,7 @@ class TreeConstraint:
         run_ends = tag if self.rules.in_order else tag | closes
         return state._replace(
             labels=state.labels.scatter(1, level, label),
-            # On a GPU a search also steps rows whose hypothesis is dead, with any tokens.
+            # On a GPU, a search also steps rows whose hypothesis is dead, with arbitrary tokens.
             depth=(state.depth + opens.long() - closes.long()).clamp(0, state.labels.shape[1]),
             remaining_words=state.remaining_words - tag.long(),
             budget=state.budget - 1,

@@ -20,8 +20,7 @@ MAX_DEPTH = 100
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
-    """Returns one phrase over all words, for a sentence without a parse; X is the treebank's label for unknown phrases.
-    """
+    """Returns one phrase over all words, for a sentence without a parse; X is a treebank's label for unknown ones."""
     return Tree("X", tuple(map(preterminal_without_tag, words)))
 
 

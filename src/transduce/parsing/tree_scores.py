@@ -22,8 +22,8 @@ GoldPairs = Sequence[tuple[Tree, Tree | None]]
 
 
 class ParsedTest(NamedTuple):
-    """The parsed trees of a test set, the number of symbols, the seconds of parsing, the score, and how many outputs
-    were not trees.
+    """The trees of a test set as lines, their number of symbols, the seconds of parsing, the score, and how many
+    outputs were not trees.
     """
 
     lines: list[str]

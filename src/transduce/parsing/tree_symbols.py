@@ -1,4 +1,4 @@
-"""The symbols of linearised trees: a tree without its words as symbols, and the tree back from symbols and words.
+"""The symbols of linearised trees: writes a tree without its words as symbols, and rebuilds it from symbols and words.
 
 A part of speech is a bare symbol and stands for the next word of the sentence. A phrase has an opening symbol, "(" and
 its label, and a closing symbol, ")" and its label (Vinyals et al. 2015; the authors of the paper write NP and /NP for
@@ -20,7 +20,7 @@ from transduce.text.tree_linearisation import InOrder, TopDown
 
 NORMALISED_TAG = "XX"
 
-# Measures recognise punctuation by its part of speech, which depends only on the word.
+# Metrics recognise punctuation by its part of speech, which depends only on the word.
 PUNCTUATION_TAGS = {
     **dict.fromkeys(".?!", "."),
     ",": ",",

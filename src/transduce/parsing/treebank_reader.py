@@ -11,11 +11,11 @@ from transduce.parsing.trees import Tree, clean_tree, is_comment, parse_tree, re
 from transduce.text.compressed import UnreadCompressionError, decompressed
 
 LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
-"""Bytes of a line, and lines, that are read to find out whether a file has trees."""
+"""How many bytes of a line, and how many lines, are read to find out whether a file has trees."""
 
 
 def tree_files(folder: Path) -> list[Path]:
-    """Files in a folder that have trees, without hidden files."""
+    """Returns the files in a folder that contain trees, leaving out hidden files."""
     return [path for path in files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
 
 
@@ -41,7 +41,7 @@ def _begins_with_tree(path: Path) -> bool:
 
 
 def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
-    """Yields the cleaned trees of `corpus`, without trees that have no words.
+    """Yields the cleaned trees of `corpus`, leaving out trees without words.
 
     Raises ValueError with file and line if the text is not a tree.
     """

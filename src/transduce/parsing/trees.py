@@ -1,7 +1,7 @@
 """Trees of phrases in brackets: reads, writes and cleans them.
 
-A file may have one tree a line or several lines a tree, with or without an empty outer label. Reading loses only white
-space. Cleaning is a separate step: parsers are trained on trees that `clean_tree` has cleaned.
+A file may have one tree per line or several lines per tree, with or without an empty outer label. Reading loses only
+white space. Cleaning is a separate step: parsers are trained on trees that `clean_tree` has cleaned.
 """
 
 import re
@@ -17,7 +17,7 @@ OUTER_LABELS = ("", "TOP", "ROOT", "S1", "VROOT")
 EMPTY_ELEMENT = "-NONE-"
 """The part of speech of traces and other elements that are not words of the sentence."""
 
-# How the Penn Treebank writes brackets that are words.
+# How the Penn Treebank writes brackets in words.
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 BRACKETS = {bracket: escape for escape, bracket in ESCAPES.items()}
 
@@ -97,7 +97,7 @@ def format_tree(tree: Tree) -> str:
 
 
 def preterminals(tree: Tree) -> list[Tree]:
-    """The parts of speech with their words, from left to right; with several words, one for each word.
+    """Returns the parts of speech with their words, from left to right; if one has several words, it is split by word.
 
     Raises ValueError if a word has no part of speech of its own, or a bracket is empty.
     """
@@ -114,7 +114,7 @@ def preterminals(tree: Tree) -> list[Tree]:
 
 
 def bare_label(label: str) -> str:
-    """A label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE-, -LRB- and = stay whole."""
+    """Strips function tags and indices from a label: NP for NP-SBJ-1 and NP=2; -NONE-, -LRB- and = are unchanged."""
     if label.startswith("-"):
         return label
     return re.split(r"[-=|]", label, maxsplit=1)[0] or label
@@ -123,9 +123,9 @@ def bare_label(label: str) -> str:
 def clean_tree(tree: Tree) -> Tree | None:
     """Cleans a tree as parsers learn it; returns None if nothing is left.
 
-    Removes traces and phrases that have nothing else, function tags, indices and an outer label, and collapses a phrase
-    that is the only part of a phrase with the same label. A part of speech with several words becomes one for each
-    word. Raises ValueError if a word has no part of speech.
+    Removes traces and phrases that contain nothing else, function tags, indices and an outer label, and collapses a
+    phrase that is the only part of a phrase with the same label. A part of speech with several words becomes one for
+    each word. Raises ValueError if a word has no part of speech.
     """
     preterminals(tree)
     nodes = _clean(tree)
@@ -153,12 +153,14 @@ def _has_only_words(tree: Tree) -> bool:
 
 
 def escape_word(word: str) -> str:
-    """A word as trees write it: brackets as -LRB- and so on, also inside longer words."""
+    """Writes a word as in trees: brackets become -LRB- and so on, also inside longer words."""
     return "".join(BRACKETS.get(letter, letter) for letter in word)
 
 
 def unescape_word(word: str) -> str:
-    r"""A word of a tree as text has it: brackets, plain quotation marks, no backslash before `/` and `*`."""
+    r"""Writes a word of a tree as in text: with brackets and plain quotation marks, and no backslash before `/` and
+    `*`.
+    """
     if word in ("``", "''"):
         return '"'
     for escape, bracket in ESCAPES.items():
@@ -167,5 +169,5 @@ def unescape_word(word: str) -> str:
 
 
 def words_of(tree: Tree) -> list[str]:
-    """Words of a cleaned tree, as text has them."""
+    """Returns the words of a cleaned tree, written as in text."""
     return [unescape_word(word) for node in preterminals(tree) for word in node.children if isinstance(word, str)]

@@ -22,8 +22,8 @@ def _data_of(run: Path) -> DataSpec:
 def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
     """Test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
 
-    A single validation corpus is called `validation`; several are called `validation-` and a name as in the metrics
-    log.
+    A single validation corpus is called `validation`. If there are several, each is called `validation-` followed by
+    its name in the metrics log.
     """
     data = _data_of(run)
     validations = {f"validation-{key}": corpus for key, corpus in data.named_validations.items()}
@@ -46,7 +46,7 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
 
 
 def training_pairs(run: Path, corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
-    """Yields the first pairs of the training corpora with the direction of `corpus`, equally many from each corpus.
+    """Yields the first pairs of the training corpora in the direction of `corpus`, equally many from each corpus.
 
     Raises ValueError or OSError if the recipe of `run` or a corpus cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The decoding settings of a recipe and of a finished model: checks them, and changes those of a model."""
+"""Checks the decoding settings of a recipe, and changes the decoding settings of a finished model."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +23,7 @@ def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
 
 
 def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
-    """Changes the decoding settings of the model in `run` by strings like `decoding.beam=5`; returns all of them.
+    """Changes the decoding settings of the model in `run` by strings like `decoding.beam=5`; returns all settings.
 
     Raises ValueError if a change belongs to another section or is out of range, if the model is missing or damaged, and
     while a run is active in `run`.

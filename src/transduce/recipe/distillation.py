@@ -11,7 +11,7 @@ from transduce.text.directions import Direction
 
 
 def read_teacher_recipe(run: Path) -> Recipe:
-    """Reads the recipe of a teacher; raises ValueError if its directory has none, for example an imported model's."""
+    """Reads the recipe of a teacher; raises ValueError if there is none, for example because the model was imported."""
     path = run / RECIPE
     if not path.exists():
         raise ValueError(

@@ -74,7 +74,7 @@ TINY = varied(
         "steps": 16_000,
         "optimiser": {"kind": "muon"},
         "schedule": {"kind": "linear", "warmup": 1000, "peak": 5e-3},
-        "average": 3,  # if the rate ends at zero, earlier checkpoints are far from the last
+        "average": 3,  # if the learning rate ends at zero, earlier checkpoints are far from the last
     },
 )
 
@@ -86,7 +86,7 @@ SMALL = varied(
     {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
 )
 
-# A decoder layer computes once for each target token of each hypothesis, an encoder layer only once per sentence.
+# A decoder layer runs once for each target token of each hypothesis, but an encoder layer only once per sentence.
 FAST = varied(
     TINY,
     {

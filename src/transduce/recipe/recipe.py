@@ -46,7 +46,7 @@ class Recipe(Spec):
     def load(cls, path: str | Path, changes: Iterable[str] = (), *, start_from: str | Path | None = None) -> "Recipe":
         """Loads the recipe in the YAML file `path`; each `KEY=VALUE` of `changes` overrides it.
 
-        With `start_from`, a model directory, the file may consist of `data`; the other settings are that model's.
+        If `start_from` is a model directory, the file may contain only `data`; the other settings come from that model.
         """
         from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
@@ -134,7 +134,7 @@ def read_values(path: Path) -> dict[str, Any]:
 def from_values(
     values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: "StartingPoint | None" = None
 ) -> Recipe:
-    """Builds the recipe of `values`; each `KEY=VALUE` of `changes` overrides them. Errors call it `place`.
+    """Builds the recipe from `values`; each `KEY=VALUE` of `changes` overrides them. Errors call the recipe `place`.
 
     The values override the settings of `start`, or of a preset.
     """
@@ -183,7 +183,7 @@ def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | Non
 
 def dump(recipe: Recipe) -> str:
     """Writes the recipe as YAML, with everything resolved."""
-    # JSON is YAML, and keeps numbers like 1e-09.
+    # JSON is valid YAML, and it preserves numbers like 1e-09.
     return json.dumps(recipe.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
 
 

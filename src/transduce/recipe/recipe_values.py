@@ -19,7 +19,7 @@ from transduce.settings import MAX_DEPTH, MAX_SHOWN_LENGTH, check_plain
 from transduce.storage.nearby_paths import did_you_mean_path
 
 LARGEST = 100_000
-"""Most bytes of a recipe; the parser takes seconds for more."""
+"""Largest size of a recipe in bytes; the parser takes seconds for a larger one."""
 
 JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
 

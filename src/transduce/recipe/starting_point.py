@@ -1,12 +1,12 @@
-"""Fine-tuning: what a recipe takes from the model with which a run begins, and whether recipe and model fit.
+"""Fine-tuning: what a recipe takes from the model with which a run begins, and whether the recipe fits the model.
 
-The settings of the model replace a preset as defaults of the recipe, so a recipe may consist of `data` alone.
+The settings of the model replace a preset as the defaults of the recipe, so a recipe may consist of `data` alone.
 Corpora, test sets and validation always come from the recipe itself.
 
-The section `training` is gentle. The rate is constant after a short warm-up, at a tenth of the rate with which the
-model's training ended. For a model of the paper's base size after 100,000 steps that is 1.4e-5, close to the 2e-5 that
-Hugging Face's course uses for OPUS-MT models. A few passes over the data and early stopping are usual (Luong and
-Manning 2015; Miceli Barone et al. 2017).
+The section `training` is gentle. After a short warm-up, the learning rate is constant, at a tenth of the learning rate
+with which the model's training ended. For a model of the paper's base size after 100,000 steps, that is 1.4e-5, close
+to the 2e-5 that Hugging Face's course uses for OPUS-MT models. It is usual to make a few passes over the data and to
+stop early (Luong and Manning 2015; Miceli Barone et al. 2017).
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,11 +38,11 @@ PATIENCE = 10
 INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision")
 """Keys of `training` that fine-tuning takes from the model's recipe."""
 
-GENTLE_RATE = 0.1  # share of the rate with which the model's training ended
+GENTLE_RATE = 0.1  # share of the learning rate with which the model's training ended
 
-# Smaller batches than in the model's training make more updates from little text. The noise of an update grows with
-# rate / batch (Smith and Le 2018), and stays below the noise of the model's training if its batches had up to ten times
-# as many tokens.
+# Batches are smaller than in the model's training, to make more updates from little text. The noise of an update grows
+# with learning rate / batch size (Smith and Le 2018). It stays below the noise in the model's training if the batches
+# there had up to ten times as many tokens.
 BATCH_TOKENS = 4096
 
 Values = dict[str, Any]
@@ -128,7 +128,9 @@ class StartingPoint(Spec):
             raise ValueError(f"{place}: `data.train` has {has}, and the model of --from {does}: {self.directory}")
 
     def _faults_of_direction(self, data: DataSpec) -> list[str]:
-        """How the languages of training corpora differ from a model with one direction, one sentence for each fault."""
+        """Returns how the languages of the training corpora differ from a model with one direction, a sentence for each
+        fault.
+        """
         model = Direction(self.config.source_language, self.config.target_language)
         if self.config.directions or all(model.is_same(direction) for direction in data.directions):
             return []
@@ -143,7 +145,7 @@ class StartingPoint(Spec):
         return faults or [f"`data.train` translates {directions}, and the model {model} alone"]
 
     def _gentle_training(self) -> Values:
-        """The section `training` for fine-tuning, as far as the model decides it."""
+        """Returns the section `training` for fine-tuning, as far as it follows from the model."""
         before = self.recipe.training if self.recipe else Training()
         values = before.as_dictionary()
         batch_tokens = min(before.max_batch_tokens, BATCH_TOKENS)
@@ -160,11 +162,11 @@ class StartingPoint(Spec):
         }
 
     def _gentle_rate(self, before: Training) -> float:
-        """The rate for fine-tuning, rounded to two digits.
+        """Returns the learning rate for fine-tuning, rounded to two digits.
 
-        It is a tenth of the rate at the last step of the model's weights. If the schedule ended at zero, it is a tenth
-        of half the peak. If the model itself was fine-tuned, its own rate is kept. An imported model counts as trained
-        with the defaults.
+        It is a tenth of the learning rate at the last step of the model's weights. If the schedule ended at zero, it is
+        a tenth of half the peak. If the model itself was fine-tuned, it is the same as in that run. An imported model
+        is treated as if it had been trained with the defaults.
         """
         if isinstance(before.schedule, Constant):
             return before.schedule.peak
@@ -188,7 +190,7 @@ def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[
 def _subwords_of(directory: Path, config: Config) -> Bpe | WordPiece:
     """The section `subwords` for a model without a recipe, as far as a recipe can describe its subwords.
 
-    Imported models have other kinds of subwords, and may share embeddings between two files of subwords.
+    Imported models may have other kinds of subwords, and may share embeddings although they have two subword files.
     """
     shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
     source = load_vocabulary(shared if shared.exists() else separate)

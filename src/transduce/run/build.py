@@ -50,10 +50,10 @@ def build_planner(
     model: TranslationModel,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Planner:
-    """Builds the planner of the batches; all processes call it.
+    """Builds the batch planner; all processes must call it.
 
-    On a GPU lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
-    allows, because a GPU idles between small ones. On a CPU micro-batches are small, so that they stay in the cache.
+    On a GPU, lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
+    allows, because a GPU idles between small ones. On a CPU, micro-batches are small, so that they stay in the cache.
     """
     micro_batches = settings.micro_batches
     if micro_batches == "auto" and device.type == "cuda":
@@ -116,7 +116,7 @@ def build_validation(
 def describe_start(
     model: TranslationModel, prepared: PreparedCorpus, planner: Planner, environment: TrainingEnvironment
 ) -> str:
-    """One line with the size of the model, the device, the precision and the amount of data."""
+    """Returns one line with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device, precision = (environment.environment[name] for name in ("device", "precision"))
     is_slow = precision == "bfloat16" and not has_fast_bfloat16(next(model.parameters()).device)
@@ -131,9 +131,9 @@ def describe_start(
 def gather_model(
     model: TranslationModel, prepared: PreparedCorpus, optimiser: Optimiser, group: ProcessGroup
 ) -> TranslationModel:
-    """Returns the model for validation: the trained model, or a whole copy of it if its weights are sharded.
+    """Returns the model for validation: the trained model, or a full copy of it if its weights are sharded.
 
-    Raises RuntimeError on all processes if the memory of any process does not suffice.
+    Raises RuntimeError on all processes if any process runs out of memory.
     """
     if not optimiser.lockstep:
         return model
@@ -151,7 +151,7 @@ def gather_model(
 
 
 def count_steps(settings: Training, planner: Planner) -> int | None:
-    """Number of steps to which the recipe limits a run, estimated if epochs limit it; None without a limit."""
+    """Returns the most steps that the recipe allows, estimated if epochs limit them; None if there is no limit."""
     of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
     if of_epochs is not None and planner.ramp is not None:
         of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))

@@ -1,6 +1,6 @@
 """Checkpoints: everything that a run needs to resume and end with bit-identical weights, and when they are saved.
 
-A checkpoint is a folder with a manifest. It is written under another name, flushed, renamed and read back before an
+A checkpoint is a folder with a manifest. It is written under a temporary name, flushed, renamed and read back before an
 older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
 A checkpoint that cannot be read raises OSError, so that a run does not fall back to an older checkpoint only because a
 disk is not mounted.
@@ -37,12 +37,13 @@ _log = logging.getLogger("transduce")
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
 
-# A file next to the checkpoints that says whether one was saved: `NOT_YET` until then. It stays if all are moved away.
+# A file next to the checkpoints that records whether one was ever saved; it contains `NOT_YET` until then. It stays
+# even if all checkpoints are moved away.
 SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
 
 
 def saved_steps(directory: Path) -> list[int]:
-    """Steps that have a checkpoint in a folder, oldest first."""
+    """Returns the steps that have a checkpoint in a folder, oldest first."""
     suffixes = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
     # A copy that somebody made, for example `step-00000040.old`, does not count.
     return sorted(int(suffix) for suffix in suffixes if re.fullmatch(r"[0-9]{8,}", suffix))
@@ -53,7 +54,7 @@ class DamagedError(ValueError):
 
 
 class Checkpoint(NamedTuple):
-    """A run after a step."""
+    """A saved run, as it was after a step."""
 
     step: int
     weights: dict[str, Tensor]  # on the CPU; each tensor is contiguous and has its own storage
@@ -62,11 +63,11 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a run, one folder each; `save` keeps the newest and, up to `keep` in all, scheduled ones.
+    """The checkpoints of a run, one folder each; `save` keeps the newest and the latest scheduled ones, at most `keep`.
 
-    Scheduled checkpoints are saved at multiples of `every` steps; if `every` is None and the clock decides, they are
-    the checkpoints saved with `is_due`. All others were saved when a run was stopped, and are deleted when the next
-    checkpoint is saved, so that stopping does not change which checkpoints are averaged.
+    Scheduled checkpoints are saved at multiples of `every` steps; if `every` is None, because checkpoints are saved by
+    time, they are the checkpoints saved with `is_due`. All others were saved when a run was stopped. They are deleted
+    when the next checkpoint is saved, so that stopping does not change which checkpoints are averaged.
     """
 
     def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
@@ -74,7 +75,7 @@ class Checkpoints:
         self._undeletable: set[str] = set()  # folders that could not be deleted, each with one warning
 
     def steps(self) -> list[int]:
-        """Steps that have a checkpoint, oldest first."""
+        """Returns the steps that have a checkpoint, oldest first."""
         return saved_steps(self.directory)
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -85,7 +86,7 @@ class Checkpoints:
         try:
             self._write(checkpoint)
         except OSError:
-            self._delete_unfinished()  # it would take the space of the next attempt
+            self._delete_unfinished()  # it would take space that the next attempt needs
             raise
         self.delete_old()
 
@@ -105,7 +106,7 @@ class Checkpoints:
         self._put_in_place(temporary, checkpoint.step)
 
     def _put_in_place(self, written: Path, step: int) -> None:
-        """Renames a written checkpoint and reads it back; if that fails, an earlier one of the same step stays."""
+        """Renames a written checkpoint and reads it back; if that fails, puts an earlier one of the same step back."""
         path, earlier = self._path(step), self._unused_path(f"replaced-{step:08d}")
         if path.exists():
             path.rename(earlier)
@@ -127,7 +128,7 @@ class Checkpoints:
         self._delete_unfinished()
 
     def restore_replaced(self) -> None:
-        """Puts a checkpoint back if its replacement, of the same step, was interrupted before it was in place."""
+        """Puts a checkpoint back if `save` was interrupted while replacing it with another one of the same step."""
         for replaced in self.directory.glob("replaced-*"):
             number = replaced.name.removeprefix("replaced-")
             path = self.directory / f"step-{number}"
@@ -148,7 +149,7 @@ class Checkpoints:
     def load_newest(self) -> Checkpoint | None:
         """Reads the newest undamaged checkpoint; returns None if nothing was saved.
 
-        Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
+        Warns about newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
         DamagedError if all checkpoints are damaged, and OSError if the newest cannot be read.
         """
         self.restore_replaced()
@@ -163,7 +164,7 @@ class Checkpoints:
         return newest
 
     def set_damaged_aside(self) -> None:
-        """Warns of damaged checkpoints and renames them; raises DamagedError if all are damaged."""
+        """Warns about damaged checkpoints and renames them; raises DamagedError if all are damaged."""
         damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
             _log.warning(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
@@ -176,7 +177,7 @@ class Checkpoints:
             self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """One sentence for each fault of a checkpoint's files; raises OSError if the files cannot be read."""
+        """Returns one sentence for each fault in a checkpoint's files; raises OSError if the files cannot be read."""
         path = self._path(step)
         try:
             manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -192,12 +193,12 @@ class Checkpoints:
             raise OSError(error.errno, message, str(error.filename or path)) from None
 
     def kept_steps(self) -> list[int]:
-        """Steps whose checkpoints stay, `keep` at most, oldest first: the newest and the latest scheduled ones."""
+        """Returns at most `keep` steps whose checkpoints stay, oldest first: the newest and scheduled ones."""
         steps = self.steps()
         return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
 
     def delete_old(self) -> None:
-        """Deletes unfinished checkpoints and checkpoints that do not stay; warns of folders that cannot be deleted."""
+        """Deletes unfinished checkpoints and checkpoints that do not stay; warns about any that cannot be deleted."""
         for step in set(self.steps()) - set(self.kept_steps()):
             path = self._path(step)
             try:  # renamed first, so that no half-deleted checkpoint is left under its name
@@ -216,7 +217,7 @@ class Checkpoints:
             return True  # it is damaged or unreadable; `load_newest` reports that
 
     def _delete_unfinished(self) -> None:
-        """Deletes what an interrupted `save` or an interrupted deletion has left."""
+        """Deletes what an interrupted `save` or an interrupted deletion has left behind."""
         for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
             try:
                 remove(path)
@@ -224,7 +225,7 @@ class Checkpoints:
                 self._warn_undeletable(path, error)
 
     def _warn_undeletable(self, path: Path, error: OSError) -> None:
-        """Warns once of a folder that could not be deleted, for example because it has an immutable file."""
+        """Warns once about a folder that could not be deleted, for example because it contains an immutable file."""
         if path.name not in self._undeletable:
             self._undeletable.add(path.name)
             _log.warning(
@@ -232,7 +233,7 @@ class Checkpoints:
             )
 
     def _undamaged_path(self, step: int) -> Path:
-        """Path of a checkpoint; raises DamagedError if it is damaged."""
+        """Returns the path of a checkpoint; raises DamagedError if it is damaged."""
         if faults := self.find_damage(step):
             raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
         return self._path(step)
@@ -245,7 +246,7 @@ class Checkpoints:
         return self.directory / f"step-{step:08d}"
 
     def _unused_path(self, name: str) -> Path:
-        """Path of `name` in the folder, with a number appended if the name is taken."""
+        """Returns the path of `name` in the folder, with a number appended if the name is taken."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         return next(path for path in map(self.directory.joinpath, names) if not path.exists())
 
@@ -262,7 +263,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     """Reads the tensors of a file; raises DamagedError if it holds none."""
     try:
         tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # as a wrong header causes
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # a wrong header raises these
         raise DamagedError(f"{path} holds no tensors ({error})") from None
     return tensors
 
@@ -279,7 +280,7 @@ class TrainingEnvironment(NamedTuple):
     scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
-        """A warning if the environment differs from `before`, else None."""
+        """Returns a warning if the environment differs from `before`, else None."""
         changed = [
             f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()
@@ -368,14 +369,14 @@ class Checkpointer:
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
     def resume_place(self, state: TrainingState) -> str:
-        """Where a run that stops now will resume, as words for a message."""
+        """Returns where a run that stops now will resume, in words for a message."""
         if not state.skips.in_a_row:
             return "there"
         # After skipped steps no checkpoint was written, because the weights may be diverging.
         return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
 
     def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
-        """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, or None without one.
+        """Loads weights and optimiser of the newest undamaged checkpoint; returns its state, or None if there is none.
 
         Raises ValueError if the data, the subwords or the model differ from the checkpoint's, and OSError if it cannot
         be read.
@@ -411,7 +412,7 @@ class Checkpointer:
     def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
         """Loads the newest checkpoint and returns its state; None if there is none.
 
-        Raises what `load_newest` raises.
+        Raises the same errors as `load_newest`.
         """
         saved = self.load_newest(environment)
         if saved is None:

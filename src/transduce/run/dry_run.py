@@ -1,4 +1,4 @@
-"""A dry run: measures a few steps and one validation of a run, and computes the duration; nothing is kept."""
+"""A dry run: times a few steps and one validation of a run, and estimates its duration; no files are kept."""
 
 import bisect
 import contextlib
@@ -32,24 +32,24 @@ MIN_STEPS, MIN_SECONDS = 10, 5.0  # least that is measured, whichever takes long
 
 
 def whole_steps(training: Training, steps: int) -> float:
-    """Work of the first `steps` of a run, in full-size steps; steps in the ramp of `batch_tokens` are smaller."""
+    """Counts the first `steps` of a run in full-size steps; steps in the ramp of `batch_tokens` are smaller."""
     ramp = training.batch_tokens
     return ramp.whole_steps(steps) if isinstance(ramp, BatchRamp) else steps
 
 
 class Pace(NamedTuple):
-    """Measured seconds of a full-size step, after the ramp of `batch_tokens`, and of a validation."""
+    """Measured seconds for a full-size step, after the ramp of `batch_tokens`, and for a validation."""
 
     step: float
     validation: float
 
     def seconds(self, training: Training, steps: int) -> float:
-        """Duration of the first `steps` steps of a run, validations included."""
+        """Returns the duration of the first `steps` steps of a run, including validations."""
         validations = 0 if training.validate_every is None else steps // training.validate_every
         return whole_steps(training, steps) * self.step + validations * self.validation
 
     def steps_within(self, training: Training, seconds: float) -> int:
-        """Largest number of steps, validations included, that fit into `seconds`."""
+        """Returns the largest number of steps that fit into `seconds`, including validations."""
         most = 1
         while most < MAX_STEPS and self.seconds(training, most) <= seconds:
             most *= 2
@@ -94,7 +94,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
         growth = record.grow_vocabulary if record else None
         prepared = prepare(recipe, Path(folder), base, options.threads, growth)
         with quiet():
-            # Steps are as large as after a ramp, without validations and checkpoints.
+            # The timed steps are as large as after a ramp, and there are no validations or checkpoints.
             settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
             ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
             measured = recipe.replaced(training=recipe.training.replaced(**settings, **ends))
@@ -113,7 +113,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
     if training.minutes is not None:
         limits.append(pace.steps_within(training, 60 * training.minutes))
     steps = min((limit for limit in limits if limit is not None), default=None)
-    # The names of weights and of the optimiser's state differ.
+    # The names of the weights and of the optimiser's state do not clash.
     checkpoint = {**trainer.optimiser.weights(), **trainer.optimiser.state()}
     return DryRun(
         parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
@@ -144,9 +144,9 @@ def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
 
 
 def validation_seconds(trainer: Trainer) -> tuple[float, ValidationResult]:
-    """Estimates the duration of a validation of a trained model; also returns the validation of `trainer`'s model.
+    """Estimates how long a validation of a trained model takes; also returns the validation of `trainer`'s model.
 
-    A barely trained model writes translations up to the length limit. The time of translating is therefore scaled to
+    A barely trained model writes translations up to the length limit. The time for translating is therefore scaled to
     the length of the references, because a search takes one step for each token.
     """
     validation, model = trainer.validation, trainer.model

@@ -84,7 +84,7 @@ class FineTuning(Spec):
 
 
 class Start(NamedTuple):
-    """How a run starts: the record of a fine-tuning, and the model directory to read."""
+    """How a run starts: the record of a fine-tuning run, and the model directory to read."""
 
     record: FineTuning | None = None
     directory: Path | None = None
@@ -95,7 +95,7 @@ def load_training_recipe(
 ) -> Recipe:
     """Loads the recipe of a run in `out`.
 
-    Its defaults are the settings of the model that the run begins or began with.
+    The settings of the model that the run starts from, if there is one, are its defaults.
     """
     record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
@@ -138,9 +138,9 @@ def plan_start(
 
 
 def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
-    """The model with which a run without a checkpoint begins again; None if it began with none.
+    """Returns the model from which a run without a checkpoint starts again; None if it began with random weights.
 
-    Raises ValueError if `start_from` is another model.
+    Raises ValueError if `start_from` is a different model.
     """
     if record is None:
         return start_from
@@ -156,7 +156,7 @@ def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) 
 def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
     """Returns the record of the run in `out`, and whether the run has saved anything; a restart ignores both.
 
-    Raises ValueError if a restart would forget or move the first model of a fine-tuning, or if a run cannot resume.
+    Raises ValueError if a restart would forget or move the first model of a fine-tuning run, or if a run cannot resume.
     """
     if restart and restart_count() == 0:
         if start_from is not None and start_from.resolve() == out.resolve():
@@ -173,14 +173,14 @@ def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[Fine
 
 @dataclass(frozen=True)
 class FineTuningReport:
-    """Measures the test sets once with the model before and once with the model after a run, and reports the scores."""
+    """Evaluates the models before and after a run on the test sets, once each, and reports the scores."""
 
     recipe: Recipe
     out: Path
     device: torch.device
 
     def measure_before(self) -> None:
-        """Measures the model with which a new run begins, unless that was done before."""
+        """Evaluates the model that a new run starts from, unless that was already done."""
         record = FineTuning.read(self.out)
         if record is not None and not has_saved(self.out):
             if not self.recipe.data.test:
@@ -189,9 +189,9 @@ class FineTuningReport:
             record.replaced(before=before).write(self.out)
 
     def report(self, step: int) -> None:
-        """Measures the trained model; logs the comparison and writes it into the model card.
+        """Evaluates the trained model, logs the comparison and writes it into the model card.
 
-        Does nothing if the starting model was not measured. If the trained model is unchanged, it reports the stored
+        Does nothing if the starting model was not evaluated. If the trained model is unchanged, it reports the stored
         scores again.
         """
         record = FineTuning.read(self.out)
@@ -206,7 +206,7 @@ class FineTuningReport:
             _log.info(line)
 
     def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
-        """Scores of a model on all test sets; reuses scores of `earlier` that belong to the same corpus."""
+        """Returns a model's scores on all test sets; reuses the scores in `earlier` that belong to the same corpus."""
         measured = {(score.name, str(score.corpus)): score for score in earlier if score.score}
         scores, config = [], Model.read_config(directory)
         for name, spec in self.recipe.data.test.items():
@@ -244,13 +244,13 @@ def _fault(error: Exception) -> str:
 
 
 def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]:
-    """Name of each test set and its scores; the score before is None if it was measured on another corpus."""
+    """Returns the name and both scores of each test set; the first is None if it was measured on a different corpus."""
     before = {(score.name, str(score.corpus)): score for score in record.before}
     return [(after.name, before.get((after.name, str(after.corpus))), after) for after in record.after]
 
 
 def _values(score: NamedScore | None) -> dict[str, Any] | None:
-    """Converts a score for the metrics log; None if there is none."""
+    """Converts a score for the metrics log; returns None if there is no score."""
     if score is None or score.score is None:
         return None
     metric, points, signature, low, high = score.score
@@ -258,7 +258,7 @@ def _values(score: NamedScore | None) -> dict[str, Any] | None:
 
 
 def _cells(record: FineTuning) -> list[tuple[str, str, str]]:
-    """Cells of the table: the header row, then the name and both scores of each test set."""
+    """Returns the cells of the table: the header row, then the name and both scores of each test set."""
     label = next((score.score.label for score in (*record.before, *record.after) if score.score), "score")
     head = "test set", f"{label} before", f"{label} after"
     return [head, *((name, _cell(before), _cell(after)) for name, before, after in _rows(record))]
@@ -302,9 +302,9 @@ def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary)
     - for a new symbol of trees, the rows of the old symbols of the same kind;
     - for a new tag, all rows.
 
-    For sentences of old tokens the states are the same as the states of `base`. The logit of a new token is the mean of
-    the logits of its old tokens, so it never exceeds all of them. All probabilities of old tokens shrink by the same
-    factor, so their ratios stay.
+    For sentences that consist of old tokens, the states are the same as in `base`. The logit of a new token is the mean
+    of the logits of its old tokens, so at least one of them stays as probable as the new token. The probabilities of
+    all old tokens shrink by the same factor, so their ratios stay the same.
     """
     weights = weights_of(base.module)
     for names, before, now in zip(
@@ -319,7 +319,7 @@ def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary)
 
 
 def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
-    """For each token from `size` on, the old tokens whose rows are averaged for the new row."""
+    """Returns, for each token from `size` on, the old tokens whose rows are averaged for the new row."""
     if isinstance(vocabulary, SymbolVocabulary):
         same_kind: Callable[[SymbolVocabulary, int, int], list[int]]
         same_kind = from_satellite("transduce.parsing.tree_symbols:same_kind")
@@ -329,7 +329,7 @@ def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
 
 
 def _tables(spec: ModelSpec, vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Names of the parameters that have one row for each source token, and for each target token.
+    """Returns the names of the parameters with one row for each source token, and with one for each target token.
 
     If both sides share a vocabulary, it counts as the source's.
     """

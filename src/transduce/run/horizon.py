@@ -1,7 +1,7 @@
 """Plans how many steps a run with a time limit takes, for schedules that reach zero at the last step.
 
 A schedule like `linear` must know its last step in advance, but a recipe with `minutes` does not name it. So the run
-measures its pace and plans the steps three times, each time with less time left to misjudge. For 100 minutes:
+measures its pace and plans the steps three times, each time with less remaining time to estimate. For 100 minutes:
 
     minute    0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 99.6       100
     rate      warm-up, peak    falls to plan 1      falls to plan 2      to plan 3: 0    the hard end
@@ -14,8 +14,9 @@ minute 80 ends at 80 + 0.98 · 20 = 99.6. Suppose 1,010 steps are done after 600
 peak to the schedule's rate at step 1,010 of 9,979, and then follows the schedule. If the run turns out faster than its
 first plan, the rate reaches zero early and the run ends.
 
-The first steps after a start are not measured, because a model may be compiled in them. A stop between two plans
-begins a new window; a plan needs a window of 5 % of the minutes. A run that is too short for a window keeps the peak.
+The first steps after a start are not measured, because a model may be compiled in them. If the run is stopped between
+two plans, a new window begins. A plan needs a window of at least 5 % of the minutes, and a run that is too short for
+one stays at the peak.
 
 The training state stores the plan, so that a resumed run continues with the same rates.
 """
@@ -27,8 +28,9 @@ from transduce.training.schedule import EndingSchedule
 from transduce.training.training_settings import Training
 
 PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned
-MIN_WINDOW = 0.05  # least share of the minutes over which the pace is measured
-# Not measured after each start, because a model may be compiled then: this many steps, or this share of the minutes.
+MIN_WINDOW = 0.05  # smallest share of the minutes over which the pace is measured
+# After each start this many steps, or this share of the minutes, are not measured, because a model may be compiled in
+# them.
 UNMEASURED_STEPS, UNMEASURED_SHARE = 10, 0.2
 PLANNED_TIME = 0.98  # share of the time left that is planned, so that the rate reaches zero before the time is over
 
@@ -44,7 +46,7 @@ class HorizonPlanner:
         self._start: float | None = None  # seconds of training after the first step of this start
 
     def total_steps(self, state: TrainingState) -> int | None:
-        """Number of steps of the run as far as it is known; None if only minutes limit it."""
+        """Returns the number of steps of the run as far as it is known; None if only minutes limit the run."""
         limits = count_steps(self._settings, self._planner), state.planned_steps(self._settings)
         return min((steps for steps in limits if steps is not None), default=None)
 

@@ -27,7 +27,7 @@ EXAMPLES = 3  # number of translations that are logged after a validation
 
 
 class MetricsLog:
-    """Logs steps, validations and events; writes no files unless `enabled`, for example on other ranks."""
+    """Logs steps, validations and events; writes files only if `enabled`, which is False on ranks other than 0."""
 
     def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
         self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
@@ -97,7 +97,7 @@ class MetricsLog:
         )
 
     def _time_used(self, step: int, pace: float) -> str:
-        """The minutes used and the minutes of the recipe, or the minutes left at `pace` (seconds per step)."""
+        """Returns the minutes used, and the recipe's minutes or the minutes left at `pace` (seconds per step)."""
         used = f"{self.elapsed / 60:.1f}"
         if self.minutes is not None:
             return f"{used} of {self.minutes:g} min"
@@ -187,7 +187,7 @@ class MetricsLog:
 
 
 def _values_of(result: ValidationResult) -> dict[str, float]:
-    """Numbers of a validation by their keys in the log."""
+    """Returns the numbers of a validation by their keys in the log."""
     numbers = {
         "validation_loss": result.loss,
         "validation_perplexity": result.perplexity,
@@ -199,7 +199,7 @@ def _values_of(result: ValidationResult) -> dict[str, float]:
 
 
 def _summary(result: ValidationResult) -> str:
-    """Numbers of a validation as text."""
+    """Formats the numbers of a validation as text."""
     score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
     return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
 
@@ -207,7 +207,7 @@ def _summary(result: ValidationResult) -> str:
 class EventFile:
     """Writes numbers for TensorBoard into a new file; raises OSError if the disk fails.
 
-    torch's writer is not used: if the disk fails, its thread prints a traceback on standard error and loses values.
+    torch's writer is not used, because its thread prints a traceback and loses values if the disk fails.
     """
 
     def __init__(self, directory: Path, purge_step: int | None) -> None:
@@ -217,7 +217,7 @@ class EventFile:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         directory.mkdir(parents=True, exist_ok=True)
-        # Nanoseconds: TensorBoard reads the files of a folder in the order of their names.
+        # In nanoseconds, because TensorBoard reads the files of a folder in the order of their names.
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}.0"
         self._records = RecordWriter((directory / name).open("wb"))
         self._write(file_version="brain.Event:2")

@@ -49,7 +49,7 @@ LOSS_OF_A_TIE = 1e-9
 
 
 def score_of(result: ValidationResult, measure: Measure) -> float:
-    """Score of a validation by `measure`; higher is better, so a loss or an error rate is negated."""
+    """Returns the score of a validation by `measure`; higher is better, so a loss or an error rate is negated."""
     score = result.loss if measure == "loss" or result.score is None else result.score.score
     return -score if is_error(measure) or result.score is None else score
 
@@ -136,10 +136,11 @@ class PublishedModel:
         return choice is None or choice.score is None or score > choice.score
 
     def final_weights(self, state: TrainingState) -> Weights | None:
-        """The published weights of a finished run; None if others have yet to be published.
+        """Returns the published weights of a finished run; None if different weights have yet to be published.
 
-        Published best weights stay if the validation settings change later. A published mean stays if its older
-        checkpoints are deleted. If the last step compared several weights, their choice is on record.
+        Published best weights stay valid even if the validation settings change later, and a published mean even if its
+        older checkpoints are deleted. If several weights were compared after the last step, the recorded choice
+        decides.
         """
         published = self._published()
         if published is None:
@@ -167,7 +168,7 @@ class PublishedModel:
             self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
         selected = self._select(state)
         if selected.kind == "best" and not self._is_unmeasured(state):
-            return self._read_published()  # published by their validation already
+            return self._read_published()  # already published when they were validated
         if selected.kind == "last":
             self.publish(selected, optimiser.weights())
             return selected
@@ -175,7 +176,7 @@ class PublishedModel:
         chosen = choose(candidates)
         if len(candidates) > 1:
             log.log_event(state.step, comparison(candidates, chosen, self.measure))
-        # Recorded first: a choice whose weights are not published is ignored, and made again.
+        # The choice is recorded first, because a choice whose weights are not published is ignored and made again.
         if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
             # If the run is extended later, only better weights replace these.
             score = None if math.isnan(chosen.score) else chosen.score
@@ -200,10 +201,10 @@ class PublishedModel:
         measure: Callable[[TrainingState], ValidationResult | None] | None,
         log: MetricsLog,
     ) -> list[Candidate]:
-        """Returns the selected weights and the alternatives that a validation may prefer; measures what is new.
+        """Returns the selected weights and the alternatives that a validation may prefer; validates the new ones.
 
-        The alternatives are the choice of an earlier end of this run, or else the best validated weights; and the last
-        weights, unless the last step was validated.
+        The alternatives are the weights that were chosen at an earlier end of this run, or else the best validated
+        weights. The last weights are another alternative unless the last step was validated.
         """
 
         def measured(which: Weights, title: str) -> Candidate:
@@ -233,7 +234,7 @@ class PublishedModel:
         return candidates or [Candidate(self._read_published(), math.nan)]
 
     def _select(self, state: TrainingState) -> Weights:
-        """The weights that a finished run publishes, before any comparison."""
+        """Returns the weights that a finished run publishes if nothing is compared."""
         if self.settings.average is not None:
             saved_steps = self.group.on_rank_zero(self.checkpoints.kept_steps)
             return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))
@@ -251,11 +252,11 @@ class PublishedModel:
         return every is None or state.step % every != 0
 
     def _read_published(self) -> Weights:
-        """The weights that the directory has; raises ValueError if it has no model or a damaged one."""
+        """Returns the weights in the directory; raises ValueError if it has no model or a damaged one."""
         return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
-        """The weights that the directory has; None if it has no model or a damaged one."""
+        """Returns the weights in the directory; None if it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
@@ -266,7 +267,7 @@ class PublishedModel:
         return self.group.on_rank_zero(read)
 
     def _published_choice(self) -> PublishedChoice | None:
-        """The recorded choice, if the model directory has its weights and its score is comparable; else None."""
+        """Returns the recorded choice if the model directory has its weights and its score is comparable, else None."""
         choice = self.group.on_rank_zero(self._read_choice)
         if choice is None or choice.score is None or list(choice.scored_by) != self.scored_by:
             return None
@@ -282,12 +283,12 @@ class PublishedModel:
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate with the highest score; the first of equals, and the first if none has a score."""
+    """Returns the candidate with the highest score: the first if several are equal or none has a score."""
     return max(candidates, key=lambda candidate: -math.inf if math.isnan(candidate.score) else candidate.score)
 
 
 def comparison(candidates: Sequence[Candidate], chosen: Candidate, measure: Measure) -> str:
-    """One sentence with the scores of all candidates."""
+    """Returns one sentence with the scores of all candidates."""
     scores = ", ".join(f"{_name(each.which)} {_shown(each.score, measure)}" for each in candidates)
     return f"publishes {_name(chosen.which)}, the best by {label_of(measure)}: {scores}"
 
@@ -334,7 +335,7 @@ class TrainedLanguages(NamedTuple):
         return TrainedLanguages(source, target, (*self.directions, *others), tuple(tags))
 
     def as_fields(self) -> dict[str, Any]:
-        """Fields of `Config`: source and target of a single direction, or a list of several directions."""
+        """Returns fields of `Config`: source and target of a single direction, or a list of several directions."""
         fields = self._asdict()
         if len(self.directions) > 1:
             return {**fields, "source_language": None, "target_language": None}
@@ -367,7 +368,7 @@ def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -
 
 
 def model_card(recipe: Recipe, config: Config, score: ValidationScore | None, report: Report | None) -> str:
-    """The first README of a model directory, which its owner may edit.
+    """Returns the initial README of a model directory, which its owner may edit.
 
     `score` is the validation score of the weights; `report` is the report on the training pairs.
     """

@@ -21,8 +21,8 @@ CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
-# Also the keys that help a run that diverges, or that resumes with less memory or more processes. They change the steps
-# to come, so the user has to accept them.
+# These keys may change too: they help a run that diverges, or that resumes with less memory or more processes. They
+# change the steps to come, so the user has to accept the change.
 ACCEPTED = {"clip", "micro_batches", "precision", "schedule"}
 CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | ACCEPTED}
 
@@ -49,7 +49,7 @@ def move_aside(out: Path) -> None:
 
 
 def _contents(out: Path) -> list[Path]:
-    """Paths in a run directory, except runs that a restart has moved aside."""
+    """Returns the paths in a run directory, except runs that a restart has moved aside."""
     return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
 
 
@@ -64,7 +64,7 @@ def check_is_run_or_empty(out: Path) -> None:
 def _is_run(out: Path) -> bool:
     """Whether a run, its preparation or an interrupted restart has written the directory."""
     training = out / "training"
-    # A start that was killed at its first file has left that file unfinished.
+    # A start that was killed while writing its first file has left that file unfinished.
     first = [unfinished_path(training / name) for name in (FINE_TUNING, SAVED)]
     written = [*first, *(training / name for name in ("store", "tensorboard", FINE_TUNING, SAVED))]
     is_prepared = training.is_dir() and (not any(training.iterdir()) or any(path.exists() for path in written))
@@ -78,7 +78,7 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
     If the run begins with another model, `record` is its record. It is written first, because the recipe may be
     incomplete without it. With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; the function then
     returns one sentence for each change, and keeps the earlier recipe in `training`. Raises ValueError if a run with
-    saved weights has another recipe, an edited one, or none.
+    saved weights has a different recipe, an edited one, or none.
     """
     text = dump(recipe)
     if len(text.encode()) > LARGEST:

@@ -1,6 +1,6 @@
 """Trackers: send the metrics of a run to a CSV file, Weights & Biases or MLflow while it trains.
 
-A tracker works in its own thread, so that it neither stops a run nor slows it down. `metrics.jsonl` has every
+A tracker works in its own thread, so that it neither stops a run nor slows it down. `metrics.jsonl` contains every
 value even if a tracker fails.
 """
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("transduce")
 
 
 MAX_WAITING = 10_000  # most records that a tracker may be behind
-PATIENCE = 20.0  # seconds for which the end of a run waits for a tracker
+PATIENCE = 20.0  # seconds that a run waits for a tracker when it ends
 
 
 class TrackerChoice(NamedTuple):
@@ -48,10 +48,10 @@ NO_TRACKERS = TrackerChoice()
 
 
 class TrackerState(Spec):
-    """What a tracker has received, in a file of the run: a resumed run continues there, and sends no value twice."""
+    """What a tracker has received, stored with the run: a resumed run continues there and sends no value twice."""
 
     run: str | None = None  # id of the run in the service
-    step: int = 0  # the last step whose values it has
+    step: int = 0  # the last step whose values it received
     names: tuple[str, ...] = ()  # names of the values of this step
 
 
@@ -84,7 +84,7 @@ class BackgroundTracker:
         self._state = TrackerState()
         self._error: str | None = None
         self._is_on = True
-        # A daemon: a service that does not answer cannot keep the process from ending.
+        # A daemon, so that a service that does not answer cannot keep the process from ending.
         self._thread = threading.Thread(target=self._work, name=f"tracker {name}", daemon=True)
         self._thread.start()
 
@@ -213,7 +213,7 @@ class CsvTracker:
         """Does nothing: the file is closed after each row."""
 
     def _read(self) -> list[list[str]]:
-        """The rows, header first; an empty file counts as one with only the header `step`."""
+        """Returns the rows, header first; an empty file counts as one with only the header `step`."""
         with self._path.open(encoding="utf-8", newline="") as file:
             return list(csv.reader(file)) or [["step"]]
 
@@ -265,7 +265,7 @@ class WandbTracker:
 
 
 class MlflowTracker:
-    """A run of MLflow; the environment variable `MLFLOW_TRACKING_URI` says where."""
+    """A run of MLflow; the environment variable `MLFLOW_TRACKING_URI` says where it is stored."""
 
     def __init__(self, experiment: str, name: str, settings: Mapping[str, Any]) -> None:
         self._experiment, self._name, self._settings = experiment, name, settings

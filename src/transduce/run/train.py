@@ -62,11 +62,11 @@ def prepare(
     threads: int | None = None,
     growth: int | None = None,
 ) -> PreparedCorpus:
-    """Learns subwords and writes the token store into `out`, or finds it complete; returns the opened store.
+    """Learns subwords and writes the token store into `out`, unless it is complete already; returns the opened store.
 
-    With `start_from` the subwords are that model's, plus at most `growth` new ones. `threads` limits the cores that are
-    used. Raises ValueError if `out` holds anything other than a run, if a run has begun on a store of other data, or if
-    `out` has a model whose checkpoints are gone.
+    With `start_from` the subwords are that model's, plus at most `growth` new ones. `threads` limits the number of
+    cores used. Raises ValueError if `out` holds anything other than a run, if a run has begun on a store of other data,
+    or if `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -103,11 +103,11 @@ def train(
     Progress is logged by the logger `transduce`, on rank 0 only.
 
     Closing the generator stops the run without a checkpoint; the same call resumes from the last checkpoint. The
-    generator runs in any thread, but handles signals only in the main thread. While it is open it sets threads,
-    deterministic algorithms and the handling of subnormal numbers for the process; then it restores them.
+    generator runs in any thread, but handles signals only in the main thread. While it is open, it changes the
+    process's settings for threads, deterministic algorithms and subnormal numbers; afterwards it restores them.
 
-    Raises ValueError for faults of the recipe, the files or `out`, DivergedError if the loss is not finite on any
-    data, Interrupted after a signal, and OSError if the last checkpoint cannot be written. Saved checkpoints stay.
+    Raises ValueError for faults in the recipe, the files or `out`, DivergedError if the loss is not finite on any data,
+    Interrupted after a signal, and OSError if the last checkpoint cannot be written. Saved checkpoints stay.
     """
     options = options._replace(**changes)
     if isinstance(recipe, Path | str):

@@ -149,15 +149,16 @@ class Trainer:
         if start_from is not None:
             # The grown weights have rows for new tokens of the vocabulary.
             self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
-        elif self.group.size > 1:  # a process whose random numbers differ would train another model
+        elif self.group.size > 1:  # a process whose random numbers differ would train a different model
             self.optimiser.load_weights(self.optimiser.weights())
         return TrainingState(micro_batches=self.planner.micro_batches)
 
     def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
         """Plans as many micro-batches per step as the run had before, on any device; returns the state.
 
-        Another number would change the micro-batches and the dropout, so only a number in the recipe, which `begin_run`
-        has accepted, replaces the recorded one. Raises ValueError if there are more processes than micro-batches.
+        A different number would change the micro-batches and the dropout, so only a number in the recipe, which
+        `begin_run` has accepted, replaces the recorded one. Raises ValueError if there are more processes than
+        micro-batches.
         """
         settings, micro_batches = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
@@ -200,7 +201,7 @@ class Trainer:
                         if state.horizon != horizon:
                             break  # and continue at the rates of the new plan
                 except EpochWriteError as error:
-                    alone = self.group.size == 1  # otherwise other processes wait in their step meanwhile
+                    alone = self.group.size == 1  # otherwise the other processes are waiting in their step
                     event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
                     self.metrics_log.log_event(state.step, event)
                     end = time.monotonic() + RETRY_SECONDS

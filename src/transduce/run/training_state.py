@@ -16,7 +16,7 @@ from transduce.training.training_settings import Training
 
 
 class Horizon(NamedTuple):
-    """A plan of the steps that a run takes in its minutes, for a schedule that reaches zero at the last step."""
+    """The planned steps of a run with a time limit, for a schedule that reaches zero at the last step."""
 
     steps: int
     minutes: float
@@ -52,7 +52,7 @@ class TrainingState(NamedTuple):
         return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
 
     def end_reason(self, settings: Training) -> str | None:
-        """Why the run ends, as a sentence; None while steps, epochs, minutes and patience are left."""
+        """Returns why the run ends, as a sentence; None while steps, epochs, minutes and patience are left."""
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
         if settings.epochs is not None and self.position.epoch >= settings.epochs:
@@ -69,7 +69,7 @@ class TrainingState(NamedTuple):
         return None
 
     def planned_steps(self, settings: Training) -> int | None:
-        """Number of steps planned for the minutes of `settings`; None for a schedule without an end.
+        """Returns the number of steps planned for the minutes of `settings`; None for a schedule without an end.
 
         A plan that was made for other minutes is scaled.
         """
@@ -98,7 +98,7 @@ class SavedState(Spec):
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, place: str) -> "SavedState":
-        """Validates the content of a `state.json`; raises ValueError that names `place` if it does not fit."""
+        """Validates the content of a `state.json`; raises ValueError, which names `place`, if it is not valid."""
         try:
             check_version(values, VERSION, place=place)
             return validated(cls, values, place=place)

@@ -8,9 +8,9 @@ VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the charact
 
 @functools.cache
 def combining_marks() -> str:
-    """All marks above, below and after letters, for use inside the brackets of a regular expression.
+    """Returns all marks above, below and after letters, for use inside the brackets of a regular expression.
 
-    They are ranges, which are searched faster than single characters. Finding them takes 20 ms.
+    The marks are written as ranges, which are searched faster than single characters. Finding them takes 20 ms.
     """
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):

@@ -1,4 +1,4 @@
-"""The message that numba compiles, shown once in a process if it takes seconds."""
+"""The message that numba is compiling, shown once per process if the compilation takes seconds."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ PATIENCE = 2.0  # seconds of compiling before the message
 
 
 class CompilationAnnouncement:
-    """Logs once that a compilation takes long; a listener of numba, which compiles in one thread at a time.
+    """A listener to numba that logs once that a compilation takes long; numba compiles in one thread at a time.
 
     `is_kept` says whether compiled code is cached for the next process.
     """
@@ -45,11 +45,11 @@ _announcements: list[CompilationAnnouncement] = []
 
 
 def announce_compilation(is_kept: Callable[[], bool]) -> None:
-    """Announces the compilations of this process from now on; numba must be installed."""
+    """Starts announcing compilations in this process; numba must be installed."""
     from numba.core import event
 
     class Listener(CompilationAnnouncement, event.Listener):
-        """An announcement that has the base class that numba requires."""
+        """An announcement with the base class that numba requires."""
 
     if not _announcements:
         _announcements.append(Listener(is_kept))

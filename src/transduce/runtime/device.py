@@ -15,7 +15,8 @@ import torch
 
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
-# Most threads: enough to repeat the results of a larger machine. OpenMP crashes if it cannot start its threads.
+# Limits on the number of threads. They allow the results of a larger machine to be repeated, but OpenMP crashes if it
+# cannot start its threads.
 MIN_LIMIT, THREADS_PER_CORE = 256, 4
 
 # Parameters of glibc's mallopt.
@@ -63,10 +64,10 @@ def set_up_device(name: str, threads: int | None = None, precision: str | None =
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether matrix products in bfloat16 are faster than in float32.
+    """Whether matrix multiplication in bfloat16 is faster than in float32.
 
-    A CPU needs AVX512-BF16 or AMX. Intel's processors need AMX, which a virtual machine may hide: with AVX-512 alone
-    their products in bfloat16 are half as fast as in float32.
+    A CPU needs AVX512-BF16 or AMX. Intel's processors need AMX, which a virtual machine may hide: with AVX-512 alone,
+    they multiply matrices half as fast in bfloat16 as in float32.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= AMPERE
@@ -92,10 +93,10 @@ def set_threads(threads: int | None) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc keep freed memory instead of returning it to the system; does nothing with another C library.
+    """Makes glibc keep freed memory instead of returning it to the system; does nothing with any other C library.
 
-    By default glibc maps each large block again, and the kernel clears its pages at every step, which takes a tenth to
-    a half of the time of training a small model on a CPU.
+    By default, glibc maps each large block anew and the kernel clears its pages at every step. That takes a tenth to a
+    half of the training time of a small model on a CPU.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
@@ -141,8 +142,8 @@ def count_cores() -> int:
 def use_deterministic_algorithms(device: torch.device) -> None:
     """Makes results on a CPU bit-identical on the same machine with the same number of threads.
 
-    Does nothing on a GPU: there the gradients of attention are summed in no fixed order in any mode, and summing the
-    gradients of embeddings in order would take much longer.
+    Does nothing on a GPU: there the order in which the gradients of attention are summed is not fixed in any mode, and
+    summing the gradients of embeddings in a fixed order would take much longer.
     """
     if device.type == "cuda":
         return
@@ -162,7 +163,7 @@ def processor_name() -> str:
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Everything except recipe and data that the exact result of a run depends on."""
+    """Returns everything that the exact result of a run depends on, except the recipe and the data."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

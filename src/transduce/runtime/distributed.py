@@ -1,7 +1,7 @@
-"""The processes of a run: a single one, or those that `--processes` or `torchrun` started.
+"""The processes of a run: a single process, or several that `--processes` or `torchrun` started.
 
-All of them compute; rank 0 reads and writes the files. Rank 0 also decides everything that depends on a clock, a signal
-or a file, and broadcasts it, so that all processes take the same steps.
+All processes compute, but only rank 0 reads and writes the files. Rank 0 also makes every decision that depends on a
+clock, a signal or a file, and broadcasts it, so that all processes take the same steps.
 """
 
 import ipaddress
@@ -73,7 +73,7 @@ class ProcessGroup:
     def on_every_rank(self, action: Callable[[], Result]) -> Result:
         """Calls `action` on each process and returns its own result; `action` must not wait for other processes.
 
-        If memory does not suffice on any process, all raise RuntimeError, so that none waits for another.
+        If any process runs out of memory, all of them raise RuntimeError, so that none waits for another.
         """
         if self.size == 1:
             return action()
@@ -110,7 +110,7 @@ class ProcessGroup:
                 distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
     def all_gather_parts(self, parts: Iterable[Tensor]) -> None:
-        """Copies each part to all processes, in place; part number n comes from the process with rank n."""
+        """Copies each part to all processes, in place; the n-th part comes from the process with rank n."""
         if self.size > 1:
             sent = [
                 distributed.broadcast(part, rank, group=self._group_of(part), async_op=True)
@@ -160,9 +160,9 @@ def restart_count() -> int:
 
 
 def share_of_cores() -> int | None:
-    """Threads for each process if several processes share this machine, at least one.
+    """Returns the number of threads for each process, at least one, if several processes share this machine.
 
-    None if this is the only process, or if OMP_NUM_THREADS, which `torchrun` sets too, has the number.
+    Returns None if this is the only process, or if OMP_NUM_THREADS, which `torchrun` also sets, gives the number.
     """
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if processes == 1 or "OMP_NUM_THREADS" in os.environ:
@@ -171,9 +171,9 @@ def share_of_cores() -> int | None:
 
 
 def _is_one_machine(size: int) -> bool:
-    """Whether all processes run here: `--processes` and `torchrun` count them.
+    """Whether all processes run on this machine: `--processes` and `torchrun` record how many do.
 
-    `srun` and `mpirun` do not count them, but only processes of this machine can reach a loopback address.
+    `srun` and `mpirun` do not record it, but only processes on this machine can reach a loopback address.
     """
     if local_size := os.environ.get("LOCAL_WORLD_SIZE"):
         return local_size == str(size)
@@ -185,9 +185,9 @@ def _is_one_machine(size: int) -> bool:
 
 
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
-    """Joins the processes of `--processes` or `torchrun`; returns their group and the device of this process.
+    """Joins the processes that `--processes` or `torchrun` started; returns their group and the device of this process.
 
-    Without them the group has one process. Processes of one machine connect by the loopback interface, unless
+    Otherwise the group has one process. Processes on one machine connect through the loopback interface, unless
     GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another interface. Raises ValueError if a node has fewer GPUs than
     processes.
     """
@@ -212,7 +212,8 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
         store.set_timeout(REPLY_TIMEOUT)
     else:
         store, rank, size = next(rendezvous("env://"))
-    # The prefix: torchrun keeps its store across restarts, with the addresses of processes that have died.
+    # The prefix is needed because torchrun keeps its store across restarts, with the addresses of processes that have
+    # died.
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(f"attempt-{restart_count()}", store),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transduce.runtime.signals import Interrupted
 
-PATIENCE = 10  # seconds that processes have to end after another process has ended
+PATIENCE = 10  # seconds in which processes must end after another process has ended
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
 STORE = "TRANSDUCE_PROCESS_STORE"  # the file by which the processes exchange their addresses
 
@@ -44,7 +44,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         started = {**os.environ, STARTED_HERE: str(os.getpid())}
         for own in variables[1:]:
             other = subprocess.Popen(command, env=started | own)
-            others.append(other)  # at once, so that this one is ended if the next one cannot be started
+            others.append(other)  # now, so that this process is ended if the next one cannot be started
         os.environ |= variables[0]
         threading.Thread(target=_watch, args=(others, folder, ended), daemon=True).start()
         yield
@@ -97,7 +97,8 @@ def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
 def _failures(others: Processes, wait: float = 0) -> Iterator[tuple[int, int]]:
     """Yields rank and exit code of each process that has failed; a negative code is the signal that killed the process.
 
-    A code from 128 on means that the process ended in an orderly way after a signal, and does not count as a failure.
+    A code of 128 or more means that the process ended in an orderly way after a signal, and does not count as a
+    failure.
     """
     for rank, other in enumerate(others, 1):
         with contextlib.suppress(subprocess.TimeoutExpired):

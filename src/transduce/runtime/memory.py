@@ -32,9 +32,9 @@ def run_by_halves(
     items: Sequence[Item],
     replace: Callable[[Item], Result] | None = None,
 ) -> list[Result]:
-    """Returns the results of `work` on the items; if memory does not suffice, on their halves, recursively.
+    """Returns the results of `work` on the items; if memory runs out, works on their halves, recursively.
 
-    If it does not suffice for a single item, `replace` gives the result; without `replace` the error is raised.
+    If memory runs out for a single item, `replace` supplies the result; without `replace`, the error is raised.
     """
     try:
         return list(work(items))
@@ -50,7 +50,7 @@ def run_by_halves(
 
 
 def peak_memory(device: torch.device) -> float:
-    """Peak of allocated memory in bytes, of a GPU or else of the process; NaN on Windows, which has no count."""
+    """Peak of allocated memory in bytes, on a GPU or else in the process; NaN on Windows, which does not count it."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if importlib.util.find_spec("resource") is None:

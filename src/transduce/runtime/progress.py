@@ -1,6 +1,6 @@
 """Progress of long work: its count, its rate, the time that it has taken, and whether output goes to a terminal.
 
-Libraries count; the command line may display.
+The library code counts progress; only the command line displays it.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 class ProgressRate:
-    """Measures how fast `done` approaches `total`; the initial `done` does not count for the rate.
+    """Measures how fast `done` approaches `total`; the initial `done` does not count towards the rate.
 
     `total` is None if it is unknown.
     """
@@ -125,7 +125,7 @@ class LineProgress(Progress):
             self._write(f"{self.description} {done:,.0f}{total}{self._rate.time_left}")
 
     def clear(self) -> None:
-        """Empties the line."""
+        """Clears the line."""
         if self._width:
             self._write("")
             self._write("")

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: end the work at once, or after the current step with the work saved."""
+"""SIGINT and SIGTERM: end the work immediately, or save it and end after the current step."""
 
 import contextlib
 import os
@@ -87,7 +87,7 @@ def _set_handlers(handlers: dict[int, Any]) -> None:
 def _signals_to_handle() -> list[int]:
     """SIGINT and SIGTERM, except ignored ones.
 
-    None outside the main thread, because Python can set no handler there.
+    Returns no signals outside the main thread, because Python cannot set handlers there.
     """
     if threading.current_thread() is not threading.main_thread():
         return []

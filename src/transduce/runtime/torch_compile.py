@@ -12,10 +12,11 @@ _log = logging.getLogger("transduce")
 
 
 def compile_on_gpu(model: torch.nn.Module, device: torch.device) -> None:
-    """Makes torch fuse the operations between matrix products on a GPU, where launching them one by one costs the most.
+    """Makes torch fuse the operations between matrix multiplications on a GPU, where launching them separately costs
+    most.
 
-    torch compiles twice: the second shape makes the compiled code general. If torch cannot compile, a message is logged
-    and the model stays as it is.
+    torch compiles twice: when it meets a second shape, it compiles code for all shapes. If torch cannot compile, a
+    message is logged and the model stays as it is.
     """
     if device.type != "cuda":
         return

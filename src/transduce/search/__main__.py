@@ -1,4 +1,4 @@
-"""`python -m transduce.search` compiles the searches for this processor, so that the first translation need not."""
+"""`python -m transduce.search` compiles the searches for this processor, so the first translation does not have to."""
 
 import multiprocessing
 import sys

@@ -24,7 +24,7 @@ CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences tha
 
 
 class Decoding(Spec):
-    """Settings of beam search; the defaults are those of section 6.1.
+    """Settings of beam search; the defaults are the paper's (section 6.1).
 
     `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
@@ -62,7 +62,7 @@ class Hypothesis(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Hypotheses that still grow, best first; a place without a hypothesis has a log-probability of −∞."""
+    """Hypotheses that are still growing, best first; a place without a hypothesis has a log-probability of −∞."""
 
     tokens: Int[Tensor, "batch width length"]
     log_probabilities: Float[Tensor, "batch width"]
@@ -94,7 +94,8 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer if fewer have ended.
 
-    Sentences that are done leave the batch, and the stepper only steps live hypotheses. `compiled` needs a CPU.
+    Sentences that are done leave the batch, and on a CPU the stepper only steps live hypotheses. `compiled` needs a
+    CPU.
     """
     if compiled:
         from transduce.search.compiled_search import compiled_beam_search  # imports numba
@@ -146,7 +147,7 @@ def _expand(
 ) -> Candidates:
     """Returns the `count` most probable continuations of each sentence.
 
-    `places` has the index of each of the stepper's rows in [batch · width].
+    `places` holds the index of each of the stepper's rows in [batch · width].
     """
     batch, width = live.log_probabilities.shape
     per_row = best.tokens.shape[1]
@@ -169,8 +170,8 @@ def _advance(
 ) -> tuple[Live, Int[Tensor, "batch width"], Finished]:
     """Splits the candidates into live hypotheses and hypotheses that end.
 
-    Returns the best `beam` candidates that do not end, their rows, and the finished hypotheses with the candidates that
-    end.
+    Returns the best `beam` candidates that do not end, their rows, and the finished hypotheses, updated with the
+    candidates that end.
     """
     tokens, log_probabilities, rows = candidates
     ends = tokens[:, :, -1] == end
@@ -196,7 +197,10 @@ def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) 
 def _end_at_bound(
     live: Live, finished: Finished, at_bound: Bool[Tensor, " batch"], decoding: Decoding, length: int
 ) -> tuple[Live, Finished]:
-    """Drops the live hypotheses of sentences at their bound; they count as finished if the sentence has no other."""
+    """Drops the live hypotheses of sentences at their bound.
+
+    If a sentence has no finished hypothesis, its live hypotheses count as finished.
+    """
     has_none = (at_bound & finished.scores[:, 0].isneginf()).unsqueeze(1)
     cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~has_none, -math.inf))
     finished = _compete(finished, cut, decoding, length)

@@ -1,4 +1,4 @@
-"""Cancellation: ends a search without a result, at a deadline or when nobody waits for the result any longer."""
+"""Cancellation: ends a search without a result, at a deadline or when nobody is waiting for the result any longer."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch import Tensor
 from transduce.search.stepper import Stepper, StepperState
 
 StopCheck = Callable[[], None]
-"""Raises SearchStoppedError if a search must stop; called before each step, or before some steps of a few ms."""
+"""Raises SearchStoppedError if a search must stop; called before each step or each short group of steps."""
 
 
 class SearchStoppedError(RuntimeError):

@@ -1,7 +1,8 @@
 """The bookkeeping of a beam search in compiled code, with the same results as `beam.beam_search`.
 
-Hypotheses are not copied: every step records the token and the parent of each place, and the sequences are read back
-from the end. Each sentence has `beam` places, numbered through the batch. A sentence with a beam of 2:
+Hypotheses are not copied. Instead, every step records the token and the parent of each place, and the sequences are
+read back from the end. Each sentence has `beam` places, numbered consecutively through the batch. A sentence with a
+beam of 2:
 
     step           1       2        3
     place 0       the     cat      sat
@@ -27,7 +28,7 @@ class Beams(NamedTuple):
     """The hypotheses of a batch; a place without a hypothesis has a log-probability of −∞.
 
     `tokens` and `parents` [steps places] record the search. A finished hypothesis has `lengths` tokens. `ends` is the
-    place of its last token, or of the token before if the last one is the end symbol.
+    place of its last token other than the end symbol.
     """
 
     live: NDArray[np.float32]  # [sentences beam], best first
@@ -57,7 +58,7 @@ class Beams(NamedTuple):
         )
 
     def hypotheses(self, sentence: int) -> list[Hypothesis]:
-        """The finished hypotheses of a sentence, best first."""
+        """Returns the finished hypotheses of a sentence, best first."""
         results = []
         for number in np.flatnonzero(self.scores[sentence] > -np.inf):
             place, tokens = int(self.ends[sentence, number]), []
@@ -70,7 +71,7 @@ class Beams(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """Bounds, length penalties and margin: what scores and ends hypotheses."""
+    """The bounds, length penalties and margin by which hypotheses are scored and ended."""
 
     bounds: NDArray[np.int64]  # most tokens of a translation of each sentence
     penalties: NDArray[np.float64]  # of each length, from 1 on
@@ -109,7 +110,7 @@ def _finish(
 def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, rows: Any, choices: Any) -> int:
     """Writes the most probable continuations of the sentence that begins at row `first`, best first.
 
-    `live` has the log-probabilities of the sentence's hypotheses. For each continuation the function writes its total
+    `live` holds the log-probabilities of the sentence's hypotheses. For each continuation the function writes its total
     log-probability, its row, and the rank of its token among the best tokens of the row. An entry without a
     continuation has a total of −∞. Returns the first row of the next sentence.
     """
@@ -161,7 +162,7 @@ def advance(
     beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, candidates: int, limits: SearchLimits,
     next_places: Any, next_rows: Any,
 ) -> int:  # fmt: skip
-    """Continues the hypotheses at `places`, one row each, by their best tokens [rows count], to `length` tokens.
+    """Extends the hypotheses at `places`, one row each, to `length` tokens with their best tokens [rows count].
 
     Considers the `candidates` most probable continuations of each sentence; if `candidates` is twice the beam, at least
     `beam` of them do not end. Writes the places of the live hypotheses and the rows that they continue; returns the

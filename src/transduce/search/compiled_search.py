@@ -1,17 +1,18 @@
 """Beam search and greedy search on a CPU in compiled code, with the results of `beam_search` and `greedy_search`.
 
-With a compiled stepper, one call takes several steps of model and bookkeeping without Python's lock. With any other
-stepper only the bookkeeping of the beam is compiled. With several threads, each of which has its own sentences:
+With a compiled stepper, one call takes several steps, of the model and of the bookkeeping, without Python's lock. With
+any other stepper, only the bookkeeping of the beam is compiled. Several threads, each with its own sentences, run like
+this:
 
     thread 1   check │ step, advance, step, advance, … │ check │ step, advance, …
     thread 2      check │ step, advance, step, advance, … │ check │ …
                           one call of `_take_steps`: 1 to 16 steps, at most about 20 ms, without Python's lock
 
-A step takes tens of microseconds, and going through Python and torch would take as long again. Between two calls the
-search can be stopped, and the key-value cache can grow.
+A step takes tens of microseconds, and going through Python and torch would take as long again. The search can be
+stopped, and the key-value cache can grow, only between two calls.
 
-The cache never moves keys and values. A token gets the next free slot when it is stepped, and each row has a table of
-the slots of its tokens. After three steps with a beam of 2 ("the cat" and "the dog" have won against "a cat"):
+The cache never moves keys and values. A token gets the next free slot when the model processes it, and each row has a
+table of the slots of its tokens. After three steps with a beam of 2 ("the cat" and "the dog" have won against "a cat"):
 
     slot       0     1     2     3     4
     token     <s>   the    a    cat   dog
@@ -82,7 +83,7 @@ def compiled_beam_search(
 def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
     """Returns the hypothesis of each sentence, like `greedy_search`; `stepper` must be wholly compiled.
 
-    It is a beam of 1 that considers one continuation: once that continuation ends, no hypothesis is left.
+    This is a beam search with a beam of 1 that considers a single continuation, so no hypothesis is left once it ends.
     """
     sentences = len(problem.source)
     beams = Beams.start(sentences, 1, 1, problem.max_length)
@@ -119,7 +120,7 @@ def _search_compiled(
     rows = LiveRows(np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, problem.max_length), np.int32))
     rows.places[:sentences], rows.last[:sentences] = np.arange(sentences) * beam, problem.begin
     state = stepper.start(problem.source, problem.visible, problem.max_length)
-    cache, count, length, steps = state.cache, sentences, 0, 1  # a single first step, because it bans other tokens
+    cache, count, length, steps = state.cache, sentences, 0, 1  # the first call takes one step, which bans other tokens
     while count and length < problem.max_length:
         check()
         began, before = time.perf_counter(), length

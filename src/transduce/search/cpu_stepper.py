@@ -1,7 +1,7 @@
-"""The fastest stepper for a model on a CPU; compiled, if model and installation allow it.
+"""The fastest stepper for a model on a CPU; it is compiled if the model and the installation allow it.
 
-A compiled stepper reads some weights at their addresses and copies the others, so it must be built again when a weight
-of the model changes (`WeightsRecord`).
+A compiled stepper reads some weights in place and copies the others, so it must be rebuilt when a weight of the model
+changes (`WeightsRecord`).
 """
 
 import logging
@@ -27,11 +27,11 @@ _log = logging.getLogger("transduce")
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
-    """Builds a stepper for the model as it is now; later changes of the weights have no effect on it.
+    """Builds a stepper for the current weights of the model; build it again after they change.
 
     A Transformer in float32 gets a compiled stepper if there is compiled code for all its parts and numba is installed.
-    Otherwise the stepper is the model itself, or its copy in int8. If int8 needs numba and it is missing, that is
-    logged.
+    Otherwise the stepper is the model itself, or its copy in int8. If numba would make int8 faster but is missing, a
+    warning is logged.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         if has_numba():
@@ -60,7 +60,7 @@ def is_covered(model: TransformerModel) -> bool:
     )
     is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
     weight = model.readout.weight
-    # The parameters of a sharded model have another type.
+    # The parameters of a sharded model have a different type.
     is_float32 = type(weight.data) is torch.Tensor and weight.is_cpu and weight.dtype == torch.float32
     are_parts_unchanged = all(map(_is_unchanged, model.modules()))
     return dot_products and is_covered_network and is_float32 and are_parts_unchanged and model.next_word is None
@@ -73,12 +73,12 @@ def _is_unchanged(part: nn.Module) -> bool:
 
 
 class WeightsRecord:
-    """The tensors and parts of a model at one time, with the address and the version of each tensor.
+    """The tensors and parts of a model at one moment, with the address and the version of each tensor.
 
     It notices a new storage (`share_memory`, `to`, `data =`, `load_state_dict(assign=True)`, or sending a tensor with
     `multiprocessing`), a write into a tensor (`load_state_dict`, a step of an optimiser), a part or a tensor that is
-    added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through `tensor.data`, for
-    which torch counts no version.
+    added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through `tensor.data`, because
+    torch does not count a version for it.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -28,7 +28,8 @@ class Sampling(Spec):
 def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = False) -> list[Hypothesis]:
     """Takes the most probable token at every step; returns one hypothesis for each sentence.
 
-    A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended. `compiled` needs a CPU.
+    A beam search with a beam of 1 is different, because it keeps a live hypothesis after one has ended. `compiled`
+    needs a CPU.
     """
     if compiled:
         from transduce.search.compiled_search import compiled_greedy_search, is_wholly_compiled  # imports numba
@@ -64,7 +65,7 @@ def _draw(
     log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
     """Chooses the token at which the running sum of the probabilities, sorted in descending order, exceeds the draw."""
-    # The largest is subtracted first, because dividing by a tiny temperature would make all of them −∞.
+    # The largest log-probability is subtracted first, because dividing by a tiny temperature would make all of them −∞.
     shifted = log_probabilities.double() - log_probabilities.amax(-1, keepdim=True)
     scaled = (shifted / sampling.temperature).log_softmax(-1)
     best, tokens = scaled.sort(dim=-1, descending=True, stable=True)
@@ -109,7 +110,7 @@ def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> li
 def _columns(
     tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]
 ) -> tuple[list[int | float], list[int | float]]:
-    """Converts both to lists; from a GPU in a single transfer, because each transfer synchronises."""
+    """Converts both to lists; from a GPU in a single transfer, because each transfer synchronises the device."""
     if tokens.is_cuda:
         both: list[list[int | float]] = torch.cat([tokens.double(), gains.double()], 1).T.tolist()
         return both[0], both[1]

@@ -36,7 +36,7 @@ class Spelling:
         return b"".join(self.subword_bytes[token] for token in tokens)
 
     def followers(self, text: bytes, written: int) -> list[int]:
-        """Tokens that may stand after the first `written` bytes of a text."""
+        """Returns the tokens that may follow the first `written` bytes of a text."""
         if written == len(text):
             return [self.end]
         # Decoding removes the space before a text, so a split may lack it.
@@ -49,13 +49,13 @@ class Spelling:
         ]
 
     def written_after(self, text: bytes, written: int, token: int) -> int:
-        """Counts the bytes of a text that are written after one more token."""
+        """Returns how many bytes of a text have been written after one more token."""
         spelled = self.subword_bytes[token]
         lacks_space = bool(spelled) and not written and not text.startswith(spelled)
         return written + len(spelled) + lacks_space
 
     def rivals(self, tokens: Sequence[int]) -> list[list[int]]:
-        """For each position, including the end symbol's, the tokens that a split of the same text may have there."""
+        """Returns the tokens that a split of the same text may have at each position, including the end symbol's."""
         text, written, rivals = self.text_of(tokens), 0, []
         for token in (*tokens, self.end):
             rivals.append(self.followers(text, written))

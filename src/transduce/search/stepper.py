@@ -50,7 +50,7 @@ class SearchProblem(NamedTuple):
 
     source: Int[Tensor, "batch source"]
     visible: Bool[Tensor, "batch source"]
-    bounds: Int[Tensor, " batch"]  # most tokens of each translation, the end symbol counted
+    bounds: Int[Tensor, " batch"]  # most tokens of each translation, including the end symbol
     begin: int
     end: int
     banned: tuple[int, ...]  # ids that are never chosen, for example padding
@@ -62,7 +62,7 @@ class SearchProblem(NamedTuple):
         return int(self.bounds.max())
 
     def banned_at(self, place: int) -> tuple[int, ...]:
-        """Ids that are not chosen as token number `place`, counted from 0."""
+        """Returns the ids that are not chosen as token number `place`, counted from 0."""
         return self.banned if place else (*self.banned, *self.banned_first)
 
 
@@ -82,7 +82,7 @@ def forced_scores(
     target_out: Int[Tensor, "batch target"],
     pad: int,
 ) -> Float[Tensor, "batch target"]:
-    """Log-probability of each token of `target_out`, 0 at padding.
+    """Returns the log-probability of each token of `target_out`, 0 at padding.
 
     The sum of a row is the translation's log-probability.
     """
@@ -93,7 +93,7 @@ def forced_scores(
 def scores_of_tokens(
     log_probabilities: Float[Tensor, "batch target vocabulary"], target_out: Int[Tensor, "batch target"], pad: int
 ) -> Float[Tensor, "batch target"]:
-    """Log-probability of each token of `target_out`, 0 at padding."""
+    """Returns the log-probability of each token of `target_out`, 0 at padding."""
     chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)
     return chosen.masked_fill(target_out == pad, 0.0)
 

@@ -1,4 +1,4 @@
-"""Steppers around steppers: ensembles, forced prefixes, and a ban on repeated n-grams.
+"""Steppers that wrap other steppers: ensembles, forced prefixes, and a ban on repeated n-grams.
 
 A search cannot tell the difference: a wrapper has `start`, `step` and `pick` too, and changes the log-probabilities
 that the inner stepper returns. Wrappers can be combined, for example a forced prefix around an ensemble.
@@ -118,8 +118,8 @@ class WrittenState(NamedTuple):
 class NoRepeatedNgrams:
     """Wraps a stepper: a token that would repeat an n-gram has a log-probability of −∞.
 
-    It prevents loops like "the man the man the man". `exempt` is the number of first tokens of each sentence that may
-    repeat, for example the tokens of a forced prefix.
+    It prevents loops like "the man the man the man". `exempt` is the number of tokens at the beginning of each sentence
+    that may repeat, for example the tokens of a forced prefix.
     """
 
     def __init__(self, inner: Stepper, size: int, exempt: Int[Tensor, " batch"]) -> None:
@@ -151,7 +151,7 @@ class NoRepeatedNgrams:
         exempt: Int[Tensor, " rows"],
         log_probabilities: Float[Tensor, "rows new vocabulary"],
     ) -> Bool[Tensor, "rows vocabulary"]:
-        """Marks the tokens that would complete an n-gram that `written` already has; none while a row is exempt.
+        """Marks the tokens that would complete an n-gram that `written` already contains; none while a row is exempt.
 
         The first column of `written` is the begin symbol.
         """

@@ -25,7 +25,7 @@ from transduce.serving.v1_routes import v1_routes
 
 
 class DescribedApplication(FastAPI):
-    """A FastAPI application whose description lacks status 422, because faulty requests get status 400 here."""
+    """A FastAPI application whose description omits status 422, because faulty requests get status 400 here."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI description, without status 422."""
@@ -37,9 +37,9 @@ class DescribedApplication(FastAPI):
 
 
 class SingleSlashes:
-    """An ASGI application around another, which treats several slashes in a path as one.
+    """Wraps an ASGI application, and treats several slashes in a path as one.
 
-    A client that joins a default address, which ends with a slash, and `/translate` asks for `//translate`.
+    A client whose default address ends with a slash requests `//translate` when it appends `/translate` to it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -53,7 +53,7 @@ class SingleSlashes:
 
 
 class HeadRequests:
-    """An ASGI application around another, which answers HEAD like GET.
+    """Wraps an ASGI application, and answers HEAD requests like GET requests.
 
     The server then sends only the headers (RFC 9110).
     """
@@ -124,11 +124,11 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         return _failure(validation_message(error.errors()), 400)
 
     async def client_left(_: Request, error: Exception) -> Response:
-        """Answers for the log only, with nginx's status for clients that have left."""
+        """Answers only for the log, with nginx's status for clients that have left."""
         return _failure("The client left before its request was answered", 499)
 
     async def server_error(_: Request, error: Exception) -> Response:
-        """Answers a request that fails for a reason that the client cannot know; the log has the reason."""
+        """Answers a request that fails because of the server; only the log names the reason."""
         return _failure("The server failed; its log says why", 500)
 
     application.add_exception_handler(AnyHTTPException, _http_error)
@@ -146,7 +146,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
-    """Answers with LibreTranslate's form of an error."""
+    """Answers in LibreTranslate's error format."""
     assert isinstance(error, AnyHTTPException)
     return _failure(error.detail, error.status_code, error.headers)
 

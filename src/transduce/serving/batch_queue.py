@@ -1,7 +1,7 @@
 """The queue of a model: sentences of many requests, which one thread translates in groups.
 
 A group takes one sentence from each waiting request in turn until it is full, so that a long request does not hold up
-the others. Each accepted request has a ticket with its deadline; if the client leaves, the ticket ends at once. A
+the others. Each accepted request has a ticket with its deadline; if the client leaves, the ticket ends immediately. A
 search stops when no ticket of its sentences is live.
 """
 
@@ -67,7 +67,7 @@ class Ticket:
 
 
 GROUP_TOKENS = 1024  # tokens of a group; sentences of new requests wait until the group is translated
-MAX_TOKENS = 512  # most tokens of a sentence or a prefix; a longer one would hold up all others for seconds
+MAX_TOKENS = 512  # of a sentence or a prefix; a longer one would hold up all others for seconds
 
 NBest = list[Translation]
 
@@ -115,7 +115,7 @@ class BatchQueue:
 
     @property
     def is_working(self) -> bool:
-        """Whether the queue takes sentences."""
+        """Whether the queue accepts sentences."""
         return self._thread.is_alive() and not self._closed
 
     @property

@@ -9,8 +9,9 @@ The life of a connection, and what limits each part of it:
          |   HEAD_SECONDS   |   limits.BodyLimit:  |  Limits.seconds,    | UNREAD_SECONDS   | HEAD_SECONDS
          |                  |   bytes and seconds  |  of the Ticket      | without progress | without a head
 
-- While the head arrives, the server waits for the client and cannot compute anything: 10 seconds. Between two requests
-  uvicorn itself ends a connection after 5 seconds; once the next head has begun, the limit of 10 seconds applies.
+- While the head arrives, the server waits for the client and cannot compute anything. The limit is 10 seconds. Between
+  two requests, uvicorn itself ends a connection after 5 seconds; once the next head has begun, the limit of 10 seconds
+  applies.
 - While the body arrives, the application waits for it, and `limits.BodyLimit` ends the wait with status 408. This
   module sets no limit here, because it would cut off an application that computes with a part of the body.
 - While the server computes, the client waits. The ticket of the request has the deadline (see `batch_queue`).
@@ -36,7 +37,7 @@ MAX_CONNECTIONS = 1000
 HEAD_SECONDS = 10.0  # time for the head of a request to arrive
 UNREAD_SECONDS = 60.0  # time for which a client may read nothing of an answer; the default of nginx's send_timeout
 CHECK_SECONDS = 1.0  # time between two checks of a connection
-SETTLE_SECONDS = 0.1  # after this time a client that sends at once has sent, even if many connect
+SETTLE_SECONDS = 0.1  # after this time, a client that sends immediately has sent its request, even if many connect
 
 
 class BoundedConnection(H11Protocol):

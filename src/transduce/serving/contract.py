@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 
 def _refuse_other_items(value: Any) -> Any:
-    """Raises an error for a list that has something else than texts: pydantic would make one for each item."""
+    """Raises one error for a list with items that are not texts; pydantic would report an error for each item."""
     if isinstance(value, list) and not all(isinstance(item, str) for item in value):
         raise PydanticCustomError("string_type", "Input should be a valid string")
     return value

@@ -29,7 +29,7 @@ from transduce.serving.text_translation import PlainText, TextRequest, translate
 
 KEPT_SECONDS = 1800.0
 KEPT_BYTES = 1 << 26  # limit for all translated documents together
-SENT_BYTES = 1 << 16  # sent at once, so that for a slow client the server holds no copy of the whole document
+SENT_BYTES = 1 << 16  # sent at a time, so that the server does not copy a whole document for a slow client
 DETECTED_CHARACTERS = 2000  # first characters of a document, from which its language is detected
 NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
 DOCUMENTS_AT_ONCE = 4  # in memory; an archive of a few megabytes may have 256 MB of content
@@ -129,7 +129,7 @@ def document_routes(service: Service) -> APIRouter:
         responses={507: {"model": Failure, "description": "The server has no space for the document."}},
     )
     async def translate_file(request: Request) -> TranslateFileAnswer:
-        """Translates a document, whose structure stays as it is; its format is that of its name."""
+        """Translates a document and keeps its structure; the extension of its name determines its format."""
         client = address_of(request)
         with uploads.take(client), full_disks():
             with service.counting_faults(request):

@@ -9,7 +9,7 @@ from transduce.runtime.extras import install_command
 from transduce.serving.contract import Detection, NamedLanguage
 
 AUTO = "auto"  # instead of a source language: detect it
-LEAST_LETTERS, SURE = 25, 99.0  # letters and percent that are needed to say that a text is in another language
+LEAST_LETTERS, SURE = 25, 99.0  # letters and percent that are needed to conclude that a text is in a different language
 
 # Codes of LibreTranslate's clients, and the codes of BCP 47.
 ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
@@ -21,10 +21,10 @@ def is_auto(code: str) -> bool:
 
 
 def matching_code(code: str, codes: Iterable[str]) -> str | None:
-    """The one of the served `codes` that a client means by `code`; None if there is none.
+    """Returns which of the served `codes` a client means by `code`; None if it means none of them.
 
-    Case does not count, and "_" is the same as "-". The code of a region, for example de-AT, means the language if only
-    the language is served.
+    Case is ignored, and "_" is the same as "-". A code with a region, for example de-AT, means the language if only the
+    language is served.
     """
     served = {_normal(name): name for name in codes}
     normal = _normal(code)

@@ -85,7 +85,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.get("/languages")
     async def languages() -> list[contract.Language]:
-        """Returns the languages and into which others each is translated."""
+        """Returns the languages, and for each of them the languages into which it is translated."""
         return [
             contract.Language(code=code, name=language_name(code), targets=service.models.targets(code))
             for code in service.models.languages
@@ -128,7 +128,7 @@ def languages_of_texts(service: Service, texts: list[str], source: str, target: 
     return [service.detector.detect(text, sources)[0] for text in texts]
 
 
-OTHER_FIELDS = 20  # most fields of a form besides the texts
+OTHER_FIELDS = 20  # largest number of fields in a form besides the texts
 
 UTF_8 = {b"utf-8", b"utf8"}
 
@@ -158,7 +158,7 @@ async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
 def check_form_encoding(request: Request) -> None:
     """Raises an HTTP error with status 415 for a form that is not in UTF-8; must be called before the form is read.
 
-    The fields of a form are decoded as its client says, and Python has encodings that take minutes for a megabyte.
+    Otherwise the client could choose the encoding, and Python has encodings that take minutes for a megabyte.
     """
     _, options = parse_options_header(request.headers.get("content-type"))
     if options.get(b"charset", b"utf-8").lower() not in UTF_8:
@@ -166,7 +166,7 @@ def check_form_encoding(request: Request) -> None:
 
 
 def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The value of each name; a list if there are several."""
+    """Returns the value of each name, as a list if there are several values."""
     groups: dict[str, list[Any]] = {}
     for name, value in items:
         groups.setdefault(name, []).append(value)

@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 
     @property
     def body_bytes(self) -> int:
-        """The most bytes of a request without a document: escapes take 12 bytes per character."""
+        """The largest size of a request without a document, in bytes; with escapes a character takes up to 12 bytes."""
         return 12 * self.characters + 1024 * self.texts + 4096
 
     def check_texts(self, texts: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ BODY_SECONDS = 20.0
 
 
 class BodyLimit:
-    """An ASGI application around another, which reads at most `max_bytes` of each body.
+    """Wraps an ASGI application, and reads at most `max_bytes` of each body.
 
     `exceptions` maps paths to other limits.
     """

@@ -35,7 +35,7 @@ class PageFile(NamedTuple):
             "Content-Security-Policy": self.policy,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-cache",  # the browser asks each time; a new version of the package changes the file
+            "Cache-Control": "no-cache",  # the browser asks each time, because a new version changes the file
             "ETag": self.tag,
         }
         if request.headers.get("if-none-match", "").removeprefix("W/") == self.tag:  # a proxy that compresses adds "W/"

@@ -1,4 +1,4 @@
-"""What is recorded of each request: counters for Prometheus, and one line of JSON in the log.
+"""Records each request: in counters for Prometheus, and as one line of JSON in the log.
 
 The log contains texts only if you ask for them.
 """
@@ -65,7 +65,7 @@ def note_texts(request: Request, texts: Sequence[str]) -> None:
 
 
 class RequestLog:
-    """An ASGI application around another, which logs and counts each request."""
+    """Wraps an ASGI application, and logs and counts each request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, logs_texts: bool) -> None:
         self._application, self._metrics, self._logs_texts = app, metrics, logs_texts

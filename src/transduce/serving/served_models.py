@@ -55,7 +55,7 @@ def serve_model(
 
 
 class ServedModels:
-    """Finds the model of a direction. Each direction has one model."""
+    """Finds the model for a direction. Each direction is served by one model."""
 
     def __init__(self, directions: Sequence[ServedDirection]) -> None:
         """Raises ValueError if two models have the same direction."""
@@ -92,7 +92,7 @@ class ServedModels:
         return served
 
     def find(self, source: str, target: str) -> ServedDirection:
-        """The direction of two served codes; raises ValueError if no model translates it."""
+        """Returns the direction for two served codes; raises ValueError if no model translates it."""
         served = self.directions.get(Direction(source, target))
         if served is None:
             others = ", ".join(map(str, sorted(self.directions)))

@@ -82,7 +82,7 @@ def serve_forever(
 ) -> None:
     """Serves until SIGINT or SIGTERM, and raises Interrupted once every accepted request is answered.
 
-    A second signal ends the process at once. Raises OSError, which names the address, if the address is in use.
+    A second signal ends the process immediately. Raises OSError, which names the address, if the address is in use.
     """
     service = Service(models, LanguageDetector.load(), limits, keys)
     for code in models.languages:
@@ -111,10 +111,10 @@ def serve_forever(
 
 
 class SignalledServer(uvicorn.Server):
-    """A server that ends at once at a second signal; uvicorn's does so only if the second signal is SIGINT."""
+    """A server that a second signal ends immediately; uvicorn's server only does so if the second signal is SIGINT."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to shut down, or ends at once."""
+        """Begins to shut down or, at the second signal, ends immediately."""
         self.force_exit = self.force_exit or self.should_exit
         super().handle_exit(sig, frame)
 
@@ -134,8 +134,8 @@ class SignalledServer(uvicorn.Server):
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
-    """Settings of uvicorn for an application that answers within `seconds`."""
-    # These libraries warn about what single clients send; an attack would fill the log.
+    """Builds uvicorn's settings for an application that answers within `seconds`."""
+    # These libraries warn about what a client sends, so an attack would fill the log.
     for library in ("uvicorn.error", "python_multipart"):
         logging.getLogger(library).setLevel(logging.ERROR)
     return uvicorn.Config(

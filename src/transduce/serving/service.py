@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class Service:
-    """Models, limits and keys of a server, and the requests that are accepted at present."""
+    """The models, limits and keys of a server, and the number of requests that are currently accepted."""
 
     def __init__(self, models: ServedModels, detector: LanguageDetector, limits: Limits, keys: ApiKeys) -> None:
         self.models, self.detector, self.limits, self.keys = models, detector, limits, keys

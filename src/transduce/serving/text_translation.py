@@ -72,8 +72,8 @@ def translate_texts(
 ) -> list[list[str]]:
     """Returns the translation of each text, and at most `alternatives` others.
 
-    A text has sentences and lines, or HTML with its tags. The n-th alternative has the n-th best translation of each
-    sentence. There are fewer alternatives if the model's beam has fewer.
+    A text consists of sentences and lines, or is HTML with tags. The n-th alternative consists of the n-th best
+    translation of each sentence. There are fewer alternatives if the model's beam is too narrow for that many.
     """
     decoding = request.served.translator.decoding
     method = search_method(decoding, min(alternatives + 1, decoding.beam))
@@ -81,7 +81,7 @@ def translate_texts(
     documents: list[Document] = [
         PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode) for text in texts
     ]
-    units = [unit for document in documents for unit in document.units]  # of all texts, translated at once
+    units = [unit for document in documents for unit in document.units]  # of all texts, translated in one call
     rows: list[list[str]] = [[] for _ in texts]
     for rank in range(method.n_best):
 

@@ -35,7 +35,7 @@ EVENT = {
 STREAMED = "The translations; with `stream` as server-sent events."
 EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {"schema": EVENT}}
 
-MAX_DRAWN_TOKENS = 120  # per side; the picture of a base model then has two million weights, and 8 MB
+MAX_DRAWN_TOKENS = 120  # per side; the picture of a base model then has two million weights, and is 8 MB
 PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "no-store"}
 # With `response_class` FastAPI assumes HTML for every status, unless the content type is named.
 PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
@@ -110,8 +110,8 @@ def v1_routes(service: Service) -> APIRouter:
     async def split_text(request: Request, body: contract.SentencesRequest) -> contract.SentencesAnswer:
         """Splits a text as /translate does, and detects its language.
 
-        A client that translates sentence by sentence need not translate again those that it has. With keys, send the
-        header `Authorization: Bearer KEY`.
+        A client that translates sentence by sentence can then skip the sentences that it has already translated. With
+        keys, send the header `Authorization: Bearer KEY`.
         """
         service.accept_texts(request, bearer_key(request), [body.text])
 
@@ -174,7 +174,9 @@ def _lines(texts: str | list[str], name: str) -> list[str]:
 
 
 def find_direction(models: ServedModels, source: str | None, target: str | None) -> ServedDirection:
-    """The direction of two codes; raises an HTTP error with status 400 if they do not single out one direction."""
+    """Returns the direction for two codes; raises an HTTP error with status 400 if they do not single out one
+    direction.
+    """
     try:
         source, target = (None if code is None else models.language(code) for code in (source, target))
         if source is not None and target is not None:
@@ -228,7 +230,7 @@ def _event(name: str, content: dict[str, Any]) -> str:
 
 
 def text_parts(text: str, served: ServedDirection) -> list[contract.TextPart]:
-    """Parts of a text, none empty; their translations joined are the translation of the text."""
+    """Splits a text into nonempty parts; joining their translations gives the translation of the text."""
     translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
     spaceless = is_spaceless(served.target)
     parts: list[contract.TextPart] = []

@@ -1,14 +1,14 @@
-"""Atomic writes: a crash leaves the old content of a file or the new content.
+"""Atomic writes: after a crash, a file has either its old content or its new content.
 
 Each temporary file of the project is a `LockedFile`. It is locked from its creation until it is closed, so that other
-processes can distinguish it from the leftover of a killed process, whose lock has ended with it:
+processes can distinguish it from the leftover of a killed process, whose lock ended with the process:
 
     writer A    creates .a.writing ──────── writes ──────── publishes it as a
     writer B        finds A's lock, creates .a.2.writing ──────── writes ──────── publishes it as a, is killed, or ...
     writer C                                    finds no lock, removes what is left, creates .a.writing
 
-A file system without locks cannot tell them apart. There the newer writer takes the name, and `publish` raises OSError
-for the older writer, because the path does not name its file any more.
+On a file system without locks, the two cannot be told apart. There the newer writer takes the name, and `publish`
+raises OSError for the older writer, because the path no longer names its file.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_WRITERS = 99
-"""Most processes that may write one file at once."""
+"""Largest number of processes that may write one file at the same time."""
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
@@ -35,7 +35,9 @@ NO_LINK, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
 class NotRemovableError(PermissionError):
-    """A file of another user that this user may not remove, for example in a folder with the sticky bit."""
+    """A file that belongs to another user and that this user may not remove, for example in a folder with the sticky
+    bit.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -80,7 +82,7 @@ class LockedFile:
     def publish(self, target: Path, *, flushed: bool = True) -> None:
         """Renames the file to `target` and closes it; if `flushed`, its content reaches the disk first.
 
-        Raises OSError if the path does not name this file any more.
+        Raises OSError if the path no longer names this file.
         """
         self.check()
         if flushed:
@@ -95,7 +97,7 @@ class LockedFile:
             flush_to_disk(target.parent)
 
     def check(self) -> None:
-        """Raises OSError if the path does not name this file any more."""
+        """Raises OSError if the path no longer names this file."""
         if not self.is_at_path():
             raise OSError(
                 f"{self.path} was removed or replaced by another program before it was finished; run the command again"
@@ -132,7 +134,7 @@ def _create(path: Path) -> int | None:
 
 
 def _remove_leftover(path: Path) -> None:
-    """Removes whatever has the name of a locked file.
+    """Removes whatever is at the path of a new locked file.
 
     Raises BlockingIOError if it is locked, and NotRemovableError if this user may not remove it or even open it.
     """
@@ -233,8 +235,8 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
     from safetensors.torch import save_file
 
     with temporary_file(path) as file:
-        # The library makes temporary files of its own. In this folder the next writer removes what a killed process has
-        # left.
+        # The library makes temporary files of its own. They are made in this folder, because the next writer removes
+        # what a killed process has left there.
         folder = file.path.with_name(f"{file.path.name}.tensors")
         remove(folder)
         folder.mkdir()
@@ -258,7 +260,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
 def flush_to_disk(path: Path) -> None:
     """Returns when the content of a file, or the entries of a folder, have reached the disk.
 
-    If the file system cannot flush, it returns at once: only a power cut could then lose what was written.
+    If the file system cannot flush, returns immediately; only a power cut could then lose what was written.
     """
     with best_effort():
         flush(path)
@@ -266,7 +268,7 @@ def flush_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def best_effort() -> Iterator[None]:
-    """Ignores errors of a file system that does not support fsync or chmod; raises all others.
+    """Ignores errors of a file system that does not support fsync or chmod; raises all other errors.
 
     FAT, CIFS and some FUSE file systems cannot flush folders and give all files one mode. What was written is complete
     without either. Errors of the disk, for example EIO, are raised.

@@ -1,4 +1,4 @@
-"""Locks on folders and on names of output files, between the processes of one machine.
+"""Locks on folders and on names of output files, between the processes on one machine.
 
 A folder on a file system without locks is refused before any work. Without the lock, two runs could write one folder,
 and the damage would only show hours later.
@@ -51,8 +51,8 @@ def output_lock(path: Path) -> Iterator[None]:
     """Locks the name of an output file; raises LockHeldError if this process or another one has locked it.
 
     A file beside `path` holds the lock. Pipes and devices have no lock. A file system without locks is accepted: there
-    the writer that ends last replaces the output of the other writer. Raises NotRemovableError if another user's file,
-    which cannot be opened, has the name of the lock.
+    the writer that finishes last replaces the output of the other writer. Raises NotRemovableError if the name of the
+    lock belongs to another user's file that cannot be opened.
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
@@ -68,7 +68,7 @@ def output_lock(path: Path) -> Iterator[None]:
                         raise
                     except OSError:  # it cannot be opened, or is a link
                         raise error from None
-            elif path.is_file():  # in a folder that is not writable, so that the file itself is written
+            elif path.is_file():  # the folder is not writable, so the file itself is written
                 stack.callback(os.close, open_locked(target))
         yield
 

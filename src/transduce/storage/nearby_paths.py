@@ -4,8 +4,8 @@ import difflib
 import os
 from pathlib import Path
 
-MAX_ENTRIES = 1_000  # of a folder that are compared
-LEAST_SIMILARITY = 0.8  # of a file name, from 0 to 1: a similar name may be of quite another file
+MAX_ENTRIES = 1_000  # largest number of entries in a folder that are compared
+LEAST_SIMILARITY = 0.8  # of file names, from 0 to 1; less similar names may belong to unrelated files
 RUNS = "runs"  # the folder in which the documentation puts model directories
 
 
@@ -19,7 +19,8 @@ def did_you_mean_path(path: Path) -> str:
 def did_you_mean_model(path: Path, marker: str) -> str:
     """The question "; did you mean `X`?" for a model directory near `path`; `marker` is a file that each has.
 
-    Near are a folder in `path`, the folder of the file `path`, a folder with a similar name, and one in `runs`.
+    It may be a folder in `path`, the folder that contains `path`, or a folder with a similar name beside `path` or in
+    `runs`.
     """
 
     def models_in(folder: Path) -> list[Path]:

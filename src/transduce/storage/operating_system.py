@@ -18,14 +18,14 @@ WAIT = 0.1  # seconds between two tries
 RENAME_TRIES = 50
 
 TRIES = 100
-"""Tries to lock what is still at its path: a try fails only if another process has just removed or renamed it."""
+"""Number of tries to lock a file or folder; a try fails only if another process has just removed or renamed it."""
 
 
 def lock(folder: Path, *, wait: bool) -> int:
     """Locks `folder` and returns a descriptor; the lock ends when the descriptor is closed, or with the process.
 
-    Windows cannot lock folders: there a file beside the folder is locked, which stays. Raises BlockingIOError if
-    another process has the lock, unless `wait`, and another OSError if the file system has no locks.
+    Windows cannot lock folders, so there a file beside the folder is locked; that file is not removed. Raises
+    BlockingIOError if another process has the lock, unless `wait`, and another OSError if the file system has no locks.
     """
     if not WINDOWS:
         return _lock_posix(folder, wait=wait)
@@ -46,7 +46,7 @@ def lock(folder: Path, *, wait: bool) -> int:
 
 
 def _lock_posix(folder: Path, *, wait: bool) -> int:
-    """Locks a folder that is still at its path: while this process waited, another may have put a new one there."""
+    """Locks the folder at a path; tries again if another process has put a new folder there while this one waited."""
     fcntl: Any = importlib.import_module("fcntl")
     for _ in range(TRIES):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -64,7 +64,7 @@ def _lock_posix(folder: Path, *, wait: bool) -> int:
 def unstable_identity(path: Path) -> OSError:
     """Builds the error for a file system whose inode numbers change.
 
-    On some FUSE file systems an open file has another inode number than its path.
+    On some FUSE file systems, the inode number of an open file differs from the inode number at its path.
     """
     return OSError(
         f"{path}: this file system has changing inode numbers, so that no lock can be checked; choose a folder on a "
@@ -91,7 +91,7 @@ def flush(path: Path) -> None:
     """Returns when the content of a file, or the entries of a folder, have reached the disk; raises OSError.
 
     Windows cannot open folders, whose entries NTFS keeps in its journal, and flushes only files that are open for
-    writing. macOS has a command of its own that empties the cache of the disk too.
+    writing. macOS has a separate command that also flushes the disk's cache.
     """
     if WINDOWS and path.is_dir():
         return
@@ -108,7 +108,7 @@ def flush(path: Path) -> None:
 def replace(source: Path, target: Path) -> None:
     """Renames a file to `target`, which may exist.
 
-    Windows refuses this while another program, for example a virus scanner, has `target` open: there it is tried again
+    Windows refuses this while another program, for example a virus scanner, has `target` open, so there it is retried
     for a few seconds.
     """
     for tries_left in range(RENAME_TRIES if WINDOWS else 1, 0, -1):

@@ -1,10 +1,10 @@
-"""Regular files, and nothing else in their places: reading does not wait for pipes, writing does not follow links."""
+"""Reads and removes regular files, without waiting for pipes or following links."""
 
 import shutil
 from pathlib import Path
 
 MAX_JSON_BYTES = 2**24
-"""Most bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
+"""Largest size of a JSON file in bytes: many times larger than a run writes, but parsed in less than 1 GB of memory."""
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:

@@ -27,7 +27,7 @@ def is_replaceable(path: Path) -> bool:
 
 
 def may_replace(path: Path) -> bool:
-    """Whether this user may remove or replace an existing file: in a folder with the sticky bit few users may."""
+    """Whether this user may remove or replace an existing file: in a folder with the sticky bit, few users may."""
     file, folder = path.lstat(), path.parent.stat()
     return not folder.st_mode & stat.S_ISVTX or os.geteuid() in (0, file.st_uid, folder.st_uid)
 

@@ -1,6 +1,6 @@
-"""Candidates for a recipe: a first guess by the size of the corpus, and its neighbours.
+"""Candidates for a recipe: a first guess from the size of the corpus, and its neighbours.
 
-Neighbours have another number of tokens per step, or the next larger or smaller model with its learning rate. The
+Neighbours have a different number of tokens per step, or the next larger or smaller model with its learning rate. The
 values of `tiny` were measured (docs/experiments.md). The values of `small` and `base`, and the sizes of vocabularies,
 are common values that were not measured.
 """
@@ -12,14 +12,14 @@ from transduce.settings import merged
 
 Values = dict[str, Any]
 
-# On Multi30k (29,000 pairs) 9,000 steps of 2,048 positions with R-Drop of all pairs, 37 epochs, were better than 12,000
-# steps without R-Drop. 3,000 steps with R-Drop were not better than 6,000 without, and smaller steps with it were not
-# better either.
+# On Multi30k (29,000 pairs), 9,000 steps of 2,048 positions with R-Drop on all pairs, or 37 epochs, were better than
+# 12,000 steps without R-Drop. But 3,000 steps with R-Drop were not better than 6,000 steps without it, and R-Drop did
+# not help with smaller steps either.
 R_DROP_PAIRS, R_DROP_BATCH, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 2048, 9000, 35
-R_DROP_COST = 1.45  # time of a step with R-Drop of half of the pairs, relative to a step without it, on a CPU
+R_DROP_COST = 1.45  # time of a step with R-Drop on half of the pairs, relative to a step without it, on a CPU
 
-# A dropout of 0.3 is for runs that read each pair many times. With 0.1, chat had 4.4 BLEU more after 9 epochs and
-# 1.7 more after 20; help pages had 4.4 more after 7 (docs/experiments.md).
+# A dropout of 0.3 is for runs that read each pair many times. With 0.1, BLEU on chat was 4.4 points higher after 9
+# epochs and 1.7 points higher after 20; on help pages it was 4.4 points higher after 7 (docs/experiments.md).
 DROPOUT, DROPOUT_OF_FEW_EPOCHS, FEW_EPOCHS = 0.3, 0.1, 20
 
 # Default steps between validations and between checkpoints; shorter runs are divided into SHORT_PARTS.
@@ -61,7 +61,7 @@ def subword_count(pairs: int) -> int:
 def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
     """Recipes to try for a corpus with this number of pairs, the first guess first.
 
-    All of them have every value of `fixed`. Candidates that are equal because of `fixed` are returned once.
+    All candidates contain the values of `fixed`. Candidates that are equal because of `fixed` are returned once.
     """
     distinct: dict[str, RecipeCandidate] = {}
     model = fixed.get("model", {})
@@ -98,14 +98,14 @@ def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> 
 
 
 def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
-    """A candidate with R-Drop and the dropout that works best with it; values of `fixed` are kept."""
+    """Adds R-Drop to a candidate, with the dropout that works best with it; values of `fixed` are kept."""
     changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop", "share": 0.5}}}
     changed: Values = merged(merged(values, changes), fixed)
     return changed
 
 
 def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Values:
-    """A candidate with the dropout for a run of `epochs`; values of `fixed` are kept."""
+    """Sets a candidate's dropout for a run of `epochs`; values of `fixed` are kept."""
     if epochs >= FEW_EPOCHS:
         return values
     changed: Values = merged(merged(values, {"model": {"dropout": DROPOUT_OF_FEW_EPOCHS}}), fixed)
@@ -113,7 +113,7 @@ def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Val
 
 
 def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Values:
-    """A candidate that validates and saves more often if its run of `steps` is short; values of `fixed` are kept."""
+    """Makes a candidate validate and save more often if its run of `steps` is short; values of `fixed` are kept."""
     every = max(1, steps // SHORT_PARTS)
     if every >= USUAL_STEPS:
         return values

@@ -39,7 +39,7 @@ FEW_STEPS = 50  # a probe with fewer steps says little about a trained model
 
 
 class Probe:
-    """A candidate after a short run, and what the run has shown."""
+    """A candidate after a short run, with what the run measured."""
 
     steps: int
     seconds_per_step: float
@@ -62,11 +62,11 @@ class Probe:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which the run reads every pair once."""
+        """Number of steps in which the run reads every pair once."""
         return self._trainer.planner.steps_per_epoch
 
     def most_steps(self, training: Training) -> int:
-        """Most steps that a recipe allows, whatever the minutes."""
+        """Largest number of steps that a recipe allows, regardless of the minutes."""
         return min(MAX_STEPS, count_steps(training, self._trainer.planner) or MAX_STEPS)
 
     def validate(self) -> tuple[Pace, ValidationScore]:
@@ -157,8 +157,8 @@ def _probe_all(
 ) -> tuple[list[Probed], Probed, Probe]:
     """Returns the results of all probes, and the best result with its probe; only its model stays in memory.
 
-    A candidate that cannot be trained, for example for lack of memory, is left out. If none can be trained, the error
-    of the last candidate is raised.
+    A candidate that cannot be trained, for example because it runs out of memory, is left out. If none can be trained,
+    the error of the last candidate is raised.
     """
     probes: list[Probed] = []
     for number, (candidate, recipe) in enumerate(zip(tried, recipes, strict=True), start=1):

@@ -66,7 +66,7 @@ class Merges:
         return ByteSymbols(*(column[stays] for column in symbols))
 
     def _ranks_of_merges(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
-        """Rank of each symbol's merge with the next symbol; `NONE` if there is no merge or it is dropped."""
+        """Returns the rank of each symbol's merge with the next; `NONE` if there is no merge or it is dropped."""
         codes = symbols.ids[:-1] * self._factor + symbols.ids[1:]
         slots = np.searchsorted(self._codes, codes)
         chance = hash_numbers(symbols.key ^ hash_numbers(symbols.place + (turn << 32)))[:-1] / 2.0**64
@@ -75,7 +75,7 @@ class Merges:
 
 
 def hash_numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
-    """64 pseudo-random bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
+    """Returns 64 pseudo-random bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""The byte alphabet of subwords: symbols, letters for bytes, and splitting of text into words of bytes."""
+"""The byte alphabet of subwords: symbols, letters for bytes, and how text is split into words of bytes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,8 +19,8 @@ SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")  # as `readable_subwords` writes them
 # The prefix of WordPiece's subwords that continue a word; it is not a letter of the byte alphabet either.
 CONTINUES = "‿"
 
-# Letters with their marks, across one apostrophe; digits; punctuation; white space. The first three may begin with a
-# space. The length limit bounds the cost of a word if a line has no spaces.
+# A word is a run of letters with their marks, across one apostrophe, or of digits, punctuation or white space. The
+# first three kinds may begin with a space. The length limit bounds the cost of a word if a line has no spaces.
 LONGEST_WORD = 64
 WORD = "|".join(
     expression.replace("+", f"{{1,{LONGEST_WORD}}}")
@@ -53,7 +53,7 @@ def wordpiece_model(vocabulary: Sequence[str]) -> models.WordPiece:
 
 
 def build_tokenizer(model: Any, side: Side | None = None) -> tokenizers.Tokenizer:
-    """Builds a tokenizer of `model` that splits text into words of bytes and joins them again.
+    """Builds a tokenizer around `model` that splits text into words of bytes and joins them again.
 
     It normalises text by the rules of `side`, or not at all if `side` is None.
     """

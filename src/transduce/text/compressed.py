@@ -19,7 +19,7 @@ REFUSED = {
 """First bytes of files that cannot be read, and what to do with them."""
 
 LONGEST_SIGNATURE = max(map(len, (*READ, *REFUSED)))
-"""Number of first bytes of a file that show its compression."""
+"""Number of bytes at the beginning of a file that show its compression."""
 
 
 class UnreadCompressionError(ValueError):
@@ -40,8 +40,8 @@ def plain_name(path: Path) -> str:
 def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
     """Yields the content of a plain, gzipped or xz-compressed file, recognised by its first bytes, not by its name.
 
-    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when reading reaches
-    damage. Data after the last whole stream of an xz file is ignored, as the library does.
+    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when damaged data is read.
+    Data after the last whole stream of an xz file is ignored, as the library does.
     """
     kind = compression_of(file.peek(LONGEST_SIGNATURE))
     if kind is None:

@@ -45,7 +45,7 @@ class Names(Spec):
     def learn(cls, training: Pairs, held_out: Sequence[tuple[str, str]]) -> "Names":
         """Learns from training pairs; uses the first rules that have few false alarms on the pairs `held_out`.
 
-        Stronger evidence leaves fewer names. It is possible that no rule remains.
+        Rules that require stronger evidence leave fewer names. It is possible that no rule remains.
         """
         seen, copied, lower, words = Counter[str](), Counter[str](), set[str](), set[str]()
         for source, target in training:
@@ -66,7 +66,7 @@ class Names(Spec):
         return cls(known=(), ordinary=None)
 
     def missing(self, source: str, output: str) -> list[str]:
-        """The names in a source that its translation lacks, even with another ending."""
+        """Returns the names in a source that its translation lacks, even with a different ending."""
         names = [word for word, is_first in _capitalised(source) if self._is_name(word, is_first)]
         if not names:
             return []
@@ -74,7 +74,7 @@ class Names(Spec):
         return [word for word in names if not _is_copied(word, parts)]
 
     def false_alarms(self, pairs: Sequence[tuple[str, str]]) -> float:
-        """Share of pairs, all correct translations, that seem to lack a name."""
+        """Returns the share of `pairs`, all correct translations, that seem to lack a name."""
         return sum(bool(self.missing(*pair)) for pair in pairs) / max(len(pairs), 1)
 
     def _is_name(self, word: str, is_first: bool) -> bool:

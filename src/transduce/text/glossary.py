@@ -90,9 +90,9 @@ class Glossary:
         return occurrences
 
     def missing(self, output: str, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
-        """The occurrences in the source whose translation `output` lacks.
+        """Returns the occurrences in the source whose translation is missing from `output`.
 
-        Each translation in it counts for one occurrence.
+        Each translation in `output` counts for only one occurrence.
         """
         taken: list[tuple[int, int]] = []
         missing = []
@@ -112,7 +112,10 @@ def capitalise(text: str) -> str:
 
 
 def _spans(target: str, output: str) -> list[tuple[int, int]]:
-    """Places of a translation in `output`; at the beginning of the output its first letter may be a capital."""
+    """Returns the places of a translation in `output`.
+
+    At the beginning of the output, its first letter may be a capital.
+    """
     spans = [match.span() for match in re.finditer(_whole_words(target), output)]
     first = re.search(r"\w", output)
     if first and re.compile(_whole_words(capitalise(target))).match(output, first.start()):

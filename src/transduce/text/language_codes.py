@@ -34,7 +34,7 @@ def check_language(code: str) -> str:
 
 
 def _meant(text: str) -> str | None:
-    """Code of the language that a text may mean: a name, a country code, a typing error."""
+    """Returns the code of the language that a text may mean: a name, a country code or a typing error."""
     names = {name.lower(): code for code, name in language_names().items()}
     known = names | MEANT | {code: code for code in language_names()}
     nearest = difflib.get_close_matches(text, known, n=1, cutoff=0.75)

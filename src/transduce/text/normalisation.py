@@ -41,13 +41,13 @@ _BEFORE_AN_ADDRESS = "(<[\"'“„«"
 
 
 def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
-    """The rules of a side in order, as normalisers of `tokenizers`; applied twice, they change nothing more."""
+    """Returns the rules for a side, in order, as `tokenizers` normalisers; applying them twice changes nothing more."""
     needless_joiners = f"(?:^|(?<=[{_BEFORE_A_NEEDLESS_JOINER}]))[{_JOINERS}]+"
     rules: list[normalizers.Normalizer] = [normalizers.Replace(Regex(f"[{_INVISIBLE}]"), "")]
     if side == "source":
         rules += [normalizers.Replace(wide, narrow) for wide, narrow in _FULL_WIDTH.items()]
     # Text is composed before joiners are judged by the letter before them, and again because a joiner may have stood
-    # between.
+    # between letters that compose.
     rules += [normalizers.NFC(), normalizers.Replace(Regex(needless_joiners), ""), normalizers.NFC()]
     if side == "source":
         rules.append(normalizers.Replace(Regex(r"\s+"), " "))
@@ -62,7 +62,7 @@ def _normalizer(side: Side) -> normalizers.Normalizer:
 def normalise(line: str, side: Side) -> str:
     """Applies the rules of a side to a line.
 
-    A line that needs no change, for example plain ASCII, is returned at once.
+    A line that needs no change, for example plain ASCII, is returned immediately.
     """
     if side == "source":
         if " ".join(line.split()) == line and (
@@ -79,7 +79,7 @@ def normalise(line: str, side: Side) -> str:
 
 
 def normalised_parts(line: str, side: Side) -> list[str]:
-    """What the rules of a side change in a line, in words for users."""
+    """Describes to users what the rules for a side change in a line."""
     if normalise(line, side) == line:
         return []
     parts = {

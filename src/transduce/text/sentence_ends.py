@@ -24,6 +24,6 @@ def has_several_sentences(line: str) -> bool:
 
 
 def several_sentences_in(numbers: Sequence[int], unit: str) -> str:
-    """Beginning of a message: which lines or texts, by number, seem to hold several sentences."""
+    """Returns the beginning of a message: which lines or texts, by number, seem to hold several sentences."""
     subject = f"1 {unit} seems" if len(numbers) == 1 else f"{len(numbers):,} {unit}s seem"
     return f"{subject} to hold several sentences (the first: {unit} {numbers[0]:,})"

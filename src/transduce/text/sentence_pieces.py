@@ -1,6 +1,6 @@
-"""Subwords of other programs, and SentencePiece (Kudo and Richardson 2018) as one of them.
+"""Subwords from other programs, among them SentencePiece (Kudo and Richardson 2018).
 
-Imported models have them; a recipe may use SentencePiece too. One id is the unknown token.
+Imported models use these subwords, and a recipe may use SentencePiece. One id is the unknown token.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ from transduce.text.subwords import encoding_error
 if TYPE_CHECKING:
     from transduce.text.subword_training import SentencePiece
 
-THREADS = 4  # with which the library learns, on every machine, because its sums depend on the number
+THREADS = 4  # the library learns with as many on every machine, because its sums depend on the number
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
@@ -53,7 +53,7 @@ class ImportedSubwords(ABC, Generic[Content]):
     """
 
     content_type: ClassVar[type[Any]]
-    says_where_words_end: ClassVar[bool] = False  # each subword does, so that no token can lengthen a whole word
+    says_where_words_end: ClassVar[bool] = False  # each subword shows this, so that no token can lengthen a whole word
 
     def __init__(self, content: Content) -> None:
         """Raises ValueError if two ids have the same subword, or no id is the unknown token."""
@@ -138,8 +138,8 @@ class SentencePieceContent(SubwordsContent):
 class SentencePieces(ImportedSubwords[SentencePieceContent]):
     """Splits text by a SentencePiece model, unigram or BPE, and looks up the id of each piece in the vocabulary.
 
-    A line may begin with a language code that the vocabulary has, for example `>>fra<<`, as OPUS-MT's models with
-    several target languages require. The symbols of a model, for example `</s>`, are never found in text.
+    A line may begin with a language code from the vocabulary, for example `>>fra<<`, as OPUS-MT's models with several
+    target languages require. The symbols of a model, for example `</s>`, are never found in text.
     """
 
     content_type = SentencePieceContent
@@ -163,7 +163,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
-        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
+        """Learns `spec.size` subwords, or as many as `lines` yield; the same lines give the same subwords.
 
         `keeps_characters` switches the library's normalisation off. Raises ValueError if the library refuses the text.
         """
@@ -211,7 +211,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
         ]
 
     def _code(self, line: str) -> str:
-        """The language code with which the line begins; an empty string without one."""
+        """Returns the language code with which the line begins, or an empty string if there is none."""
         end = line.find("<<") + 2
         return line[:end] if end >= 2 and line[:end] in self._codes else ""
 

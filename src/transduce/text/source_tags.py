@@ -1,4 +1,4 @@
-"""Source tags: symbols in the source that are not text, for example the target language at its front.
+"""Source tags: symbols in the source that are not text, for example the target language at its beginning.
 
 A language tag tells a model with several directions which language to translate into (Ha et al. 2016; Johnson et al.
 2017). A corpus tag names the kind of text, for example synthetic text (Caswell et al. 2019). Tags are ids of the source

@@ -1,4 +1,4 @@
-"""Learns subwords from text: the settings of BPE and WordPiece, and the tokenizers that they give."""
+"""Learns subwords from text: the settings of BPE and WordPiece, and the tokenizers that result from them."""
 
 import json
 from collections import Counter
@@ -118,7 +118,7 @@ class SentencePiece(Spec):
 
 
 class Pretokenised(Spec):
-    """Text that is cut already, such as by `spm_encode` or subword-nmt: what stands between spaces is a token.
+    """Text that is already split into tokens by spaces, for example by `spm_encode` or subword-nmt.
 
     Translation reads and writes pretokenised text. Tokens that are too rare for `size` become the unknown token.
     """
@@ -134,7 +134,7 @@ SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece | Pretokenised, Field(d
 
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:
-    """Learns a tokenizer with `spec.size` subwords, or as many as `lines` give; the lines must be normalised already.
+    """Learns a tokenizer with `spec.size` subwords, or as many as `lines` yield; the lines must be normalised already.
 
     The tokenizer normalises text by the rules of `side`.
     """

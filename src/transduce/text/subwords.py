@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from transduce.text.subword_training import Bpe, WordPiece
 
 CACHE_SIZE = 200_000
-"""About the number of words whose ids each of the two caches holds: about 100 MB in all."""
+"""Approximate number of words whose ids each of the two caches holds; together they take about 100 MB."""
 
 # Characters of every kind, which a tokenizer file must encode without loss to be accepted.
 PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x10000, 0x110000, 0x10000)]))
@@ -54,13 +54,13 @@ class Subwords:
     def __init__(self, tokenizer: tokenizers.Tokenizer, side: Side | None = None) -> None:
         """Takes a tokenizer that normalises text by the rules of `side`."""
         self._tokenizer, self.side = tokenizer, side
-        # The ids of words between spaces: a cache that is being filled, and the full one before it.
+        # The ids of words between spaces: the cache that is being filled, and the full cache before it.
         self._cache: dict[str, list[int]] = {}
         self._older_cache: dict[str, list[int]] = {}
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece", side: Side | None = None) -> "Subwords":
-        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords.
+        """Learns `spec.size` subwords, or as many as `lines` yield; the same lines give the same subwords.
 
         The lines must be normalised already; the subwords normalise text by the rules of `side`.
         """
@@ -169,7 +169,7 @@ class Subwords:
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Encodes each line by BPE-dropout, which drops each merge with `probability`.
+        """Encodes each line with BPE-dropout, which drops each merge with `probability`.
 
         The ids of a line depend only on the line and its key. Raises ValueError for WordPiece, which has no merges.
         """
@@ -278,7 +278,7 @@ class Subwords:
 
 
 class TargetSubwords(Subwords):
-    """A source's subwords for the target side; their file is the source's."""
+    """A source's subwords for the target side; they are saved in the source's file."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, source: Subwords) -> None:
         super().__init__(tokenizer, "target")
@@ -309,7 +309,7 @@ def _side_of(tokenizer: tokenizers.Tokenizer) -> Side | None:
 
 
 def _words(line: str) -> list[str]:
-    """Words between single spaces; empty if encoding them one by one may give other ids than encoding the line.
+    """Returns the words between single spaces; none if encoding them one by one may give different ids.
 
     No subword crosses a single space between two other characters.
     """

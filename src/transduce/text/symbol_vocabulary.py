@@ -75,7 +75,7 @@ class SymbolVocabulary:
 
     @property
     def size(self) -> int:
-        """Number of ids, begin and end symbols included."""
+        """Number of ids, including the begin and end symbols."""
         return len(self.symbols)
 
     @cached_property
@@ -97,7 +97,7 @@ class SymbolVocabulary:
         """Accepts subword dropout, which then only changes the words."""
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Joins the symbols of each sequence with spaces, without padding, begin and end."""
+        """Joins the symbols of each sequence with spaces, leaving out the padding, begin and end symbols."""
         return [" ".join(self.symbols[token] for token in sequence if token > END) for sequence in ids]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:

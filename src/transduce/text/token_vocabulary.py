@@ -30,7 +30,7 @@ def load_vocabulary(path: Path) -> TokenVocabulary:
 def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
     """Parses the content of a `tokenizer.json`; errors call the file `place`.
 
-    Other kinds than `Subwords`, which most models have, are imported only if a file holds them.
+    Most models use `Subwords`; the modules for other kinds are imported only if the file needs them.
     """
     # Quotation marks inside JSON strings are escaped, so no subword can look like one of these types.
     if b'"type": "WordLevel"' in content:
@@ -48,7 +48,7 @@ def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
 
 
 def tags_of(vocabulary: TokenVocabulary) -> dict[str, int]:
-    """The source tags of a vocabulary and their ids; empty for vocabularies other than `Subwords`."""
+    """Returns the source tags of a vocabulary and their ids; empty for vocabularies other than `Subwords`."""
     return vocabulary.tags if isinstance(vocabulary, Subwords) else {}
 
 

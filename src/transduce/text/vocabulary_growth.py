@@ -1,7 +1,7 @@
 """Growth of a BPE vocabulary: more merges, learned from other text.
 
-Merges are applied in order, so a word is first split as before, and then the new merges join its subwords. Text in
-which no new merge applies has the same tokens as before; old tokens keep their ids.
+Merges are applied in order, so a word is first split as before, and then the new merges join its subwords. Text to
+which no new merge applies is encoded as before, and old tokens keep their ids.
 """
 
 import json
@@ -75,7 +75,7 @@ def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
 
 
 def spellings(subwords: Subwords, size: int) -> list[list[int]]:
-    """For each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
+    """Returns, for each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
     model = json.loads(subwords.as_json())["model"]
     parts: dict[str, list[str]] = {}
     for left, right in model["merges"]:

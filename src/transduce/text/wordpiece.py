@@ -1,10 +1,10 @@
 """Learns the vocabulary of WordPiece: merges the pair of neighbours that raises the likelihood of the text the most.
 
 Schuster and Nakajima 2012, section 3, with a unigram model of symbols; the text has N symbols. Merging a and b raises
-the log-likelihood by count(ab) · log(N · count(ab) / (count(a) · count(b))), to first order. BPE only uses count(ab):
-it merges two letters that are frequent anyway before a rarer pair whose letters always occur together. The quotient
-count(ab) / (count(a) · count(b)) alone, which is also found in the literature, spells out rare words first and doubles
-the length of sentences.
+the log-likelihood by count(ab) · log(N · count(ab) / (count(a) · count(b))), to first order. BPE only uses count(ab),
+so it merges two letters that are frequent anyway before a rarer pair whose letters always occur together. The quotient
+count(ab) / (count(a) · count(b)) alone, which is also found in the literature, merges the letters of rare words first
+and doubles the length of sentences.
 """
 
 from collections import Counter, defaultdict
@@ -22,9 +22,9 @@ Pair = tuple[int, int]
 def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str, merges: int) -> list[str]:
     """Learns the subwords of at most `merges` merges over the letters of `words`, in the order of merging.
 
-    `words` are words with their counts; `alphabet` has all their letters. `mark` stands before a subword that continues
-    a word. If gains are equal, the pair with the higher count is merged, then the first in alphabetical order. Learning
-    ends when no merge raises the likelihood.
+    `words` are words with their counts; `alphabet` contains all their letters. `mark` stands before a subword that
+    continues a word. If gains are equal, the pair with the higher count is merged, then the first in alphabetical
+    order. Learning ends when no merge raises the likelihood.
     """
     segmentation = Segmentation(words, alphabet, mark)
     learned: dict[str, None] = {}
@@ -53,7 +53,7 @@ class Segmentation:
             self._count(number, 1)
 
     def best_pair(self) -> Pair | None:
-        """The pair with the highest gain; None if no pair raises the likelihood."""
+        """Returns the pair with the highest gain; None if no pair raises the likelihood."""
         size = len(self._pairs)
         counts, (left, right) = self._pair_counts[:size], self._sides[:, :size]
         product = self._symbol_counts[left] * self._symbol_counts[right]
@@ -114,7 +114,7 @@ class Segmentation:
 
 
 def _merge_in_word(word: list[int], pair: Pair, symbol: int) -> list[int]:
-    """Replaces each occurrence of `pair` in a word by `symbol`."""
+    """Replaces each occurrence of `pair` in a word with `symbol`."""
     merged: list[int] = []
     index = 0
     while index < len(word):

@@ -18,11 +18,11 @@ class SkippedSteps(NamedTuple):
 
     total: int = 0
     in_a_row: int = 0
-    rollbacks: int = 0  # to a checkpoint, since the last one was saved
+    rollbacks: int = 0  # rollbacks since the last checkpoint was saved
 
     @property
     def needs_rollback(self) -> bool:
-        """Whether `MAX_SKIPS_IN_A_ROW` steps in a row were skipped: the weights must be the cause."""
+        """Whether `MAX_SKIPS_IN_A_ROW` steps in a row were skipped, so that the weights must be the cause."""
         return self.in_a_row >= MAX_SKIPS_IN_A_ROW
 
     def after_step(self, skipped: bool) -> "SkippedSteps":

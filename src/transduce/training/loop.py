@@ -51,7 +51,7 @@ class StepRecord(NamedTuple):
     step: int
     metrics: DeferredMetrics  # smoothed loss, unsmoothed loss, norm of the gradient
     rate: float
-    tokens: int  # target tokens, end symbols included, padding not
+    tokens: int  # target tokens, including end symbols but not padding
     seconds: float
     waiting: float  # the part of `seconds` that was spent waiting for data
     epoch: int
@@ -60,7 +60,7 @@ class StepRecord(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The smoothed loss in nats per target token, including the penalty of experts and of R-Drop."""
+        """The smoothed loss in nats per target token, including the penalties of experts and of R-Drop."""
         return self.metrics.read()[0]
 
     @property
@@ -91,11 +91,11 @@ def training_steps(
     group: ProcessGroup = SINGLE_PROCESS,
     total_steps: int | None = None,
 ) -> Iterator[StepRecord]:
-    """Trains without end and yields one record per step; begins after step `after`, at `position` in the data.
+    """Trains indefinitely and yields one record per step; starts after step `after`, at `position` in the data.
 
     Schedules that reach zero do so at `total_steps`; None means that the number is not known yet. The processes of
-    `group` divide the micro-batches of a step among them and end the step with the same gradient. A step whose gradient
-    is not finite does not change the weights, and the caller counts it; in float16 the loss scale is lowered.
+    `group` divide the micro-batches of each step among themselves and end the step with the same gradient. A step whose
+    gradient is not finite does not change the weights, and the caller counts it; in float16 the loss scale is lowered.
     """
     planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
@@ -148,9 +148,9 @@ def accumulate_gradients(
     precision: Precision,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Float[Tensor, "2"]:
-    """Computes the gradient of the step's mean loss per token in the optimiser; returns both mean losses.
+    """Accumulates the gradient of the step's mean loss per token in the optimiser; returns both mean losses.
 
-    `planned` has the micro-batches of this process.
+    `planned` holds the micro-batches of this process.
     """
     optimiser.zero_gradient()
     losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
@@ -180,6 +180,6 @@ def forward_backward(
 
 
 def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
-    """Seed of all randomness in a micro-batch: a hash that does not depend on which process computes it."""
+    """Returns the seed for a micro-batch's randomness: a hash that is the same whichever process computes it."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

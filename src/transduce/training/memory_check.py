@@ -21,19 +21,20 @@ from transduce.training.training_settings import Training
 
 MEMORY_SHARE = 0.8  # share of the GPU's memory that a step may take; validation and fragmentation take the rest
 PARAMETER_BYTES = 18  # float32 weight, gradient and two moments, and a copy in half precision
-# Numbers that a backward pass needs for each output of a product: the output, what norms, dropout and residuals save of
-# it, and gradients. Base takes 1.6 on a GPU in bfloat16 (7.1 GiB in docs/benchmarks.md). Additive attention takes more.
+# Numbers that a backward pass needs for each output of a matrix multiplication: the output itself, what norms, dropout
+# and residuals save of it, and gradients. The base model takes 1.6 on a GPU in bfloat16 (7.1 GiB in
+# docs/benchmarks.md). Additive attention takes more.
 KEPT_NUMBERS = 3
 
 
 def micro_batches_on_gpu(
     model: TranslationModel, settings: Training, precision: str, memory: int, length: int, processes: int
 ) -> int:
-    """Estimates the least number of micro-batches with which a step fits into the memory of each process's GPU.
+    """Estimates the smallest number of micro-batches with which a step fits into the memory of each process's GPU.
 
-    The number is a multiple of `processes`, and otherwise never larger than the number on a CPU. `memory` is in bytes;
-    `length` is the number of tokens of the longest sentences. Baselines use the number on a CPU, because some of them
-    save far more numbers than their products have. If the estimate is too low, `check_memory` finds out.
+    The number is at most the number on a CPU, rounded up to a multiple of `processes`. `memory` is in bytes; `length`
+    is the number of tokens of the longest sentences. Baselines use the number on a CPU, because some of them save far
+    more numbers than their matrix multiplications put out. If the estimate is too low, `check_memory` detects it.
     """
     on_cpu = micro_batches_per_step(settings.max_batch_tokens, "auto")
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -55,16 +56,16 @@ def check_memory(
     *,
     is_resumed: bool = False,
 ) -> None:
-    """Raises RuntimeError if a largest micro-batch does not fit into memory, and names the setting that fits.
+    """Raises RuntimeError, which names a setting that fits, if the largest micro-batches do not fit into memory.
 
-    A run that `is_resumed` takes the setting with --accept-changes. The function computes gradients of dummy tokens and
-    clears them, so the training does not change.
+    If the run `is_resumed`, the error also names --accept-changes, without which a resumed run rejects the setting. The
+    function computes gradients for dummy tokens and clears them, so it does not affect the run.
     """
     largest = {max(planner.shapes, key=lambda shape: shape[0] * shape[1] ** power) for power in (1, 2)}
     for rows, length in sorted(largest):
         if not _fits(objective, precision, rows, length):
             fault = f"{rows} pairs of {length} subwords a side do not fit into the memory of {precision.device}"
-            # In lockstep no process can try other shapes alone.
+            # In lockstep no process can try other shapes on its own.
             doubled = 2 * planner.micro_batches
             micro_batches = (
                 doubled if optimiser.lockstep else _micro_batches_that_fit(objective, planner, precision, length)
@@ -114,7 +115,7 @@ def _fits(objective: TrainingObjective, precision: Precision, rows: int, length:
             raise
     else:
         return True
-    # Outside of the handler, because the error keeps the tensors of the failed pass alive.
+    # Outside the handler, because the error keeps the tensors of the failed pass alive.
     if precision.device.type == "cuda":
         torch.cuda.empty_cache()
     return False

@@ -1,7 +1,7 @@
 """Muon for the matrices of linear maps, and Adam for everything else: embeddings, biases, norms.
 
-Adam scales each number of a gradient by itself. Muon takes the mean gradient of a matrix and makes its singular values
-equal, so that rare directions count as much as frequent ones.
+Adam scales each number of a gradient individually. Muon takes the mean gradient of a matrix and makes its singular
+values equal, so that rare directions count as much as frequent ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam, Layout
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come near 1 in few iterations
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come close to 1 in a few iterations
 ITERATIONS = 5
 
 
 class Muon(Spec):
     """Muon (Jordan et al. 2024) for the matrices of linear maps, with decay and at Adam's rates (Liu et al. 2025).
 
-    Everything else has Adam with its defaults.
+    Adam with its defaults updates everything else.
     """
 
     kind: Literal["muon"] = "muon"
@@ -80,7 +80,7 @@ class FlatMuon(FlatOptimiser):
 
 
 def flat_optimiser(model: nn.Module, spec: Adam | Muon, group: ProcessGroup = SINGLE_PROCESS) -> FlatOptimiser:
-    """Builds the optimiser for a model that every process holds whole."""
+    """Builds the optimiser for a model that every process holds in full."""
     return FlatMuon(model, spec, group) if isinstance(spec, Muon) else FlatAdam(model, spec, group)
 
 
@@ -121,9 +121,9 @@ def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str
 
 
 def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
-    """Yields the matrices of a share, taken from vectors of all parameters.
+    """Yields the matrices of a share as views of vectors that hold all parameters.
 
-    Matrices of the same shape come together.
+    Matrices of the same shape are yielded together.
     """
     for shape, same in groupby(share, key=lambda name: layout.shapes[name]):
         members = list(same)
@@ -135,7 +135,7 @@ def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: 
 
 
 def orthogonal(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
-    """Returns matrices near U Vᵀ of each matrix U S Vᵀ: with singular values between about 0.7 and 1.2.
+    """Returns, for each matrix U S Vᵀ, a matrix close to U Vᵀ, with singular values between about 0.7 and 1.2.
 
     Newton–Schulz iterations: X ← aX + (bA + cA²)X with A = XXᵀ. Singular values near 0 stay small.
     """

@@ -50,7 +50,7 @@ class TrainingObjective(nn.Module):
         return loss._replace(smoothed=loss.smoothed + penalty * tokens)
 
     def _loss(self, states: Tensor, target: Int[Tensor, "batch target"], passed_twice: int) -> Loss:
-        """Loss of states `[batch + passed_twice, target, d_model]`.
+        """Computes the loss of states `[batch + passed_twice, target, d_model]`.
 
         The last `passed_twice` rows repeat the first rows.
         """

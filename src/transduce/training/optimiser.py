@@ -37,7 +37,7 @@ class Layout:
             self.size += -(-shape.numel() // ALIGNMENT) * ALIGNMENT
 
     def views(self, vector: Float[Tensor, " size"]) -> dict[str, Tensor]:
-        """Views of a vector, by parameter name and in the parameter's shape."""
+        """Returns views of a vector by parameter name, each in the shape of its parameter."""
         return {name: vector[span].view(self.shapes[name]) for name, span in self.slices.items()}
 
     def parameter_shapes(self) -> list[list[Any]]:
@@ -45,7 +45,7 @@ class Layout:
         return [[name, list(shape)] for name, shape in self.shapes.items()]
 
     def check_parameter_shapes(self, saved: list[list[Any]]) -> None:
-        """Raises ValueError if the `saved` shapes belong to other parameters, or have another order."""
+        """Raises ValueError if the `saved` shapes belong to other parameters, or are in a different order."""
         for before, now in zip_longest(saved, self.parameter_shapes()):
             if before != now:
                 raise ValueError(
@@ -70,7 +70,7 @@ def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
             )
 
 
-NORM_ROW = 1024  # numbers of a row; a row's norm is computed in the gradient's precision, rows are summed in float64
+NORM_ROW = 1024  # numbers in a row; a row's norm is computed in the gradient's precision, rows are summed in float64
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -90,8 +90,8 @@ class Adam(Spec):
 class Optimiser(Protocol):
     """Parameters and their updates: one interface for replicated parameters and for shards.
 
-    Saved weights and state are the same for both: weights by name; Adam's step, and vectors of moments in the order of
-    `layout`. All processes must call a method together.
+    Both save the same weights and state: weights by name; Adam's step, and vectors of moments in the order of `layout`.
+    All processes must call each method together.
     """
 
     layout: Layout
@@ -119,13 +119,13 @@ class Optimiser(Protocol):
         """The step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
 
     def check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Raises ValueError if a saved state belongs to another model."""
+        """Raises ValueError if a saved state belongs to a different model."""
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Loads the weights of rank zero into all processes."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Loads the state of rank zero into all processes; raises ValueError if it belongs to another model."""
+        """Loads the state of rank zero into all processes; raises ValueError if it belongs to a different model."""
 
 
 class FlatOptimiser(ABC):
@@ -161,7 +161,7 @@ class FlatOptimiser(ABC):
 
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
-        # A single float32 norm over the whole vector loses small numbers: 0.5 % at 63 million numbers.
+        # A single float32 norm over the whole vector would lose small numbers: 0.5 % of the norm at 63 million numbers.
         whole = len(self.gradient) // NORM_ROW * NORM_ROW
         rows, rest = self.gradient[:whole].view(-1, NORM_ROW), self.gradient[whole:]
         norms = torch.cat([torch.linalg.vector_norm(rows, dim=1), torch.linalg.vector_norm(rest).view(1)])
@@ -226,7 +226,7 @@ class FusedAdam:
 
     def __init__(self, tensors: Sequence[Tensor], spec: Adam) -> None:
         self._tensors, self._spec = list(tensors), spec
-        # Allocated before the first step, so that a check of memory counts the moments.
+        # Allocated before the first step, so that a memory check includes the moments.
         self.state = [
             {"step": torch.zeros((), device=tensor.device), **{name: torch.zeros_like(tensor) for name in MOMENTS}}
             for tensor in tensors

@@ -22,7 +22,7 @@ class Precision:
         self.finite_steps = 0  # in a row
 
     def cast(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which products are computed in this precision."""
+        """Returns a context in which products are computed in this precision."""
         if self.name == "float32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.name))

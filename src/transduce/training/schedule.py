@@ -19,7 +19,7 @@ class Paper(Spec):
     warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Rate of `step`, counted from 1; `total_steps` is ignored."""
+        """Returns the learning rate of `step`, counted from 1; `total_steps` is ignored."""
         return d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
 
 
@@ -31,20 +31,20 @@ class InverseSquareRoot(Spec):
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
+        """Returns the learning rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
         return self.peak * min(step / self.warmup, (self.warmup / step) ** 0.5)
 
 
 class Constant(Spec):
-    """Linear warm-up to `peak`, then `peak`; the schedule of a fine-tuning."""
+    """Linear warm-up to `peak`, then `peak`; the schedule for fine-tuning."""
 
     kind: Literal["constant"] = "constant"
-    # Twice the memory of the paper's mean of squared gradients, 2 / (1 − β2) (Ma and Yarats 2021).
+    # 2 / (1 − β2), twice the time over which the paper's Adam averages squared gradients (Ma and Yarats 2021).
     warmup: int = Field(default=100, ge=1, description="Steps until the highest rate.")
     peak: float = Field(default=1e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
-        """Rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
+        """Returns the learning rate of `step`, counted from 1; `d_model` and `total_steps` are ignored."""
         return self.peak * min(step / self.warmup, 1.0)
 
 
@@ -58,7 +58,7 @@ class EndingSchedule(Spec):
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None) -> float:
-        """Rate of `step`, counted from 1; `d_model` is ignored.
+        """Returns the learning rate of `step`, counted from 1; `d_model` is ignored.
 
         While `total_steps` is None, because it is not known yet, the rate stays at the peak after the warm-up.
         """
@@ -68,7 +68,10 @@ class EndingSchedule(Spec):
         return self.peak * self.decayed(min((step - warmup) / max(1, total_steps - warmup), 1.0))
 
     def decayed(self, progress: float) -> float:
-        """Fraction of the peak rate that is left after the fraction `progress` of the steps that follow the warm-up."""
+        """Returns the rate as a fraction of the peak.
+
+        `progress` is the fraction of the steps after the warm-up that are done.
+        """
         raise NotImplementedError
 
 

@@ -34,7 +34,7 @@ class ShardedAdam:
         self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):
             sharded: Any = fully_shard(block, mesh=self._mesh)
-            # The loss is divided by the tokens of all processes, so gradients are summed and not averaged.
+            # The loss is divided by the number of tokens in all processes, so gradients are summed and not averaged.
             sharded.set_gradient_divide_factor(1.0)
             sharded.set_force_sum_reduction_for_comms(True)
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]

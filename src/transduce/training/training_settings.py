@@ -27,7 +27,7 @@ OptimiserSpec = Annotated[Adam | Muon, Field(discriminator="kind")]
 
 
 class Training(Spec):
-    """Settings of the training loop; the defaults are those of section 5."""
+    """Settings of the training loop; the defaults are the paper's (section 5)."""
 
     steps: int | None = Field(default=100_000, ge=1, description="Updates of the weights.")
     epochs: int | None = Field(
@@ -132,7 +132,7 @@ class Training(Spec):
 
     @property
     def save_steps(self) -> int | None:
-        """Steps between checkpoints; None if they are saved by the clock."""
+        """Steps between checkpoints; None if they are saved by time."""
         return self.save_every if isinstance(self.save_every, int) else None
 
     @property

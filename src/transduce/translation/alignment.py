@@ -29,7 +29,7 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
-    """Attention of each target subword to each source subword, without tags and end symbols.
+    """Returns the attention of each target subword to each source subword, without tags and end symbols.
 
     The weights are the mean over the heads of the second-to-last layer, which is most like an alignment (Garg et al.
     2019).

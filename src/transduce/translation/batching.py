@@ -11,7 +11,7 @@ from transduce.model.translation_model import TranslationModel
 from transduce.text.token_vocabulary import TokenVocabulary
 
 # Most subwords of a line. The attention weights of a line grow with the square of its length: with eight heads they
-# take 0.5 GB at this length, and are in memory twice.
+# take 0.5 GB at this length, and there are two copies in memory.
 MAX_LINE_TOKENS = 4096
 
 PORTION = 1 << 20  # characters encoded at once; the library needs about 240 bytes of memory for each
@@ -31,7 +31,7 @@ class LineTooLargeError(RuntimeError, MemoryError):
 
 
 def count_heads(models: Sequence[TranslationModel]) -> int:
-    """Largest number of attention heads in `models`; 0 without attention."""
+    """Returns the largest number of attention heads in `models`; 0 if none has attention."""
     attentions = (module for model in models for module in model.modules() if isinstance(module, MultiHeadAttention))
     return max((attention.spec.heads for attention in attentions), default=0)
 
@@ -39,7 +39,7 @@ def count_heads(models: Sequence[TranslationModel]) -> int:
 def encode_lines(
     lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int, tags: Sequence[int] = ()
 ) -> list[list[int] | str]:
-    """Returns `tags` and the tokens of each line; if a line has more than `max_tokens`, a message instead.
+    """Returns `tags` and the tokens of each line, or a message if a line has more than `max_tokens`.
 
     A line with more characters than `max_tokens` subwords of the greatest length can hold is not encoded. The message
     names the memory that `heads` attention heads would need.
@@ -73,7 +73,7 @@ def _portions(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
-    """Message for a line of `length`, which has at least `tokens` subwords."""
+    """Returns the message for a line of `length`, which has at least `tokens` subwords."""
     if max_tokens != MAX_LINE_TOKENS:
         return (
             f"has {length}, and this model has learned positions for {max_tokens}; "
@@ -90,7 +90,7 @@ class SentenceBatch(NamedTuple):
     indices: list[int]  # indices of the lines in the whole text; the draws of sampling depend on them
     sources: list[list[int]]  # source tags and tokens, without the end symbol
     prefixes: list[list[int]]  # tokens that each translation must begin with; empty if it is free
-    bounds: list[int]  # most tokens of each translation, the end symbol counted
+    bounds: list[int]  # most tokens of each translation, including the end symbol
 
     def select(self, numbers: Sequence[int]) -> "SentenceBatch":
         """Selects some lines, by their numbers in the batch."""
@@ -105,7 +105,7 @@ class SentenceBatch(NamedTuple):
 def max_lengths(
     sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], tag_count: int, extra: int, limit: int
 ) -> list[int]:
-    """Most tokens of each translation, end symbol included, never more than `limit`.
+    """Returns the most tokens that each translation may have, including the end symbol; never more than `limit`.
 
     A translation has at most `extra` tokens more than its source without tags, or than its prefix if that is longer
     (section 6.1).
@@ -134,7 +134,7 @@ def sentence_batches(
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        # Each bound gives the share of the budget that a sentence takes; the largest counts.
+        # Each bound gives the share of the budget that a sentence takes; the largest share counts.
         share = max(
             longest,
             longest**2 / ATTENTION_WEIGHTS,

@@ -41,14 +41,14 @@ class Assessment(NamedTuple):
 
 
 class Reliability(Spec):
-    """How well confidence and quality agree, before and after the calibration."""
+    """How well confidence and quality agree, before and after calibration."""
 
     before: ReliabilityCurve  # of the raw scores
     after: ReliabilityCurve  # of the calibrated scores
 
 
 class Calibration(Spec):
-    """The content of `confidence.json`: what was found on a validation set."""
+    """The content of `confidence.json`: the result of fitting to a validation set."""
 
     version: Literal[1] = 1
     model: str | None = None  # the fingerprint of the model directory
@@ -154,7 +154,7 @@ def measure_reliability(
 
 
 def raw_confidence(translation: Translation) -> float:
-    """Geometric mean of the probabilities of the tokens, end symbol included; from 0 to 1."""
+    """Returns the geometric mean of the token probabilities, including the end symbol's; from 0 to 1."""
     return math.exp(translation.log_probability / (len(translation.tokens) + 1))
 
 

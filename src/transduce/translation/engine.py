@@ -1,4 +1,6 @@
-"""Search engines, which a `Translator` uses to search: the engine for torch models; CTranslate2's is in `exchange`.
+"""Search engines, which a `Translator` uses: the interface, and the engine for torch models.
+
+The engine for CTranslate2 is in `exchange`.
 
 An engine turns batches of tokens into hypotheses and knows nothing about text. Any object with the two members of
 `SearchEngine` will do. A translator with the following engine writes its input backwards, whether it translates lines,
@@ -12,7 +14,7 @@ streams or documents:
 
     translator = Translator(Backwards(), source_subwords, target_subwords, Decoding())
 
-Every search follows the model's probabilities and also the rules of this table; an export carries the rules to its
+Every search follows the model's probabilities and also the rules in this table, which an exported model passes to its
 engine:
 
 | rule | here |
@@ -94,7 +96,7 @@ SPLITS = 4  # beam size of the search for the most probable split of a text
 
 
 class SearchRules(NamedTuple):
-    """The tokens that no search chooses, although a model may give them high probabilities, above all on odd lines."""
+    """The tokens that no search chooses, although models may give them high probabilities, especially on odd lines."""
 
     banned: tuple[int, ...]
     """Never chosen: padding, the begin symbol, source tags."""
@@ -111,8 +113,8 @@ class SearchRules(NamedTuple):
 class TorchEngine:
     """Searches with a torch model, or with an ensemble of models that share their subwords; also scores and explains.
 
-    On a CPU, compiled code replaces a model if there is any for it. Compiled code packs and addresses the weights, so
-    the engine rebuilds it after the weights have changed.
+    On a CPU, compiled code replaces a model if there is compiled code for all its parts. The code copies some weights
+    and reads others in place, so the engine rebuilds it after the weights have changed.
     """
 
     def __init__(
@@ -162,7 +164,8 @@ class TorchEngine:
     def _pack_weights(self) -> None:
         """Builds the stepper for the models as they are now, and a record of each model whose weights were packed.
 
-        The stepper and whether it is compiled are in one attribute, because other threads may read them meanwhile.
+        The stepper and whether it is compiled are in one attribute, because other threads may read them at the same
+        time.
         """
         steppers = [cpu_stepper(model, int8=self.precision == "int8") for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
@@ -177,7 +180,7 @@ class TorchEngine:
         """Rebuilds compiled code if the weights have changed; called before each search.
 
         Raises RuntimeError in a forked process that would hang or be killed, and ValueError in training mode. After a
-        fork, only float32 on a CPU with one thread needs no thread of the parent process.
+        fork, only searches on a CPU with one thread, and not in int8, need no thread of the parent process.
         """
         can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
         if count_forks() > self._forks and not can_fork:
@@ -207,7 +210,7 @@ class TorchEngine:
     def _search_share(
         self, stepper: Stepper, compiled: bool, batch: SentenceBatch, method: SearchMethod
     ) -> list[list[Hypothesis]]:
-        """Wraps the stepper as method and sentences require, and searches."""
+        """Wraps the stepper as the method and the sentences require, and searches."""
         end, prefix_lengths = self.symbols.end, list(map(len, batch.prefixes))
         source, bounds = self._rectangle([[*tokens, end] for tokens in batch.sources]), self._tensor(batch.bounds)
         problem = SearchProblem(source, source != self.symbols.pad, bounds, self.symbols.begin, end, *self._rules)
@@ -227,7 +230,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[ScoredTarget]:
-        """Log-probabilities of the target tokens of pairs of source and target."""
+        """Returns the log-probabilities of the target tokens of each pair of source and target."""
         self.check_ready()
         begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         source = self._rectangle([[*source, end] for source, _ in pairs])
@@ -250,7 +253,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score_best_split(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[float]:
-        """Log-probability of the most probable split of each target's text that beam search finds."""
+        """Returns the log-probability of the most probable split of each target's text that beam search finds."""
         from transduce.search.spelling import Spelled
 
         assert self._spelling is not None
@@ -265,7 +268,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
-        """Weights [heads query key] of each layer: encoder, decoder, and attention over the encoder's output."""
+        """Returns weights [heads query key] per layer: encoder, decoder, and attention over the encoder's output."""
         source = self._rectangle([[*source_tokens, self.symbols.end]])
         target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
         visible = torch.ones_like(source, dtype=torch.bool)

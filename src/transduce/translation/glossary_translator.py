@@ -29,7 +29,7 @@ from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class Draft(NamedTuple):
-    """A translation of a line, the terms of the line, the terms that it lacks, and its forced beginning."""
+    """A line with its terms, its translation, the terms that the translation lacks, and the forced beginning."""
 
     line: str
     terms: list[Occurrence]
@@ -119,7 +119,7 @@ class GlossaryTranslator:
         return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
 
     def _possible(self, attempts: list[Attempt]) -> list[Attempt]:
-        """Attempts whose prefix is not too long."""
+        """Returns the attempts whose line and prefix are not too long."""
         faults = self.translator.line_faults([one.line for one in attempts], [one.prefix for one in attempts])
         return [attempt for number, attempt in enumerate(attempts) if number not in faults]
 
@@ -153,7 +153,7 @@ class GlossaryTranslator:
         return dict(zip(attempts, translations, strict=True))
 
     def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:
-        """Replaces each line's draft by the draft of its best attempt."""
+        """Returns, for each line, the draft of its best attempt."""
         best: dict[int, Draft] = {}
         for attempt, translation in results.items():
             place = attempt.place
@@ -167,14 +167,14 @@ class GlossaryTranslator:
         return translation.tokens[len(prefix) : len(prefix) + 1] == [attempt.replaced]
 
     def _may_follow(self, without: int | None) -> Bool[Tensor, " vocabulary"]:
-        """Which tokens may follow a term: tokens that do not lengthen its last word, except `without`."""
+        """Flags the tokens that may follow a term: all that do not lengthen its last word, except `without`."""
         flags = self._boundaries.clone()
         if without is not None:
             flags[without] = False
         return flags
 
     def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
-        """For each alternative of the first missing term, the beginning of the output with that term."""
+        """Returns, for each alternative of the first missing term, the output up to the term, then the alternative."""
         text = draft.translation.text
         position, occurrence = min(zip(self._places(place, draft), draft.missing, strict=True), key=lambda one: one[0])
         kept = text[:position].rstrip() if text.startswith(draft.prefix) else draft.prefix
@@ -189,7 +189,7 @@ class GlossaryTranslator:
         return [Attempt(place, draft.line, f"{kept}{space}{target}", replaced) for target in targets]
 
     def _places(self, place: int, draft: Draft) -> list[int]:
-        """Character index in the output at which each missing term belongs, after the forced prefix.
+        """Returns the character index in the output at which each missing term belongs, after the forced prefix.
 
         Raises LineTooLargeError, which names the line, if its attention weights do not fit into memory.
         """
@@ -210,7 +210,7 @@ class GlossaryTranslator:
         return places
 
     def _word_start(self, text: str, place: int) -> int:
-        """Start of the word at a character, in scripts with spaces between words."""
+        """Returns the start of the word at a character; in scripts without spaces, every character starts a word."""
         while place < len(text) and text[place].isspace():
             place += 1
         while self.glossary.is_spaced and place > 0 and is_in_word(text[place - 1]):
@@ -223,13 +223,13 @@ def _count_missing(drafts: dict[int, Draft]) -> int:
 
 
 def _spans(vocabulary: TokenVocabulary, tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """Start and end of each token in the text of `tokens`, in characters."""
+    """Returns the start and end of each token in the text of `tokens`, in characters."""
     lengths = [len(text) for text in vocabulary.decode([tokens[:count] for count in range(len(tokens) + 1)])]
     return list(pairwise(lengths))
 
 
 def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabulary"]:
-    r"""Which tokens do not lengthen the word before them: tokens that do not begin with a letter, digit or mark.
+    r"""Flags the tokens that do not lengthen the word before them: all that do not begin with a letter, digit or mark.
 
     A part of a character is readable as an escape, for example "\xc3", and counts as a letter. In fairseq's subwords a
     word that continues is marked as such, so after an unmarked token every token begins a new word.

@@ -86,7 +86,7 @@ class OutputFormat(NamedTuple):
         return json_text({"line": number, **into, "translations": records, **aligned, **assessed}, ensure_ascii=False)
 
     def _assessment(self, translator: Translator, source: str, best: Translation) -> dict[str, Any]:
-        """The confidence in a translation, the reasons for doubt, and the probability of each word, as JSON fields."""
+        """Returns the confidence in a translation, the doubts, and the probability of each word, as JSON fields."""
         record: dict[str, Any] = {}
         if self.confidence is not None:
             record["confidence"], doubts = self.confidence.assess(source, best)
@@ -97,7 +97,7 @@ class OutputFormat(NamedTuple):
 
 
 def _word_probabilities(translator: Translator, source: str, best: Translation) -> list[list[Any]]:
-    """Each word of a translation with the product of the probabilities of its subwords."""
+    """Returns each word of a translation with the product of the probabilities of its subwords."""
     from transduce.translation.alignment import words_of_subwords
 
     if not best.tokens or not WORD.search(best.text):
@@ -115,12 +115,12 @@ def _word_probabilities(translator: Translator, source: str, best: Translation) 
 
 
 def _cell(text: str) -> str:
-    """Replaces tabs by spaces, because a tab would begin another column."""
+    """Replaces tabs with spaces, because a tab would begin a new column."""
     return text.replace("\t", " ")
 
 
 def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
-    """Pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
+    """Returns the aligned words of line `number` as "0-0 1-2": source word, target word."""
     from transduce.translation.alignment import aligned_words
 
     try:

@@ -17,7 +17,7 @@ class Translation(NamedTuple):
     """
 
     text: str
-    log_probability: float  # natural logarithm, end symbol included
+    log_probability: float  # natural logarithm, including the end symbol
     score: float
     tokens: list[int]  # without the end symbol
 
@@ -29,7 +29,7 @@ class Translation(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """Replaces newlines by spaces, so that each input line stays one output line."""
+    """Replaces newlines with spaces, so that each input line gives one output line."""
     return text.replace("\n", " ")
 
 

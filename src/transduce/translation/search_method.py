@@ -34,8 +34,8 @@ class SearchMethod(NamedTuple):
 class SearchOptions(TypedDict, total=False):
     """Keyword arguments of a search; None stands for the default.
 
-    The names are those of the options of `transduce translate`. Every search has `no_repeat_ngram`; its default is the
-    model's. Beam search has `beam`, `length_penalty` and `margin`; their defaults are the model's too. Any of
+    The options of `transduce translate` have the same names. Every search accepts `no_repeat_ngram`; only beam search
+    accepts `beam`, `length_penalty` and `margin`. The defaults of these four are the model's. Setting any of
     `temperature`, `top_k` and `top_p` samples tokens from the model's distribution; the same `seed` repeats the
     samples.
     """
@@ -82,7 +82,7 @@ SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 
 def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[SearchOptions]) -> SearchMethod:
-    """Builds the search that `options` choose; `model_decoding` has the defaults of beam search.
+    """Builds the search that `options` choose; `model_decoding` holds the defaults of beam search.
 
     Raises TypeError for an unknown option, and ValueError for a value out of range or for options that exclude each
     other.
@@ -135,6 +135,6 @@ def _checked_seed(seed: object) -> int:
 
 
 def uniform_draws(seed: int, numbers: Sequence[int], max_length: int) -> NDArray[np.float64]:
-    """Uniform random numbers for each line, which depend only on the seed and the number of the line."""
+    """Returns uniform random numbers for each line; they depend only on the seed and the number of the line."""
     rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return np.stack(rows)

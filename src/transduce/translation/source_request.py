@@ -69,18 +69,18 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
 
 
 def target_language_of(config: Config, request: SourceRequest) -> str | None:
-    """The language into which a model translates a request; None if the settings do not decide it."""
+    """Returns the language into which a model translates a request; None if the settings do not decide it."""
     possible = _possible_targets(config, request)
     return request.to or (possible.pop() if len(possible) == 1 else config.target_language)
 
 
 def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
-    """Target languages that a model with several directions was trained on for the source of a request."""
+    """Returns the target languages that a model with several directions was trained on for the request's source."""
     return {pair.target for pair in config.directions if request.source_language in (None, pair.source)}
 
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
-    """Raises ValueError if a request names other languages than a model with one direction has."""
+    """Raises ValueError if a request names a language that a single-direction model was not trained on."""
     for option, requested, language, does in (
         ("target language", request.to, config.target_language, "translates into"),
         ("source language", request.source_language, config.source_language, "translates from"),
@@ -94,7 +94,7 @@ def _check_single_direction(config: Config, request: SourceRequest) -> None:
 
 
 def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: str | None) -> str | None:
-    """The tag that a request names; if it names none, the only tag if all training sources had it, else None."""
+    """Returns the requested tag; if there is none, the only tag if all training sources had it, else None."""
     if requested is not None and requested not in tags:
         remedy = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
         raise ValueError(f"tag {requested}: the model was not trained with this tag; {remedy}")

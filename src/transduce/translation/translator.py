@@ -67,7 +67,7 @@ class _Origin(NamedTuple):
 
 
 class Translator:
-    """Translates text with an engine; with torch models, one or an ensemble, it also scores and explains.
+    """Translates text with an engine; with one torch model or an ensemble, it also scores and explains.
 
     A translator that was made by `load` can be pickled, so that `Pool.map(translator.translate, texts)` works: the
     other process loads the same directories.
@@ -120,10 +120,10 @@ class Translator:
     ) -> "Translator":
         """Reads the model of one directory, or an ensemble from several.
 
-        `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster, and nearly as exact; bfloat16
-        is for a GPU. A model with several directions needs `to`, the target language; see `into`. Raises ValueError if
-        a model is missing or damaged, the models have different subwords, or the device or the precision is not
-        available.
+        `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster and nearly as accurate;
+        bfloat16 is for a GPU. A model with several directions needs `to`, the target language; see `into`. Raises
+        ValueError if a model is missing or damaged, the models have different subwords, or the device or the precision
+        is not available.
         """
         check_precision(precision)
         if precision == "int8" and device == "auto":
@@ -364,7 +364,7 @@ class Translator:
     ) -> Iterator[tuple[int, list[Translation] | str]]:
         """Yields each line's index with its translations or a message: first copied lines, then batch by batch.
 
-        Messages and errors are those of `translate_by_halves` and `batches`.
+        Messages and errors are as in `translate_by_halves` and `batches`.
         """
         batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
         if self.linearisation is None:
@@ -436,7 +436,7 @@ class Translator:
         ]
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
-        """A message for each line that is too long, or whose prefix is too long, by the line's index."""
+        """Returns a message, by line index, for each line that is too long or whose prefix is too long."""
         sides = [("", self._encode(lines, self.source, self.source_tags))]
         if prefixes:
             beginnings = _without_last_space(prefixes)
@@ -456,11 +456,11 @@ class Translator:
             raise ValueError(f"line {long[place] + 1} {fault}")
 
     def is_translated(self, line: str) -> bool:
-        """Whether a line is translated or parsed; all other lines are copied."""
+        """True if a line is translated or parsed; False if it is copied."""
         return bool(line.strip()) if self.linearisation is not None else has_text_to_translate(line)
 
     def copied(self, line: str) -> list[Translation]:
-        """The output for a line that is not translated."""
+        """Returns the output for a line that is not translated."""
         text = normalise(line, "target") if self.linearisation is None else ""
         return [EMPTY._replace(text=one_line(text))]
 
@@ -496,7 +496,7 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[float]:
-        """Log-probability of each target given its source, end symbol included.
+        """Returns the log-probability of each target given its source, including the end symbol.
 
         If a text can be split into subwords in several ways, the most probable split that is found counts, so that a
         translation gets the log-probability with which it was written.
@@ -518,7 +518,7 @@ class Translator:
     def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, end symbol included.
+        """Returns the log-probability of each token of each target, including the end symbol.
 
         Raises ValueError if the numbers of sources and targets differ, and for a line that is too long. Raises
         LineTooLargeError for a pair that does not fit into memory even alone, and RuntimeError for a log-probability

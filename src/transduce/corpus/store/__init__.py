@@ -1,4 +1,4 @@
-"""The store of a run: its pairs as tokens on disk, made once and read by every start.
+"""The store of a run: its pairs as tokens on disk, made once and read at every start.
 
 Files of a store, the folder `training/store` of a run:
 

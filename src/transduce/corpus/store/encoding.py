@@ -43,7 +43,7 @@ PAIRS_PER_PROCESS = 25_000
 """Pairs that justify one more process: starting one takes as long as encoding a few thousand pairs."""
 
 PROGRESS_SECONDS = 10.0
-"""Least seconds between two messages about progress."""
+"""Minimum number of seconds between two messages about progress."""
 
 STATE = "state.json"
 
@@ -93,7 +93,7 @@ def encode_corpus(
 ) -> tuple[EncodingState, np.dtype[Any]]:
     """Writes the `total` pairs of all corpora into the files of a store in `staging`; resumes an interrupted call.
 
-    The `dropped` pairs of each corpus are counted and left out. `threads` is the largest number of processes. Returns
+    The `dropped` pairs of each corpus are counted and left out. `threads` is the maximum number of processes. Returns
     the final state and the type of the tokens.
     """
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
@@ -209,10 +209,10 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
 
 
 def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:
-    """The fault of a pair with these numbers of tokens, and with `tags` before its source; None if there is none.
+    """Returns the fault of a pair with these numbers of tokens and with `tags` before its source; None if none.
 
-    Tags count for the length but not for the ratio. The end symbol counts for the ratio but not for the length, which
-    makes the ratio lenient with the shortest pairs.
+    Tags count towards the length but not towards the ratio. The end symbol counts towards the ratio but not towards the
+    length, which makes the ratio lenient with the shortest pairs.
     """
     if max(source + tags, target) > data.max_length:
         return Fault.LONG

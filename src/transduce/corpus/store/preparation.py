@@ -51,7 +51,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, shar
 _log = logging.getLogger("transduce")
 
 STAGED = "begun.json"
-FEW_PAIRS = 1_000  # fewer are warned of
+FEW_PAIRS = 1_000  # a warning is logged if there are fewer
 
 
 class StagedSubwords(NamedTuple):
@@ -77,7 +77,7 @@ class PreparedCorpus(NamedTuple):
 def open_store(directory: Path) -> PreparedCorpus:
     """Opens what `prepare` wrote, without reading a pair.
 
-    Raises ValueError for an incomplete store or another version.
+    Raises ValueError for an incomplete store or one of a different version.
     """
     description = read_description(directory)
     for name, file in description.files.items():
@@ -131,9 +131,9 @@ def prepare(
     Opens the store if it is complete.
 
     With `existing_subwords`, the subwords of another model, only `growth` more are learned; `subwords` sets the
-    dropout. A store that was made from other data or settings is replaced, or refused if it is `in_use`; a damaged one
-    in use keeps its subwords. An interrupted call is resumed. Raises ValueError or OSError for faults of the files, and
-    RuntimeError if a worker was killed.
+    dropout. A store that was made from other data or settings is replaced, or refused if it is `in_use`; a damaged
+    store in use is made again with the same subwords. An interrupted call is resumed. Raises ValueError or OSError for
+    faults of the files, and RuntimeError if a worker was killed.
     """
     dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
     for side in existing_subwords if existing_subwords and dropout else ():
@@ -155,8 +155,8 @@ def prepare(
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data), directory / "making"
-    # In parallel with learning, which does not hold Python's lock: loading the language model takes a third of a
-    # second.
+    # Runs in parallel with learning, which does not hold Python's lock, because loading the language model takes a
+    # third of a second.
     with ThreadPoolExecutor(1) as beside:
         beside.submit(warn_of_exchanged_sides, data)
         staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
@@ -209,7 +209,7 @@ def _stage_subwords(
 
 
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Loads what an interrupted preparation of the same store staged; None if it staged nothing or a file differs."""
+    """Loads what an interrupted preparation of the same store staged; returns None if that is nothing or damaged."""
     try:
         staged = TypeAdapter(StagedSubwords).validate_json(
             read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
@@ -264,7 +264,7 @@ def _check_unchanged(
     checksums: Sequence[FileChecksum],
     data: DataSpec,
 ) -> None:
-    """Raises ValueError if the store in use has other training data: replacing it would lose what a run needs."""
+    """Raises ValueError if the store in use has other training data; replacing it would lose what a run needs."""
     if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
         return
     before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}
@@ -281,8 +281,8 @@ def _check_unchanged(
 def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> PreparedCorpus | None:
     """Opens the store if its fingerprint is current and no file is damaged; else returns None.
 
-    A store that is in use may have other held-out sets. Only files with another modification time are read, so that a
-    large store opens at once.
+    The held-out sets of a store in use may have changed. Only files whose modification time has changed are read, so
+    that a large store opens immediately.
     """
     try:
         prepared = open_store(directory)

@@ -100,7 +100,7 @@ class StoreDescription(Spec):
 
 
 def read_description(directory: Path) -> StoreDescription:
-    """Reads `store.json`; raises ValueError if it is missing, damaged, or of another version."""
+    """Reads `store.json`; raises ValueError if it is missing, damaged, or of a different version."""
     if not (directory / DESCRIPTION).is_file():
         raise ValueError(f"{directory} holds no complete store; make one with `transduce train --prepare`")
     try:
@@ -127,7 +127,7 @@ def _seal(values: Mapping[str, Any]) -> str:
 
 
 def earlier_description(directory: Path) -> StoreDescription | None:
-    """The description of a complete store in `directory`; None if there is none."""
+    """Returns the description of a complete store in `directory`; None if there is none."""
     try:
         return read_description(directory)
     except ValueError:
@@ -142,7 +142,7 @@ def store_error(directory: Path, reason: str) -> ValueError:
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """The subwords of the earlier store if they came from another model; None if they were learned.
+    """Returns the subwords of the earlier store if they came from another model; None if they were learned.
 
     Raises ValueError if they are damaged.
     """
@@ -170,10 +170,10 @@ def fingerprint_of(
     checksums: Sequence[FileChecksum],
     growth: Spec | None = None,
 ) -> str:
-    """Checksum of a version number, the settings, and the content of the files, wherever they are.
+    """Returns a checksum of a version number, the settings and the content of the files, wherever they are.
 
-    If the existing subwords have grown (`growth`), it covers them as they were before. If held-out sets affect which
-    pairs are dropped, a dot and a checksum of these sets follow.
+    If the existing subwords have grown, as recorded in `growth`, the checksum covers them as they were before. If
+    held-out sets affect which pairs are dropped, a dot and a checksum of these sets follow.
     """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
@@ -205,7 +205,7 @@ def fingerprint_of(
 
 
 def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
-    """What determines the subwords: the settings, and checksums of the files that they name."""
+    """Returns what determines the subwords: the settings, and checksums of the files that they name."""
     if subwords.kind != "sentencepiece":
         return subwords.as_dictionary()
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in subwords.model_files]
@@ -214,7 +214,7 @@ def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
 
 
 def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
-    """What determines the pairs of a corpus: its settings except paths, the checksums of its files, its grammar."""
+    """Returns what determines a corpus's pairs: settings except paths, checksums of its files, and its grammar."""
     is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
     settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
     files = [sha256[str(path)] for path in files_of(corpus)]
@@ -229,7 +229,7 @@ def have_same_training_data(first: str, second: str) -> bool:
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
-    """Checksum of each file of the corpora; reused from `earlier` if path, size and time are the same.
+    """Returns the checksum of each corpus file; reuses it from `earlier` if path, size and time are the same.
 
     The first pair of each corpus is read before the checksums, which take long for a large file, to raise ValueError
     early if the file is not a corpus.
@@ -246,7 +246,7 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
 
 
 def _held_out_corpora(data: DataSpec) -> list[CorpusSpec]:
-    """The validation and test sets whose content affects which training pairs are dropped."""
+    """Returns the validation and test sets whose content affects which training pairs are dropped."""
     corpora = [*data.validations, *data.test.values()] if data.checks.get(Check.OVERLAP) == "drop" else []
     return [corpus for corpus in corpora if all(path.exists() for path in files_of(corpus))]
 

@@ -65,7 +65,7 @@ class TokenStore:
         """Maps `files`, one for each of `FILES`, which `TokenStoreWriter` wrote; afterwards they may be deleted.
 
         `max_length` is the number of tokens of the longest sentence; without it all lengths are read when it is needed.
-        `sizes` are the sizes of the vocabularies of source and target; without them `padded` checks no token.
+        `sizes` are the sizes of the vocabularies of source and target; without them `padded` does not check the tokens.
         """
         self.dtype = dtype
         self.parts = tuple(parts)
@@ -125,7 +125,7 @@ class TokenStore:
         return rows, lengths
 
     def fault_of_ends(self) -> str | None:
-        """A fault if the first offset is not 0 or the last is not the number of tokens, else None.
+        """Returns a fault if the first offset is not 0 or the last is not the number of tokens, else None.
 
         Reads only these offsets.
         """
@@ -153,7 +153,7 @@ class TokenStore:
         return None
 
     def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
-        """The store with its sentences as an epoch encodes them; here always the store itself."""
+        """Returns the store with its sentences as an epoch encodes them; here always the store itself."""
         return self
 
 

@@ -91,7 +91,7 @@ class _Tile:
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
 
     def multiply_add(self, total: Any, row: Any, column: Any) -> Any:
-        """Generates code that multiplies a number or group of a row by the columns and adds the products to the sums."""
+        """Generates code that multiplies a number or group of a row by the columns and adds the products to sums."""
         if self.is_float:
             return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
         if INSTRUCTIONS.multiply_add_bytes:

@@ -22,8 +22,8 @@ def row_losses(
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
     """Computes the same as `consistency._row_losses`; the gradient overwrites the logits.
 
-    With the symbols of `transduce.model.consistency`, the gradient with respect to y is (p − extra·δ)/2 + strength/4·(p
-    − q + p·(d − Σ p·d)).
+    With the symbols of `transduce.model.consistency`, the gradient with respect to y is
+    (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
     """
     terms = torch.empty(3, len(tokens))
     is_float32 = logits.dtype == torch.float32

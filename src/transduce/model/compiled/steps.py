@@ -40,7 +40,7 @@ def next_states(
 
 @compiled
 def write_log_probabilities(states: Floats, readout: Product, tokens: int, out: Floats) -> None:
-    """Writes the log-probabilities [rows tokens] of all `tokens` next tokens after each state."""
+    """Writes the log-probabilities [rows tokens] of all `tokens` possible next tokens after each state."""
     logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
     for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
         count = min(READ_OUT_AT_ONCE, states.shape[0] - at)

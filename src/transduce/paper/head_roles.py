@@ -1,0 +1,207 @@
+"""Which word each attention head looks at, compared with gold trees and word alignments (section 4, figures 3 to 5).
+
+A head's answer for a word is the word that has its strongest weight. A role names the right answers, for example the
+previous word. Even sentences choose the best head of a role and the best fixed distance; odd sentences report both, so
+that a maximum over heads is not flattered.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transduce.embedded import Example
+from transduce.model_directory.model import Model
+from transduce.paper.system_presets import read_data
+from transduce.parsing.trees import Tree, parse_tree
+from transduce.search.beam import Decoding
+from transduce.translation.results import Explanation
+from transduce.translation.translator import Translator
+
+Floats = NDArray[np.float64]
+
+HEAD_LABELS: dict[str, list[str]] = read_data("head_labels.yaml")
+POSITIONS = {"previous word": -1, "same word": 0, "next word": 1}
+GOVERNOR, ALIGNED = "governor", "aligned word"
+DISTANCES, FEWEST = range(-9, 10), 20  # fixed distances; fewest cases of a role in each half
+
+
+class Head(NamedTuple):
+    """A head of a model; layer and number count from 0."""
+
+    part: str  # encoder, decoder or cross
+    layer: int
+    number: int
+
+
+class RoleShares(NamedTuple):
+    """Shares of right answers; pairs are of the sentences that choose, and of the sentences that report."""
+
+    name: str  # of a relation: labels of the part and of the phrase, for example "NP in VP"
+    example: str  # a word and its right answer
+    cases: tuple[int, int]
+    chance: float  # of a random word of the sentence
+    distance: int  # the best fixed one; of alignment, from the diagonal
+    fixed: tuple[float, float]  # of a head that always looks this far
+    heads: tuple[list[list[float]], list[list[float]]]  # by layer and head
+    untrained: tuple[list[list[float]], list[list[float]]]  # of the model with fresh weights
+
+    @property
+    def best(self) -> Head:
+        """The head that has the largest share of the sentences that choose."""
+        layer, number = np.unravel_index(np.argmax(self.heads[0]), np.shape(self.heads[0]))
+        return Head("cross" if self.name == ALIGNED else "encoder", int(layer), int(number))
+
+    @property
+    def share(self) -> float:
+        """Share of the best head."""
+        return self.heads[1][self.best.layer][self.best.number]
+
+    @property
+    def by_layer(self) -> list[float]:
+        """Share of the best head of each layer, chosen in the same way."""
+        return [reported[int(np.argmax(chosen))] for chosen, reported in zip(*self.heads, strict=True)]
+
+    @property
+    def before(self) -> "RoleShares":
+        """The role in the model with fresh weights."""
+        return self._replace(heads=self.untrained)
+
+    @property
+    def gain(self) -> float:
+        """The best head's share minus the share of its best rival: a fixed distance, or the best head before training.
+
+        The distance is no rival of a role that is a distance.
+        """
+        return self.share - max(self.before.share, 0.0 if self.name in POSITIONS else self.fixed[1])
+
+    @property
+    def is_relation(self) -> bool:
+        """Whether the role is one relation of the trees."""
+        return self.name not in (*POSITIONS, GOVERNOR, ALIGNED)
+
+    @property
+    def followers(self) -> set[tuple[int, int]]:
+        """Layer and number of the heads with a larger share than the fixed distance in both halves."""
+        is_better = np.array(self.heads) > np.array(self.fixed)[:, None, None]
+        return {(int(layer), int(number)) for layer, number in np.argwhere(is_better.all(0))}
+
+
+def governors(tree: Tree) -> dict[int, tuple[int, str]]:
+    """The governor of each word, and the relation; the head of the whole tree and punctuation have no governor.
+
+    The governor of a part's head is the head of the phrase.
+    """
+    words, governed = count(), {}
+
+    def head_of(node: Tree) -> int:
+        if node.is_preterminal:
+            return next(words)
+        parts = {head_of(child): child.label for child in node.children if isinstance(child, Tree)}
+        head = next(word for label in HEAD_LABELS[node.label] for word in parts if parts[word] == label)
+        for word, label in parts.items():
+            if word != head and label[0].isalpha():
+                governed[word] = (head, f"{label} in {node.label}")
+        return head
+
+    head_of(tree)
+    return governed
+
+
+def right_answers(example: Example) -> dict[str, list[tuple[int, int]]]:
+    """Pairs of a word and its right answer, for each role in a sentence; an aligned word may have several answers."""
+    words, answers = range(len(example.source_tokens)), {}
+    for name, step in POSITIONS.items():
+        answers[name] = [(word, word + step) for word in words if word + step in words]
+    for word, (governor, relation) in sorted(governors(parse_tree(example.tree)).items()):
+        for name in (GOVERNOR, relation):
+            answers.setdefault(name, []).append((word, governor))
+    return {**answers, ALIGNED: [(target, source) for source, target in example.alignment]}
+
+
+def words_of_subwords(subwords: Sequence[str], words: Sequence[str]) -> Floats:
+    """The share of each subword's characters in each word [subwords, words + 1]; the end symbol is a last word."""
+    owners = [number for number, word in enumerate(words) for _ in word]
+    sizes = np.array([len(subword.replace("▁", "")) for subword in subwords[:-1]])
+    assert sizes.sum() == len(owners), f"{' '.join(subwords)} are not subwords of {' '.join(words)}"
+    shares = np.zeros((len(subwords), len(words) + 1))
+    np.add.at(shares, (np.arange(len(sizes)).repeat(sizes), np.array(owners)), 1 / sizes.repeat(sizes))
+    shares[-1, -1] = 1.0
+    return shares
+
+
+def word_weights(explanation: Explanation, example: Example) -> tuple[Floats, Floats]:
+    """Weights of encoder and cross-attention between words [layers heads queries keys+1], summed over subwords."""
+    keys = words_of_subwords(explanation.source, example.source_tokens)
+    targets = words_of_subwords(explanation.target, example.target_tokens)
+    encoder, cross = np.stack(explanation.encoder), np.stack(explanation.cross)
+    return keys[:, :-1].T @ encoder @ keys, targets[:, :-1].T @ cross @ keys
+
+
+def count_right(pairs: Sequence[tuple[int, int]], keys: int, answers: NDArray[np.int64]) -> Floats:
+    """Counts a role in a sentence of `keys` words, whose `answers` [... words] are words or, if `keys`, the end symbol.
+
+    Returns the number of cases, the right answers to expect by chance, those of each distance, and of each head.
+    """
+    right = np.zeros((answers.shape[-1], keys + 1), dtype=bool)
+    right[tuple(np.transpose(pairs))] = True
+    words = np.arange(len(right))
+    diagonal = np.rint(np.linspace(0, keys - 1, len(words))).astype(int)  # within one sentence: the words themselves
+    distant = [np.where((aim >= 0) & (aim < keys), aim, keys) for aim in (diagonal + step for step in DISTANCES)]
+    counts = [right.any(1).sum(), right.sum() / keys, *(right[words, aim].sum() for aim in distant)]
+    return np.concatenate([counts, right[words, answers].sum(-1).ravel()])
+
+
+def alignment_error_rate(alignments: Iterable[tuple[set[tuple[int, int]], set[tuple[int, int]]]]) -> float:
+    """Computes 1 − 2 |A ∩ G| / (|A| + |G|) over sentences with links A and gold links G (Och and Ney 2003)."""
+    both, sizes = np.sum([(len(links & gold), len(links) + len(gold)) for links, gold in alignments], axis=0)
+    return float(1 - 2 * both / sizes)
+
+
+def measure_roles(model: Model, examples: Sequence[Example], seed: int) -> tuple[list[RoleShares], list[float]]:
+    """Measures the roles that are frequent in both halves, in a fixed order, and the alignment error rate by layer.
+
+    `seed` draws the weights of the untrained model. A layer links each target word to the source word that has the
+    largest mean over its heads.
+    """
+    torch.manual_seed(seed)
+    fresh = model.config.model.build(model.config.vocabulary).eval().to(next(model.module.parameters()).device)
+    translators = [
+        Translator.of_models([each], model.source, model.target, Decoding()) for each in (model.module, fresh)
+    ]
+    totals: dict[str, Floats] = {}
+    of_roles: dict[str, str] = {}  # the first case of each role
+    alignments = []
+    for index, example in enumerate(examples):
+        weights = [word_weights(each.explain(example.source, example.target), example) for each in translators]
+        size = len(example.source_tokens)
+        for name, pairs in right_answers(example).items():
+            words = example.target_tokens if name == ALIGNED else example.source_tokens
+            counts = count_right(pairs, size, np.stack([each[name == ALIGNED].argmax(-1) for each in weights]))
+            totals.setdefault(name, np.zeros((2, len(counts))))[index % 2] += counts
+            of_roles.setdefault(name, f"{words[pairs[0][0]]} → {example.source_tokens[pairs[0][1]]}")
+        best, gold = weights[0][1].mean(1).argmax(-1), set(example.alignment)
+        alignments.append(
+            [({(int(key), n) for n, key in enumerate(of_layer) if key < size}, gold) for of_layer in best]
+        )
+    roles = [
+        _shares(name, of_roles[name], counts, weights[0][name == ALIGNED].shape[:2])
+        for name, counts in totals.items()
+        if counts[:, 0].min() >= FEWEST
+    ]
+    roles.sort(key=lambda role: (role.name == ALIGNED, role.is_relation, -role.cases[1]))
+    return roles, [alignment_error_rate(of_layer) for of_layer in zip(*alignments, strict=True)]
+
+
+def _shares(name: str, example: str, counts: Floats, shape: tuple[int, ...]) -> RoleShares:
+    """Divides counts [2, counts], as `count_right` has them, by the cases; `shape` is layers and heads."""
+    first = 2 + len(DISTANCES)
+    shares, cases = np.round(counts / counts[:, :1], 4), counts[:, 0].astype(int).tolist()
+    best = int(shares[0, 2:first].argmax())
+    by_model = shares[:, first:].reshape(2, -1, *shape).swapaxes(0, 1).tolist()
+    return RoleShares(
+        name, example, cases, shares[1, 1].item(), DISTANCES[best], shares[:, 2 + best].tolist(), *by_model
+    )

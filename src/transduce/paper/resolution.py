@@ -1,0 +1,239 @@
+"""Does averaging reduce attention's resolution, and do heads counteract it (sections 2 and 3.2.2)?
+
+One query asks a memory of key-value items for several values at once. The width of all heads together is constant, so
+the number of heads changes neither the parameters nor the arithmetic.
+"""
+
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.model.attention import Attention
+from transduce.paper.counting import count_operations
+from transduce.paper.experiment_scales import ExperimentOptions
+from transduce.paper.finished_runs import Record, add_record, one_of, read_records, recorded_seeds
+from transduce.paper.printing import STYLES, confidence_interval, panels, render_page
+from transduce.paper.provenance import describe_machine, program_version
+from transduce.runtime.device import choose_device, describe_environment
+from transduce.storage.locks import LockHeldError, exclusive_lock
+
+_log = logging.getLogger("transduce")
+
+ITEMS, HEADS = (1, 2, 4), (1, 2, 4, 8)
+ROWS = {f"items-{items}-heads-{heads}": (items, heads) for items in ITEMS for heads in HEADS}
+D_MODEL, D_FF, KEYS, VALUES, MEMORY = 64, 256, 32, 16, 12
+BATCH, RATE, TESTED = 64, 1e-3, 2000
+STEPS = (2000, 6000)  # recall is measured after each number of steps of one run
+LEAST = 0.05  # a smaller difference of recall counts as none
+
+
+class ItemRecall(NamedTuple):
+    """The recorded result of a row under a seed."""
+
+    row: Annotated[str, one_of(ROWS)]
+    seed: int
+    recalls: list[float]  # share of right values, after each number of `STEPS`
+    entropy: float  # bits, of the attention weights after the last step, mean over heads
+    parameters: int
+    multiply_adds: int  # of one memory, forward
+    made_by: str  # program and machine
+
+
+class Effect(NamedTuple):
+    """Differences of recall that the paper predicts to be positive, of `items` at once, seed by seed."""
+
+    items: int
+    steps: int
+    fall: list[float]  # one item minus `items`, with one head
+    gain: list[float]  # most heads minus one head
+
+    @property
+    def verdict(self) -> str:
+        """`holds` if the intervals of both differences are above `LEAST`, `fails` if one is below, else `open`."""
+        intervals = [confidence_interval(differences) for differences in (self.fall, self.gain)]
+        if any(mean + (math.inf if half is None else half) < LEAST for mean, half in intervals):
+            return "fails"
+        return (
+            "holds" if all(mean - (math.inf if half is None else half) > LEAST for mean, half in intervals) else "open"
+        )
+
+
+class Questions(NamedTuple):
+    """Memories, and the items that are asked for."""
+
+    keys: Tensor  # [rows, MEMORY], all different
+    values: Tensor  # [rows, MEMORY]
+    asked: Tensor  # [rows, items], keys
+    answers: Tensor  # [rows, items], their values
+
+
+class ItemRecaller(nn.Module):
+    """Names the values of the keys that a query asks for: one attention with a residual connection, then two layers."""
+
+    def __init__(self, items: int, heads: int) -> None:
+        super().__init__()
+        self.keys, self.values = nn.Embedding(KEYS, D_MODEL), nn.Embedding(VALUES, D_MODEL)
+        self.asked = nn.Embedding(items * KEYS, D_MODEL)  # the first asked item has other vectors than the second
+        self.attention = Attention(heads=heads, d_k=D_MODEL // heads, d_v=D_MODEL // heads).build(D_MODEL)
+        self.norm = nn.LayerNorm(D_MODEL)
+        self.readout = nn.Sequential(nn.Linear(D_MODEL, D_FF), nn.ReLU(), nn.Linear(D_FF, items * VALUES))
+
+    def embed(self, questions: Questions) -> tuple[Tensor, Tensor]:
+        """The query [rows, 1, d_model] and the memory [rows, MEMORY, d_model]."""
+        offsets = KEYS * torch.arange(questions.asked.shape[1], device=questions.asked.device)
+        query = self.asked(questions.asked + offsets).sum(1, keepdim=True)
+        return query, self.keys(questions.keys) + self.values(questions.values)
+
+    def forward(self, questions: Questions) -> Tensor:
+        """A score for each value of each asked item [rows, items, values]."""
+        query, memory = self.embed(questions)
+        state = self.norm(query + self.attention(query, self.attention.project_key_value(memory)))
+        scores: Tensor = self.readout(state).unflatten(-1, (-1, VALUES))
+        return scores[:, 0]
+
+    def entropy(self, questions: Questions) -> float:
+        """Mean entropy of the attention weights, in bits."""
+        weights = self.attention.weights(*self.embed(questions))
+        return float(torch.special.entr(weights).sum(-1).mean()) / math.log(2)
+
+
+def run_resolution(options: ExperimentOptions) -> tuple[str, list[ItemRecall]]:
+    """Trains rows under several seeds; returns no description of a corpus, and the recorded results of all rows."""
+    work, device = options.work, choose_device(options.training.device)
+    for name in options.select_rows(list(ROWS)):
+        began, missing = time.monotonic(), []
+        try:
+            with exclusive_lock(work / name, "experiment"):
+                missing = [seed for seed in range(1, options.seeds + 1) if _read_result(work, name, seed) is None]
+                for seed in missing:
+                    result = train_and_test(name, seed, device)
+                    add_record(work, Record(f"{name}-{seed}", _settings(name, seed), result._asdict()))
+        except LockHeldError:
+            _log.info(f"{name}: another process trains it; run this command again when that process has ended")
+        if missing:
+            _log.info(f"{name}: {time.monotonic() - began:.0f} s")
+    results = (_read_result(work, name, seed) for name in ROWS for seed in recorded_seeds(work, name))
+    return "", [result for result in results if result is not None]
+
+
+def _read_result(work: Path, name: str, seed: int) -> ItemRecall | None:
+    """A recorded result with the present settings; None if there is none."""
+    settings = _settings(name, seed)
+    same = (record for record in read_records(work, f"{name}-{seed}") if record.recipe == settings)
+    return next((result for record in same if (result := record.parse(ItemRecall))), None)
+
+
+def _settings(name: str, seed: int) -> dict[str, object]:
+    """All settings that a result depends on, as they are recorded."""
+    items, heads = ROWS[name]
+    sizes = {"items": items, "heads": heads, "d_model": D_MODEL, "d_ff": D_FF, "memory": MEMORY}
+    task = {"keys": KEYS, "values": VALUES, "batch": BATCH, "rate": RATE, "steps": list(STEPS), "tested": TESTED}
+    return {**sizes, **task, "seed": seed}
+
+
+def train_and_test(name: str, seed: int, device: torch.device) -> ItemRecall:
+    """Trains the model of a row for the largest number of `STEPS`, and measures it on new memories."""
+    items, heads = ROWS[name]
+    torch.manual_seed(seed)
+    model, generator = ItemRecaller(items, heads).to(device), torch.Generator().manual_seed(seed)
+    optimiser, recalls = torch.optim.Adam(model.parameters(), lr=RATE, fused=True), []
+    for step in range(1, max(STEPS) + 1):
+        questions = draw_questions(BATCH, items, generator, device)
+        optimiser.zero_grad()
+        functional.cross_entropy(model(questions).flatten(0, 1), questions.answers.flatten()).backward()
+        optimiser.step()
+        if step in STEPS:
+            with torch.inference_mode():
+                questions = draw_questions(TESTED, items, generator, device)
+                recalls.append(float((model(questions).argmax(-1) == questions.answers).double().mean()))
+    with torch.inference_mode():
+        one = draw_questions(1, items, generator, device)
+        return ItemRecall(
+            name,
+            seed,
+            recalls,
+            model.entropy(questions),
+            sum(parameter.numel() for parameter in model.parameters()),
+            count_operations(lambda: model(one)) // 2,
+            f"{program_version()}, {describe_machine(describe_environment(device))}",
+        )
+
+
+def draw_questions(rows: int, items: int, generator: torch.Generator, device: torch.device) -> Questions:
+    """Draws memories, and for each of them `items` different items to ask for."""
+    keys = torch.rand(rows, KEYS, generator=generator).argsort(1)[:, :MEMORY]
+    values = torch.randint(VALUES, (rows, MEMORY), generator=generator)
+    places = torch.rand(rows, MEMORY, generator=generator).argsort(1)[:, :items]
+    drawn = (keys, values, keys.gather(1, places), values.gather(1, places))
+    return Questions(*(each.to(device) for each in drawn))
+
+
+@cache
+def evenly_averaged(items: int) -> float:
+    """The best recall if one head weighs the asked items evenly, which leaves the sum of their values.
+
+    The sum does not tell which value belongs to which item, so that the most frequent value is the best guess.
+    """
+    return fmean(Counter(drawn).most_common(1)[0][1] / items for drawn in product(range(VALUES), repeat=items))
+
+
+def measure_effects(results: Sequence[ItemRecall]) -> list[Effect]:
+    """The differences that decide, for each number of steps and of items; seeds that lack a row are left out."""
+    recalls = {(*ROWS[result.row], result.seed): result.recalls for result in results}
+    effects = []
+    for (index, steps), items in product(enumerate(STEPS), ITEMS[1:]):
+        rows = [(1, 1), (items, 1), (items, HEADS[-1])]
+        seeds = [
+            seed for seed in sorted({result.seed for result in results}) if all((*row, seed) in recalls for row in rows)
+        ]
+        of_seeds = [[recalls[*row, seed][index] for row in rows] for seed in seeds]
+        fall, gain = [one - several for one, several, _ in of_seeds], [most - one for _, one, most in of_seeds]
+        if seeds:
+            effects.append(Effect(items, steps, fall, gain))
+    return effects
+
+
+def as_text(results: Sequence[ItemRecall]) -> str:
+    """The paper's sentence with a verdict, and the tables behind it."""
+    rows = {name: [result for result in results if result.row == name] for name in ROWS}
+    return render_page(
+        "resolution.md.jinja",
+        rows={ROWS[name]: of_row for name, of_row in rows.items() if of_row},
+        effects=measure_effects(results),
+        makers=sorted(Counter(result.made_by for result in results).items()),
+        interval=confidence_interval,
+        evenly_averaged=evenly_averaged,
+        steps=STEPS,
+        items=ITEMS,
+        heads=HEADS,
+        least=LEAST,
+        settings=_settings(next(iter(ROWS)), 1),
+    )
+
+
+def draw(results: Sequence[ItemRecall], path: Path) -> None:
+    """Draws recall by heads after each number of steps, a line for each number of items."""
+    titles = [f"recall after {steps:,} steps (dotted: even averaging)" for steps in STEPS]
+    with panels(path, titles, columns=2, share_y=True) as axes:
+        for (index, panel), (number, items) in product(enumerate(axes), enumerate(ITEMS)):
+            by_heads = {heads: [r.recalls[index] for r in results if ROWS[r.row] == (items, heads)] for heads in HEADS}
+            intervals = {heads: confidence_interval(recalls) for heads, recalls in by_heads.items() if recalls}
+            means, errors = [mean for mean, _ in intervals.values()], [half or 0.0 for _, half in intervals.values()]
+            label = f"{items} item{'s at once' if items > 1 else ''}"
+            panel.errorbar(list(intervals), means, yerr=errors, fmt=STYLES[number], capsize=3, label=label)
+            panel.axhline(evenly_averaged(items), color=f"C{number}", linestyle=":", linewidth=1)
+        for panel in axes:
+            panel.set(xscale="log", xlabel="heads", xticks=HEADS, xticklabels=HEADS, ylim=(0, 1.06))
+            panel.minorticks_off()
+        axes[-1].legend(frameon=False, loc="lower right")
