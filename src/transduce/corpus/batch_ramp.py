@@ -6,7 +6,7 @@ from transduce.settings import Spec
 
 
 class BatchRamp(Spec):
-    """Begins with steps of `start` tokens; their size doubles whenever a straight line to `end` reaches the double.
+    """Begins with steps of `start` tokens; the size doubles whenever a straight line to `end` reaches twice the size.
 
     A smaller step is a part of a planned step of `end` tokens, so plans, shapes and memory are the same as without a
     ramp. With `start: 1000, end: 4000, steps: 6` a full-size step has 4 parts of 1,000 tokens:
