@@ -78,7 +78,7 @@ PLAIN_WORDS = {
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The question "; did you mean `X`?" for the most similar of `names`; empty if none is similar.
 
-    A name that stands in `name` as a word is similar: `base` in `transformer_base`.
+    A name is similar if `name` contains it as a word: `base` in `transformer_base`.
     """
     names = list(names)
     nearest = [word for word in name.replace("-", "_").split("_") if word in names]
@@ -177,7 +177,7 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
 
 
 def parse_json(content: bytes, *, place: str) -> Any:
-    """Parses the content of a JSON file; raises ValueError with `place` if it is not JSON."""
+    """Parses the content of a JSON file; if it is not JSON, raises ValueError, whose message begins with `place`."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -185,7 +185,7 @@ def parse_json(content: bytes, *, place: str) -> Any:
 
 
 def check_version(values: Any, version: int, *, place: str) -> None:
-    """Raises ValueError with `place` if a file has a different format version than this program writes."""
+    """Raises ValueError, whose message begins with `place`, if a file has a version other than `version`."""
     written = values.get("version") if isinstance(values, Mapping) else None
     if written is not None and written != version:
         raise ValueError(f"{place} has version {json.dumps(written)}; this program reads version {version}")

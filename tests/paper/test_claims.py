@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from micro_run import forked
+from transduce.paper import distance_costs, scaled_dot_product
+from transduce.paper import table4 as parsers
 from transduce.paper.claims import FAILS, HOLDS, OPEN, TESTS, Claim, Evidence, claims, print_claims
 from transduce.paper.experiments import EXPERIMENTS
+from transduce.paper.system_presets import SYSTEMS
+from transduce.paper.table3 import ROWS
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -41,6 +45,7 @@ def test_a_claim_holds_only_if_all_its_evidence_does() -> None:
     assert verdict(holding, open_) == OPEN
     assert verdict(open_, failing) == FAILS
     assert verdict() == "not run"
+    assert verdict(holding._replace(seeds=1)) == OPEN
 
 
 def test_the_stored_results_have_evidence_for_every_claim() -> None:
@@ -57,12 +62,28 @@ def test_every_test_is_used_by_a_claim() -> None:
     assert sorted(re.findall(r"evidence: (\w+)", text)) == sorted(TESTS)
 
 
+def test_rows_of_the_commands_exist() -> None:
+    rows = {"table2": [system.name for system in SYSTEMS], "table3": ROWS, "table4": parsers.NAMES}
+    rows |= {"distance": distance_costs.NAMES, "scaling": scaled_dot_product.NAMES}
+    for claim in claims(RESULTS):
+        named = re.findall(r"--row (\S+)", claim.command)
+        assert set(named) <= set(rows.get(claim.experiment, [])), claim.command
+
+
+def test_an_unfinished_run_is_no_evidence(tmp_path: Path) -> None:
+    table = json.loads((RESULTS / "table3.json").read_text("utf-8"))
+    next(row for row in table["results"] if row["name"] == "D1")["seeds"][0]["step"] = 600
+    (tmp_path / "table3.json").write_text(json.dumps(table), "utf-8")
+    (dropout,) = (claim for claim in claims(tmp_path) if "dropout" in claim.sentence)
+    assert dropout.verdict == "not run"
+
+
 def test_other_results_have_another_verdict(tmp_path: Path) -> None:
     table = json.loads((RESULTS / "table3.json").read_text("utf-8"))
     for row in table["results"]:
         if row["name"] == "D1":
             for seed in row["seeds"]:
-                seed["score"] = 1.0
+                seed["score"], seed["perplexity"] = 1.0, 99.0
     (tmp_path / "table3.json").write_text(json.dumps(table), "utf-8")
     (dropout,) = (claim for claim in claims(tmp_path) if "dropout" in claim.sentence)
     assert (dropout.verdict, dropout.seeds) == (HOLDS, 3)

@@ -18,9 +18,9 @@ from transduce.storage.result_files import name_in_errors
 
 
 class PairFilter:
-    """Keeps each pair once, and drops pairs that lack a side or are copies; must be called on the shards in order.
+    """Drops pairs with an empty side, pairs whose sides are equal, and duplicates of earlier pairs.
 
-    Each pair seen takes about 70 bytes of memory.
+    Must be called on the shards in order. Each pair seen takes about 70 bytes of memory.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class PairFilter:
 
 
 class FinishedShards:
-    """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
+    """A folder of finished shards. The file name of a shard is a checksum of all its inputs.
 
     `origin` is everything that the translations depend on, except the text. `pairs` filters the lines if the output
     consists of pairs.

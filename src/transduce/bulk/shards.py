@@ -65,7 +65,7 @@ class ShardedText(NamedTuple):
 
 
 def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
-    """Cuts a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
+    """Splits a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
     The translations of a folder are written to `out` under the names of its files. Raises ValueError for a file that is
     not text, and if either source or output is a file and the other a folder.
@@ -86,9 +86,10 @@ def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
 
 
 def _cut_text(source: Path, out: Path, shard_lines: int) -> ShardedText:
-    """Cuts a file; keeps one shard in memory at a time.
+    """Splits a file into shards of `shard_lines` lines, with only one shard in memory at a time.
 
-    Raises ValueError for a pipe, because each shard is read again when it is translated.
+    Raises ValueError for a pipe: a shard is read from the file again when it is translated, and a pipe can be read only
+    once.
     """
     if source.exists() and not source.is_file():
         raise ValueError(f"{source} is a folder, a pipe or a device; a corpus is read twice: save it as a file first")

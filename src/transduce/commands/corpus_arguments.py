@@ -49,7 +49,7 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
 def languages_of(
     files: list[Path], from_language: str | None, to_language: str | None
 ) -> tuple[str | None, str | None]:
-    """The language codes that are given or, for two text files, stand at the ends of their names: `text.en`, `text.de`.
+    """The given language codes or, for two text files, the codes at the ends of their names: `text.en`, `text.de`.
 
     Raises ValueError if a given code is not a language code.
     """

@@ -39,7 +39,7 @@ PATHS = ("source", "target", "tsv", "tmx", "trees")
 
 
 class TaggedCorpus(Spec):
-    """The tag of a corpus, which stands before each of its sources."""
+    """The tag of a corpus, which is put before each source of the corpus."""
 
     tag: str | None = Field(
         default=None,

@@ -55,7 +55,7 @@ class MicroBatch(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The micro-batches of a step, its number of tokens, by which its loss is divided, and the position after it."""
+    """The micro-batches of a step, the token count that divides its loss, and the position after the step."""
 
     epoch: int
     micro_batches: list[MicroBatch]
@@ -150,7 +150,7 @@ class Planner:
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Full-size steps of the first epoch; an estimate if an epoch has several portions."""
+        """Number of steps with a full batch in the first epoch; an estimate if an epoch has several portions."""
         return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
     def steps(

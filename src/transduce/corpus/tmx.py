@@ -1,7 +1,7 @@
 """Reads translation memories (TMX 1.4, Localization Industry Standards Association 2005) unit by unit.
 
 A unit (`tu`) has one variant (`tuv`) for each language. A variant has a segment (`seg`) of text, which may contain
-inline codes for the document's layout. Only one segment at a time is in memory, whatever else the file contains.
+inline codes for the document's layout. Only one segment at a time is in memory, for any other content of the file.
 """
 
 from collections.abc import Iterator, Mapping

@@ -92,7 +92,7 @@ class InlineCode:
     """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
 
     A code with `is_break`, for example a line break, ends the sentence before it. A code with `is_point`, for example a
-    comment, takes up no space and may stand within a word.
+    comment, takes up no space and may be inside a word.
     """
 
     number: int
@@ -116,7 +116,7 @@ class Unit(NamedTuple):
 
 
 class Document:
-    """A parsed document: its units in order, and what is around them.
+    """A parsed document: its units in order, and the content around them.
 
     `notes` are sentences for the user about content that is not translated.
     """
@@ -131,7 +131,7 @@ class Document:
 
 
 class SpanDocument(Document):
-    """A text file whose units are spans of it; every character outside them stays."""
+    """A text file whose units are spans of its text; every character outside the units is kept."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()

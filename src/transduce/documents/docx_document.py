@@ -272,7 +272,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
 
 
 def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
-    """Joins adjacent texts with equal formatting, which the word processor has split for its own reasons."""
+    """Joins adjacent texts with equal formatting that the word processor has split."""
     merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)
     for key, group in groupby(present, lambda item: item.format.key if isinstance(item, FormattedText) else None):

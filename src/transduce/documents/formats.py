@@ -56,7 +56,7 @@ def format_by_content(beginning: bytes) -> TextFormat | None:
 def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages, *, replace: bool = False) -> Document:
     """Reads a document; raises ValueError if it is damaged, empty, or not of this format.
 
-    `languages` are the model's languages. Existing translations in a document stay, unless `replace`.
+    `languages` are the model's languages. Existing translations in a document are kept unless `replace` is true.
     """
     if not content.strip():
         raise ValueError("the file is empty")

@@ -31,7 +31,7 @@ _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]
 _XML, FIRST_CHARACTERS = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
 
 Raw = list[str | int]
-"""Text as it stands in the file, and numbers of units whose translations are inserted."""
+"""Text exactly as in the file, and numbers of units whose translations are inserted."""
 
 
 class _TokenReader(HTMLParser):

@@ -219,18 +219,18 @@ class InlineReader:
                 raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
-        """The text from `start` to the position, as it stands in the file."""
+        """The text from `start` to the position, exactly as in the file."""
         return "".join(self._line_ends.get(index, self.text[index]) for index in range(start, self.position))
 
     def _literal(self, raw: str) -> str:
-        """Moves the position past `raw`; returns it as it stands in the file."""
+        """Moves the position past `raw`; returns it exactly as in the file."""
         if not self.text.startswith(raw, self.position):
             raise UnreadableInlineError
         self.position += len(raw)
         return self._raw(self.position - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        """Moves the position past what `pattern` matches; returns it as it stands in the file."""
+        """Moves the position past the match of `pattern`; returns the match exactly as in the file."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise UnreadableInlineError

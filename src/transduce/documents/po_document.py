@@ -13,9 +13,9 @@ _NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have s
 
 
 class PoDocument(Document):
-    """A catalogue of messages. Messages that are translated and not fuzzy stay, unless `replace`.
+    """A catalogue of messages. Translations that are not fuzzy are kept unless `replace` is true.
 
-    In a message with several plural forms, form 0 gets the translation of the singular, and the others get the
+    In a message with several plural forms, form 0 gets the translation of the singular, and all other forms get the
     translation of the plural. With more than two forms, or an unknown number, the message is marked as fuzzy, because a
     person must check the forms.
     """

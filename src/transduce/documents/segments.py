@@ -26,7 +26,7 @@ placeholder also records the white space on its sides. Between "Enter" and "time
    codes get the white space that they had.
 
 A pair that begins in one sentence and ends in another would tear a translation apart. The text is cut at its tags, so
-that the tags stand between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
+that the tags come between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
 
     "A"   <b>   "dog runs."   "A cat"   </b>   "sleeps."     (with " " between them)
 
@@ -110,7 +110,7 @@ def _split_items(unit: Unit) -> list[str | MarkerItem]:
 
 
 def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
-    """Returns the white space beside an item, on its left if `step` is −1; items that take up no space are skipped."""
+    """Returns the white space next to an item, on its left if `step` is −1; skips items that take up no space."""
     beside = index + step
     while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
@@ -181,7 +181,7 @@ class UnitSentence(NamedTuple):
 
 
 class DividedUnit(NamedTuple):
-    """A unit as sentences, and what is between them: white space and markers."""
+    """A unit divided into sentences, with the white space and the markers between them."""
 
     parts: tuple[str | Marker | UnitSentence, ...]
 
@@ -190,7 +190,7 @@ class DividedUnit(NamedTuple):
         return [part for part in self.parts if isinstance(part, UnitSentence) and part.is_translated]
 
     def arranged(self, *, spaceless: bool) -> Iterator[str | Marker | UnitSentence]:
-        """Yields the parts of the translated unit: sentences to translate, and what stays as it is.
+        """Yields the parts of the translated unit: sentences to translate, and parts that do not change.
 
         `spaceless` omits the spaces between sentences.
         """
@@ -206,7 +206,7 @@ class DividedUnit(NamedTuple):
     def _lacks_space(self, index: int) -> bool:
         """Whether two sentences that meet before a part, with at most tags between them, need a space.
 
-        Tags may also stand in the middle of a word. Two parts with tags between them therefore only need a space if the
+        Tags can also be in the middle of a word. Two parts with tags between them therefore only need a space if the
         first part ends in a script without spaces.
         """
         before = index - 1
@@ -251,7 +251,7 @@ def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTa
 
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
-    """Cuts a unit into sentences. If a pair spans several sentences, its tags stand between sentences."""
+    """Cuts a unit into sentences. If a pair spans several sentences, its tags are put between sentences."""
     text, markers = flatten(unit)
     cuts = [marker.offset for marker in markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
     spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)

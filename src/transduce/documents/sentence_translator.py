@@ -154,7 +154,7 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:
-    """Puts a unit's code before one of its sentences, unless the sentence begins with a code of its own."""
+    """Puts a unit's code before one of its sentences, unless the sentence already begins with a code."""
     return f"{code} {sentence}" if code and not _leading_code(sentence, codes) else sentence
 
 

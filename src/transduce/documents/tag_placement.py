@@ -1,4 +1,4 @@
-"""Places tags and codes of a source sentence in its translation; pairs stay balanced whatever the alignment is.
+"""Places tags and codes of a source sentence in its translation; pairs stay balanced with any alignment.
 
 A worked example. `segments` has taken the tags and the placeholder out of
 
@@ -12,13 +12,13 @@ because a model translates text best without them. `place_markers` gets:
     alignment   Now–Jetzt, Enter–Enter, press–drücken, times–mal
 
 1. `link_pieces` cuts both sides into pieces: words, and each character of the punctuation around them, because a tag
-may stand between a word and its full stop. Each target piece is linked to the number of its source piece:
+can come between a word and its full stop. Each target piece is linked to the number of its source piece:
 
        source pieces    0 Now      1 press    2 Enter      3 times    4 .
        target pieces    0 Jetzt    1 Enter    2 drücken    3 mal      4 .
        links              0          2          1            3          4
 
-2. `_nest` makes a tree of the markers: <b> with its child <i>, and beside it {n}.
+2. `_nest` makes a tree of the markers: <b> with its child <i>, and {n} as a sibling of <b>.
 
 3. `_Placement` chooses target pieces for each node, parents before children:
 
@@ -141,11 +141,11 @@ class TagNode:
 def place_markers(
     source: str, markers: Sequence[Marker], target: str, alignment: Sequence[tuple[int, int]] | None
 ) -> list[str | Marker]:
-    """Returns the translation with all markers in it, and with spaces beside codes.
+    """Returns the translation with all markers inserted, and with the spaces around codes.
 
     `markers` have offsets in `source`, and their pairs are nested. A pair encloses the run of target words that best
-    matches its source words; a code stays beside its neighbour in the source. The Bergamot project also places tags by
-    alignment, but it repeats tags instead of choosing one run.
+    matches its source words; a code stays next to the translation of its neighbour. The Bergamot project also places
+    tags by alignment, but it repeats tags instead of choosing one run.
     """
     pieces, target_pieces, links = link_pieces(source, target, alignment)
     nodes = _nest(markers)
@@ -245,7 +245,10 @@ class _Placement:
         )
 
     def _beside(self, marker: Marker, taken: Set[int], low: int, high: int) -> int:
-        """The boundary for a code: before the piece that followed it, or after the piece that preceded it."""
+        """The boundary in the translation for a code.
+
+        It is before the target of the source piece that follows the code, or after the target of the piece before it.
+        """
         following = self._piece_at(marker.offset)
         before = self._linked(following, low, high)
         after = self._linked(following - 1, low, high) if following else []
@@ -287,7 +290,7 @@ def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marke
 def _with_spaces(
     items: Sequence[int | Marker], target: str, pieces: Sequence[TextPiece], source: str
 ) -> list[str | Marker]:
-    """Joins pieces to text, with the white space between them and with spaces beside codes."""
+    """Joins pieces to text, with the white space between them and the spaces around codes."""
     output: list[str | Marker] = []
     waiting: list[Marker] = []
     end = 0  # of the last piece
@@ -308,7 +311,7 @@ def _at_boundary(
 ) -> list[str | Marker]:
     """Returns the markers between two target pieces, with the translation's white space `gap` among them.
 
-    The gap stands after closing tags and before opening tags. A code keeps the spaces that it has in the source, except
+    The gap comes after closing tags and before opening tags. A code keeps the spaces that it has in the source, except
     before punctuation in `following` that takes no space. With the gap written as _:
 
         dog</b>_<i>cat       markers </b> and <i> between "dog" and "cat"

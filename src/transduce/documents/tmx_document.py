@@ -14,7 +14,7 @@ LANGUAGE = f"{XML}lang"
 
 
 class TmxDocument(XmlDocument):
-    """A translation memory. Variants of the target language that have text stay, unless `replace`."""
+    """A translation memory. Existing text in the target language is kept unless `replace` is true."""
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "TMX")

@@ -25,7 +25,7 @@ _OPENING = {"ept": "bpt", "ex": "bx", "ec": "sc"}
 
 
 class XliffDocument(XmlDocument):
-    """An XLIFF file. Targets that are translated already stay, unless `replace`."""
+    """An XLIFF file. Existing translations are kept unless `replace` is true."""
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "XLIFF")

@@ -349,7 +349,7 @@ def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
 
 
 def _negation_and_frequency(clause: Clause) -> list[Tree]:
-    """The word "not" and the adverb of frequency, which stand beside the finite verb."""
+    """The word "not" and the adverb of frequency, which are next to the finite verb."""
     words: list[Tree] = []
     if clause.form.negated:
         words.append(make_leaf("RB", "not", clause, "not"))

@@ -67,7 +67,10 @@ def single_word(text: str, node: object, role: str) -> Constituent:
 
 
 def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent:
-    """A phrase in a case; `negation` is the key of a "not" that turns the article into "kein"."""
+    """A phrase in a case.
+
+    With `negation`, the key of the English "not", a noun phrase gets "kein" in place of its article.
+    """
     match node:
         case NounPhrase():
             return noun_phrase(node, case, negation)
@@ -350,7 +353,7 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Words:
 
 
 def clausal_object(clause: Clause) -> Words:
-    """A clause in place of an object, after the verbs; an infinitive has "zu" and stands between commas."""
+    """A clause in place of an object, after the verbs; an infinitive has "zu" and is set off by commas."""
     below = clause.complement
     if isinstance(below, SubordinateClause):
         return subordinate(below)
@@ -396,7 +399,7 @@ class Verbs(NamedTuple):
         return [Word(self.prefix, self.finite.keys)] if self.prefix else self.nonfinite
 
     def joined(self) -> Words:
-        """All verbs, as they stand at the end of a clause."""
+        """All verbs, in their order at the end of a clause."""
         return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
 
 

@@ -44,7 +44,7 @@ def pairs_in(sentence: Sentence) -> Iterator[tuple[str, str]]:
 
 
 def _pairs_within(node: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a node; `antecedent` has the nouns that the gap of a relative clause stands for."""
+    """Yields the pairs of a node; `antecedent` has the nouns that fill the gap of a relative clause."""
     match node:
         case Clause():
             yield from _pairs_of_clause(node, antecedent)

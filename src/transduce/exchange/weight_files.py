@@ -77,7 +77,7 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
     """Reads a file that `torch.save` wrote; returns its value, and the tensors of the dictionary that `select` finds in
     it.
 
-    In the value, records stand in place of tensors. Tensors outside that dictionary are not read. Raises ValueError if
+    In the value, tensors are replaced by records. Tensors outside that dictionary are not read. Raises ValueError if
     the file is damaged or hostile, or if `torch.save` did not write it.
     """
 

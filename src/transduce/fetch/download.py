@@ -89,7 +89,7 @@ class _MirrorError(Exception):
 def download(name: str, archive: Archive, folder: Path) -> Path:
     """Returns the path of the archive in `folder`; downloads it from its mirrors in turn if it is missing or damaged.
 
-    The download grows in a `.part` file beside it, which is renamed when size and checksum are right. Raises
+    The download is written to a `.part` file next to it, which is renamed when size and checksum are right. Raises
     Unavailable if every mirror fails; the `.part` file stays, and the next call resumes it.
     """
     path = folder / name

@@ -198,7 +198,7 @@ class Mirrors(ArchiveSource):
         return all((self._folder / location.archive).exists() for location in choice.values())
 
     def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Recorded bytes of the named archives, minus what earlier downloads have brought."""
+        """Recorded bytes of the named archives, minus the bytes that are already downloaded."""
         size = 0
         for name in names:
             files = [self._folder / name, self._folder / f"{name}.part"]

@@ -131,7 +131,7 @@ def _import_library(metric: str) -> Any:
 
 @contextlib.contextmanager
 def _weights_only() -> Iterator[None]:
-    """Makes torch refuse to unpickle anything but tensors and plain values, whatever the library requests."""
+    """Makes torch refuse to unpickle anything but tensors and plain values, even if the library permits more."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -1,7 +1,7 @@
 """Prepares text like the Moses scripts, for the BLEU variants that papers computed on tokenised text.
 
 It uses sacremoses's ports of the scripts, and corrects two differences from the Perl scripts. First, the Perl script
-turns a lone ’ into a double quote and keeps a space beside « and » (`perl_parity`). Second, the Perl script reads each
+turns a lone ’ into a double quote and keeps a space next to « and » (`perl_parity`). Second, the Perl script reads each
 line with its line end, so that a full stop also moves out of a quotation that ends the line.
 """
 

@@ -225,7 +225,7 @@ class TransformerModel(TranslationModel):
     def _memory(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[tuple[tuple[Keys, Values], ...], SourceWords | None]:
-        """Returns the keys and values of attention over the source for each layer, and the words for `next_word`.
+        """Returns each layer's keys and values of attention over the source, and the source words for `next_word`.
 
         On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time and pads them only to the longest of these sentences.
         """

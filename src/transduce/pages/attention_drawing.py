@@ -99,7 +99,7 @@ def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionM
 
 
 def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
-    """Readable subwords: "▁" is removed where a word begins, and "·" stands where a word continues."""
+    """Readable subwords: "▁" is removed where a word begins, and "·" marks where a word continues."""
     labels = []
     for index, subword in enumerate(subwords):
         plain = subword.removeprefix(WORD_START) or WORD_START

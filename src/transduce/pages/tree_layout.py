@@ -74,7 +74,7 @@ class TreeLayout(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The columns that a node takes; the blocks of its parts stand side by side in them."""
+    """The columns that a node takes; the blocks of its parts are side by side within them."""
 
     label: str
     words: tuple[str, ...]

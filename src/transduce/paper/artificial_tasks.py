@@ -1,7 +1,7 @@
 """Two artificial tasks for translation models that depend on distance: copying, and agreement of first and last word.
 
 In copying, a line is its own translation. In agreement, the last word of the translation names the class of the first
-word, whatever lies between them.
+word, regardless of the words between them.
 """
 
 from collections.abc import Iterator, Sequence

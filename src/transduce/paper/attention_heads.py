@@ -55,7 +55,7 @@ class SeedHeads(NamedTuple):
         return len({head for relation in relations for head in relation.followers})
 
     def costs(self, part: str) -> dict[Head, float]:
-        """Accuracy that the model loses without each head of a part alone."""
+        """The accuracy that the model loses if a single head is removed, for each head of a part."""
         single = [each for each in self.removals if each.part == part and each.bleu is None]
         return {each.heads[0]: self.removals[0].accuracy - each.accuracy for each in single}
 
@@ -127,10 +127,11 @@ def verdicts_of_roles(seeds: Sequence[SeedHeads]) -> dict[str, str]:
     return {name: decide(of_seeds, 0.0) for name, of_seeds in gains.items()}
 
 
-def heads_with_roles(seeds: Sequence[SeedHeads]) -> list[int]:
+def heads_with_roles(seeds: Sequence[SeedHeads], without: Sequence[str] = ()) -> list[int]:
     """The number of different heads of each seed that are the best at a role that holds."""
     verdicts = verdicts_of_roles(seeds)
-    return [len({role.best for role in seed.roles if verdicts[role.name] == "holds"}) for seed in seeds]
+    held = [name for name, verdict in verdicts.items() if verdict == "holds" and name not in without]
+    return [len({role.best for role in seed.roles if role.name in held}) for seed in seeds]
 
 
 def as_text(seeds: Sequence[SeedHeads]) -> str:

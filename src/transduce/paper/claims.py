@@ -7,20 +7,23 @@ the interval is Student's over seeds; with fewer, it is the bootstrap's over the
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from transduce.paper import bleu_by_length
 from transduce.paper.artificial_tasks import BINS, accuracy_of
 from transduce.paper.attention_heads import MANY, SeedHeads, heads_with_roles
 from transduce.paper.distance_costs import DistanceResults
 from transduce.paper.experiments import has_results, read_results
+from transduce.paper.head_roles import ALIGNED
 from transduce.paper.printing import confidence_interval, format_interval, render_page
 from transduce.paper.recall_by_distance import DISTANCES
-from transduce.paper.resolution import ITEMS, ItemRecall, measure_effects
-from transduce.paper.scaled_dot_product import CompatibilityResult
+from transduce.paper.resolution import LEAST, ItemRecall, measure_effects
+from transduce.paper.scaled_dot_product import WIDTHS, CompatibilityResult
 from transduce.paper.system_presets import read_data
 from transduce.paper.table2 import ARITHMETIC, TIME, SystemComparison
-from transduce.paper.table3 import VariationResult, difference
+from transduce.paper.table3 import PUBLISHED, VariationResult, difference
 from transduce.paper.table4 import ParserComparison
 from transduce.paper.trials import TrialResult
 from transduce.storage.atomic import atomic_write_text
@@ -30,7 +33,7 @@ EQUAL = 0.5  # BLEU: a difference whose whole interval is smaller counts as none
 HOLDS, FAILS, OPEN = "holds", "fails here", "needs scale"
 RIVALS = ("bytenet", "rnnsearch", "luong", "gnmt", "convs2s")  # recurrent and convolutional systems of Table 2
 Value = Callable[[TrialResult], float]
-PRINTED_D_K = 64  # the size of a key in the base model
+TOLERATED = 5.0  # points of accuracy that a model may lose beyond the lengths of its training
 
 
 class Evidence(NamedTuple):
@@ -40,6 +43,7 @@ class Evidence(NamedTuple):
     measured: float
     half_width: float
     seeds: int
+    published: float | None = None  # the paper's difference
     is_equality: bool = False
 
     @property
@@ -51,13 +55,16 @@ class Evidence(NamedTuple):
         return HOLDS if low > 0 else FAILS if high < 0 else OPEN
 
     @property
-    def interval(self) -> str:
-        """The difference with its interval, as text."""
-        return format_interval(self.measured, self.half_width, signed=True)
+    def text(self) -> str:
+        """The difference with its interval, and the paper's difference."""
+        has_interval = self.half_width > 0 or self.seeds >= LEAST_SEEDS
+        measured = format_interval(self.measured, self.half_width if has_interval else None, signed=True)
+        paper = "" if self.published is None else f" (the paper: {self.published:+.2f})"
+        return f"{self.compared}: {measured}{paper}"
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, where it stands, the experiment that tests it, and the evidence in its results."""
+    """A sentence of the paper, its section, the experiment that tests it, and the evidence in the results."""
 
     sentence: str
     section: str
@@ -73,9 +80,16 @@ class Claim(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """`holds` if all evidence holds, `fails here` if any fails, else `needs scale`; "not run" without evidence."""
+        """`holds` if all evidence holds, `fails here` if any fails, else `needs scale`; "not run" without evidence.
+
+        With fewer than `LEAST_SEEDS` nothing is decided.
+        """
         verdicts = {each.verdict for each in self.evidence}
-        return "not run" if not verdicts else FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
+        if not verdicts:
+            return "not run"
+        if self.seeds < LEAST_SEEDS:
+            return OPEN
+        return FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
 
 
 def claims(out: Path) -> list[Claim]:
@@ -127,6 +141,14 @@ def _perplexity(result: TrialResult) -> float:
     return result.perplexity
 
 
+def _negative_perplexity(result: TrialResult) -> float:
+    return -result.perplexity
+
+
+def _accuracy(result: TrialResult) -> float:
+    return 100 * result.accuracy
+
+
 def _beside_rivals(budget: str, comparison: SystemComparison) -> list[Evidence]:
     """Base against the best recurrent or convolutional system."""
     rows = {row.name: row.seeds(budget) for row in comparison.rows}
@@ -137,35 +159,81 @@ def _beside_rivals(budget: str, comparison: SystemComparison) -> list[Evidence]:
     return [_compared(f"base − {best}", rows["base"], rows[best], _bleu)]
 
 
-def _of_rows(*pairs: tuple[str, str, Value], is_equality: bool = False) -> Callable[..., list[Evidence]]:
-    """A test that compares rows of Table 3 by a value of their runs."""
+def _of_rows(*pairs: tuple[str, str], is_equality: bool = False) -> Callable[..., list[Evidence]]:
+    """A test that compares rows of Table 3 by BLEU and by perplexity, whose sign is changed: the lower, the better."""
 
     def test(rows: Sequence[VariationResult]) -> list[Evidence]:
-        named = {row.name: row.seeds for row in rows if row.seeds}
+        named = _complete(rows)
         return [
-            _compared(f"{first} − {second}", named[first], named[second], value)._replace(is_equality=is_equality)
-            for first, second, value in pairs
+            _compared(f"{name} {first} − {second}", named[first], named[second], value)._replace(
+                published=sign * _published_difference(first, second, column), is_equality=is_equality
+            )
+            for first, second in pairs
+            for name, value, column, sign in (("BLEU", _bleu, 1, 1), ("−perplexity", _negative_perplexity, 0, -1))
             if first in named and second in named
         ]
 
     return test
 
 
+def _published_difference(first: str, second: str, column: int) -> float:
+    """The paper's difference of two rows of Table 3, in perplexity (column 0) or BLEU (1)."""
+    return PUBLISHED[first][:2][column] - PUBLISHED[second][:2][column]
+
+
+def _complete(rows: Sequence[VariationResult]) -> dict[str, list[TrialResult]]:
+    """The seeds of each row, without rows that have a run that did not do all its steps."""
+    return {row.name: row.seeds for row in rows if row.seeds and all(seed.is_complete for seed in row.seeds)}
+
+
+def _label_smoothing(rows: Sequence[VariationResult]) -> list[Evidence]:
+    """Perplexity, accuracy in points and BLEU with label smoothing, minus the same without it."""
+    named = _complete(rows)
+    if not {"base", "D3"} <= named.keys():
+        return []
+    published = {"perplexity": _published_difference("base", "D3", 0), "BLEU": _published_difference("base", "D3", 1)}
+    values: dict[str, Value] = {"perplexity": _perplexity, "accuracy": _accuracy, "BLEU": _bleu}
+    return [
+        _compared(f"{name} base − D3", named["base"], named["D3"], value)._replace(published=published.get(name))
+        for name, value in values.items()
+    ]
+
+
 def _extrapolation(results: DistanceResults) -> list[Evidence]:
-    """Copying beyond the lengths of training, by base: the share of right words minus that within them, in points."""
+    """Sinusoids against learned positions on long sentences, and how much less base copies right on long ones.
+
+    Losing up to `TOLERATED` points counts as none.
+    """
+    evidence, longest = [], bleu_by_length.BINS[-1]
+    scores = {result.trial: bleu_by_length.score_of(result, longest) for result in results.positions}
+    sinusoids, learned = scores.get("sinusoids"), scores.get("learned")
+    if sinusoids and learned:
+        half_width = math.hypot(*((score.high - score.low) / 2 for score in (sinusoids, learned)))
+        evidence.append(Evidence("BLEU sinusoids − learned", sinusoids.bleu - learned.bleu, half_width, seeds=1))
     for result in results.systems:
         within, beyond = (accuracy_of(result, "copying", bounds) for bounds in (BINS[2], BINS[-1]))
         if result.trial == "base" and within is not None and beyond is not None:
-            return [Evidence("33–48 words − 17–24 words", 100 * (beyond - within), 0.0, seeds=1)]
-    return []
+            loss = 100 * (beyond - within)
+            evidence.append(Evidence(f"copied words + {TOLERATED:g}", loss + TOLERATED, 0.0, seeds=1))
+    return evidence
 
 
 def _scaling(results: Sequence[CompatibilityResult]) -> list[Evidence]:
-    """Scaled against unscaled dot products at d_k 64."""
-    runs = {each.kind: each.training for each in results if each.d_k == PRINTED_D_K and each.training}
-    if not {"scaled_dot", "dot"} <= runs.keys():
+    """Unscaled against scaled dot products: what a larger d_k costs, in BLEU and in the softmax's gradient."""
+    of = {(each.kind, each.d_k): each for each in results}
+    small, large = WIDTHS[0], WIDTHS[-1]
+    if not all((kind, d_k) in of for kind in ("scaled_dot", "dot") for d_k in (small, large)):
         return []
-    return [_compared("scaled − unscaled", [runs["scaled_dot"]], [runs["dot"]], _bleu)]
+
+    def extra_fall(value: Callable[[CompatibilityResult], float | None]) -> float:
+        falls = [(value(of[kind, small]) or 0.0) - (value(of[kind, large]) or 0.0) for kind in ("dot", "scaled_dot")]
+        return falls[0] - falls[1]
+
+    return [
+        Evidence("fall of BLEU", extra_fall(lambda each: each.training and each.training.score), 0.0, seeds=1),
+        Evidence("of the trained gradient", extra_fall(lambda each: each.trained_gradient), 0.0, seeds=1),
+        Evidence("of the fresh gradient", extra_fall(lambda each: each.fresh_gradient), 0.0, seeds=1),
+    ]
 
 
 def _parsing(comparison: ParserComparison) -> list[Evidence]:
@@ -176,18 +244,25 @@ def _parsing(comparison: ParserComparison) -> list[Evidence]:
 
 
 def _distance(results: DistanceResults) -> list[Evidence]:
-    """Recall of the first of 129 symbols, by attention and by the best recurrent or convolutional mixer, in points."""
+    """Recall over 128 places by bare layers, and agreement in whole models, in points."""
     recalled = {each.mixer: 100 * each.accuracy for each in results.mixers if each.distance == DISTANCES[-1]}
     others = {name: share for name, share in recalled.items() if not name.startswith("attention")}
-    if "attention" not in recalled or not others:
+    systems = {result.trial: result for result in results.systems}
+    if "attention" not in recalled or not others or not {"base", "rnnsearch"} <= systems.keys():
         return []
     best = max(others, key=lambda name: others[name])
-    return [Evidence(f"attention − {best}", recalled["attention"] - others[best], 0.0, seeds=1)]
+    evidence = [Evidence(f"recall, attention − {best}", recalled["attention"] - others[best], 0.0, seeds=1)]
+    for place, bounds in (("within", BINS[2]), ("beyond", BINS[-1])):
+        base, recurrent = (accuracy_of(systems[name], "agreement", bounds) for name in ("base", "rnnsearch"))
+        if base is not None and recurrent is not None:
+            compared = f"agreement {place} the lengths of training, base − rnnsearch"
+            evidence.append(Evidence(compared, 100 * (base - recurrent), 0.0, seeds=1))
+    return evidence
 
 
 def _tasks(seeds: Sequence[SeedHeads]) -> list[Evidence]:
-    """The number of different heads that are the best at a role that holds, minus one."""
-    return [_of_counts("heads − 1", heads_with_roles(seeds), 1)]
+    """The number of different encoder heads that are the best at a role that holds, minus one."""
+    return [_of_counts("heads − 1", heads_with_roles(seeds, without=[ALIGNED]), 1)]
 
 
 def _structure(seeds: Sequence[SeedHeads]) -> list[Evidence]:
@@ -201,33 +276,33 @@ def _of_counts(compared: str, counts: Sequence[float], least: float) -> Evidence
     return Evidence(compared, mean, math.inf if half_width is None else half_width, len(counts))
 
 
-def _resolution(results: Sequence[ItemRecall]) -> list[Evidence]:
-    """The gain of many heads over one, in points of recall, when the most items are asked for at once."""
-    effects = [effect for effect in measure_effects(results) if effect.items == max(ITEMS)]
-    gains = [
-        (effect.steps, confidence_interval([100 * gain for gain in effect.gain]), len(effect.gain))
-        for effect in effects
-    ]
-    return [
-        Evidence(f"after {steps:,} steps", mean, math.inf if half is None else half, seeds)
-        for steps, (mean, half), seeds in gains
-    ]
+def _resolution(items: int, results: Sequence[ItemRecall]) -> list[Evidence]:
+    """What several items at once cost one head, and what many heads gain, in points of recall beyond `LEAST`."""
+    evidence = []
+    for effect in measure_effects(results):
+        if effect.items == items:
+            for name, shares in (("one item − several", effect.fall), ("8 heads − one", effect.gain)):
+                mean, half_width = confidence_interval([100 * (share - LEAST) for share in shares])
+                compared = f"{name} − {100 * LEAST:g}, {effect.steps:,} steps"
+                evidence.append(Evidence(compared, mean, math.inf if half_width is None else half_width, len(shares)))
+    return evidence
 
 
 TESTS: dict[str, Callable[..., list[Evidence]]] = {
     "equal_arithmetic": lambda results: _beside_rivals(ARITHMETIC, results),
     "equal_time": lambda results: _beside_rivals(TIME, results),
-    "heads": _of_rows(("base", "A1", _bleu), ("base", "A4", _bleu)),
-    "key_size": _of_rows(("base", "B1", _bleu), ("base", "B2", _bleu)),
-    "size": _of_rows(("C3", "C1", _bleu), ("C5", "C4", _bleu), ("C7", "C6", _bleu)),
-    "dropout": _of_rows(("base", "D1", _bleu)),
-    "learned_positions": _of_rows(("E", "base", _bleu), is_equality=True),
-    "label_smoothing": _of_rows(("base", "D3", _perplexity), ("base", "D3", _bleu)),
+    "heads": _of_rows(("base", "A1"), ("base", "A4")),
+    "key_size": _of_rows(("base", "B1"), ("base", "B2")),
+    "size": _of_rows(("C3", "C1"), ("C5", "C4"), ("C7", "C6")),
+    "dropout": _of_rows(("base", "D1")),
+    "learned_positions": _of_rows(("E", "base"), is_equality=True),
+    "label_smoothing": _label_smoothing,
     "extrapolation": _extrapolation,
     "distance": _distance,
     "scaling": _scaling,
     "parsing": _parsing,
-    "resolution": _resolution,
+    "resolution_of_two": partial(_resolution, 2),
+    "resolution_of_four": partial(_resolution, 4),
     "tasks": _tasks,
     "structure": _structure,
 }

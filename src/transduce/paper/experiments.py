@@ -28,7 +28,7 @@ from transduce.storage.locks import wait_for_lock
 
 
 class ExperimentResults(NamedTuple):
-    """The content of a results file: everything on a page that is not in the code."""
+    """The content of a results file: all data of a page, whose text is in the code."""
 
     corpus: str  # description; empty if there is none
     provenance: Provenance
@@ -62,7 +62,7 @@ def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
 
 
 def print_experiment(name: str, out: Path) -> str:
-    """Returns the page of the results in NAME.json; also writes it beside them as NAME.md, with its pictures.
+    """Returns the page of the results in NAME.json; also writes it to NAME.md in the same folder, with its pictures.
 
     Does not train or measure. Raises ValueError if the results are missing or cannot be read.
     """

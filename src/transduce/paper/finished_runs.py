@@ -1,6 +1,6 @@
-"""Records of finished runs: lines that are added and never changed, beside the runs and beside the tables.
+"""Records of finished runs: lines that are added and never changed, next to the runs and next to the tables.
 
-A folder of runs has `found.jsonl`. `trainings.jsonl` beside the tables has the records of all folders, without the
+A folder of runs has `found.jsonl`. `trainings.jsonl` next to the tables has the records of all folders, without the
 weights, so that a table can be printed or continued on another machine. To join two files, take the union of their
 lines.
 """
@@ -52,7 +52,7 @@ def one_of(names: Iterable[str]) -> AfterValidator:
 
 
 def read_records(folder: Path, trial: str) -> list[Record]:
-    """Records of a trial in a folder of runs, whatever their recipes."""
+    """Records of a trial in a folder of runs, with any recipe."""
     lines = _read_lines(folder / RECORDS, KEYS)
     return [Record(*(values[key] for key in KEYS)) for values in lines if values["trial"] == trial]
 
@@ -81,7 +81,7 @@ def add_record(folder: Path, record: Record) -> None:
 
 
 def distribute_records(out: Path, work: Path) -> None:
-    """Adds the records beside the tables in `out` to the folders of runs in `work`."""
+    """Adds the records in `out`, next to the tables, to the folders of runs in `work`."""
     folders: dict[str, list[dict[str, Any]]] = {}
     for values in _read_lines(out / COLLECTED, ("folder", *KEYS)):
         folders.setdefault(values.pop("folder"), []).append(values)
@@ -92,7 +92,7 @@ def distribute_records(out: Path, work: Path) -> None:
 
 
 def collect_records(out: Path, work: Path) -> None:
-    """Adds the records of the folders of runs in `work` to the records beside the tables in `out`."""
+    """Adds the records of the folders of runs in `work` to the records in `out`, next to the tables."""
     paths = sorted(path for pattern in ("*", "*/*") for path in work.glob(f"{pattern}/{RECORDS}"))
     folders = ((path.parent.relative_to(work).as_posix(), path) for path in paths)
     lines = [

@@ -54,9 +54,10 @@ def without_heads(model: TransformerModel, heads: Iterable[Head]) -> Iterator[No
 
 
 def measure_removals(model: Model, choosing: ParallelText, reporting: ParallelText) -> list[Removal]:
-    """Removes no head, each head alone, and the least useful quarters of each part and of all parts together.
+    """Measures the model with all heads, without each head, and without the least useful quarters of heads.
 
-    A head is the less useful the less its absence raises the loss of the sentences that choose.
+    The quarters are taken from each part and from all parts together. The less the loss on `choosing` rises without a
+    head, the less useful the head is.
     """
     module = model.module
     assert isinstance(module, TransformerModel)

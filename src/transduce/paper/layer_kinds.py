@@ -1,4 +1,4 @@
-"""The kinds of layers of Table 1, each as its mixing operation alone: no projections, no feed-forward network."""
+"""The kinds of layers of Table 1, each reduced to its mixing operation: no projections, no feed-forward network."""
 
 from collections.abc import Callable
 from typing import NamedTuple

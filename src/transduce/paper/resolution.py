@@ -183,7 +183,7 @@ def draw_questions(rows: int, items: int, generator: torch.Generator, device: to
 def evenly_averaged(items: int) -> float:
     """The best recall if one head weighs the asked items evenly, which leaves the sum of their values.
 
-    The sum does not tell which value belongs to which item, so that the most frequent value is the best guess.
+    The sum does not tell which value belongs to which item, so the most frequent value is the best guess.
     """
     return fmean(Counter(drawn).most_common(1)[0][1] / items for drawn in product(range(VALUES), repeat=items))
 

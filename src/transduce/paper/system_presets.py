@@ -34,7 +34,7 @@ TABLE_3 = {row: varied(preset, training={"average": None}) for row, preset in TA
 
 
 class System(NamedTuple):
-    """A system that we train: its model at either scale, and the paper's row beside it."""
+    """A system that we train: its model at both scales, and its row in the paper."""
 
     name: str
     published: str | None  # row of the paper's table

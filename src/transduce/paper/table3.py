@@ -172,5 +172,5 @@ def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> l
 
 
 def as_text(rows: Sequence[VariationResult]) -> str:
-    """Table 3 with the paper's columns beside ours, and which of its orderings hold."""
+    """Table 3 with the paper's columns next to ours, and which of the paper's orderings hold."""
     return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=FLOPS_LENGTH)

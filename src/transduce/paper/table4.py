@@ -240,7 +240,7 @@ def searches_of(result: TrialResult) -> SearchScore | None:
 
 
 def as_text(comparison: ParserComparison) -> str:
-    """Table 4: our parsers with the paper's F1 beside them, the searches, and the paper's own table."""
+    """Table 4: our parsers with the paper's F1 next to ours, the searches, and the paper's own table."""
     first_seeds = {name: seeds[0] for name, seeds in comparison.parsers if seeds}
     searches = {name: searches_of(result) for name, result in first_seeds.items()}
     lengths = {name: lengths_of(result) for name, result in first_seeds.items()}

@@ -1,6 +1,6 @@
 """A trial: one recipe, trained to one budget after another in its run directory and measured at each.
 
-Results are recorded beside the run directories, so that several processes and devices can fill a table row by row, and
+Results are recorded next to the run directories, so that several processes and devices can fill a table row by row, and
 continue where it was stopped.
 """
 
@@ -219,7 +219,7 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
 def _measure(
     trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: TrainResult, device: torch.device
 ) -> TrialResult:
-    """Measures the model of a run directory and writes its translations beside it."""
+    """Measures the model of a run directory and writes its translations next to the directory."""
     model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
     validation = Validation(

@@ -41,7 +41,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
     """Yields every tree of a file called `name`, with the number of the line on which it begins, from 1.
 
     Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line if brackets
-    do not match, or if text stands outside brackets.
+    do not match, or if there is text outside brackets.
     """
     labels: list[str] = []  # labels of the open brackets
     children: list[list[Tree | str]] = []  # parts of the open brackets

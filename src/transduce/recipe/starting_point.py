@@ -1,6 +1,6 @@
 """Fine-tuning: what a recipe takes from the model with which a run begins, and whether the recipe fits the model.
 
-The settings of the model replace a preset as the defaults of the recipe, so a recipe may consist of `data` alone.
+The settings of the model replace a preset as the defaults of the recipe, so a recipe may consist only of `data`.
 Corpora, test sets and validation always come from the recipe itself.
 
 The section `training` is gentle. After a short warm-up, the learning rate is constant, at a tenth of the learning rate

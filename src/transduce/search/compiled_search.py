@@ -1,12 +1,12 @@
 """Beam search and greedy search on a CPU in compiled code, with the results of `beam_search` and `greedy_search`.
 
-With a compiled stepper, one call takes several steps, of the model and of the bookkeeping, without Python's lock. With
+With a compiled stepper, one call takes several steps, of the model and of the bookkeeping, without the GIL. With
 any other stepper, only the bookkeeping of the beam is compiled. Several threads, each with its own sentences, run like
 this:
 
     thread 1   check │ step, advance, step, advance, … │ check │ step, advance, …
     thread 2      check │ step, advance, step, advance, … │ check │ …
-                          one call of `_take_steps`: 1 to 16 steps, at most about 20 ms, without Python's lock
+                          one call of `_take_steps`: 1 to 16 steps, at most about 20 ms, without the GIL
 
 A step takes tens of microseconds, and going through Python and torch would take as long again. The search can be
 stopped, and the key-value cache can grow, only between two calls.

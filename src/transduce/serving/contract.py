@@ -64,7 +64,7 @@ class TranslateAnswer(BaseModel):
 
 
 class Language(BaseModel):
-    """A language, and into which others its texts are translated."""
+    """A language, and the languages into which its texts are translated."""
 
     code: str
     name: str
@@ -99,7 +99,7 @@ class FrontendSettings(BaseModel):
 
 
 class TranslateFileRequest(LibreRequest):
-    """The fields of a form that has a file beside them."""
+    """The fields of a form that also uploads a file."""
 
     source: str = Field(description="Code of the language of the document; `auto` detects it.")
     target: str = Field(description="Code of the language of the translation.")
@@ -222,7 +222,7 @@ class AttentionRequest(BaseModel):
 
 
 class DirectionAbilities(BaseModel):
-    """A direction, and what its model gives."""
+    """A direction, and what its model can return."""
 
     source: NamedLanguage
     target: NamedLanguage

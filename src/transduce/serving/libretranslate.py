@@ -93,7 +93,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.get("/frontend/settings")
     async def frontend_settings() -> contract.FrontendSettings:
-        """Returns what a client should know of the server."""
+        """Returns what a client should know about the server."""
         # A client initially chooses the languages of the first model.
         first = next(iter(service.models.directions.values()))
         return contract.FrontendSettings(

@@ -70,7 +70,7 @@ def line_records(
 def translate_texts(
     request: TextRequest, texts: Sequence[str], text_format: Literal["text", "html"], alternatives: int = 0
 ) -> list[list[str]]:
-    """Returns the translation of each text, and at most `alternatives` others.
+    """Returns the translation of each text, with at most `alternatives` alternatives.
 
     A text consists of sentences and lines, or is HTML with tags. The n-th alternative consists of the n-th best
     translation of each sentence. There are fewer alternatives if the model's beam is too narrow for that many.

@@ -110,7 +110,7 @@ class LockedFile:
             os.close(descriptor)
 
     def discard(self) -> None:
-        """Closes the file and, unless it is published, removes it."""
+        """Closes the file, and removes it if it was not published."""
         is_ours = self.is_at_path()
         if operating_system.WINDOWS:
             self.close()  # Windows cannot remove an open file
@@ -134,9 +134,10 @@ def _create(path: Path) -> int | None:
 
 
 def _remove_leftover(path: Path) -> None:
-    """Removes whatever is at the path of a new locked file.
+    """Removes what an earlier process left at `path`, so that a new locked file can be created there.
 
-    Raises BlockingIOError if it is locked, and NotRemovableError if this user may not remove it or even open it.
+    Raises BlockingIOError if another process has locked the old file, and NotRemovableError if this user may not open
+    or remove it.
     """
     if operating_system.WINDOWS:
         try:
@@ -191,7 +192,7 @@ def _is_at(identity: os.stat_result, path: Path) -> bool:
 
 @contextlib.contextmanager
 def temporary_file(path: Path) -> Iterator[LockedFile]:
-    """Yields a new file beside `path`, which is removed at the end unless it is published."""
+    """Yields a new file next to `path`; removes it at the end unless it was published."""
     for number in range(1, MAX_WRITERS + 1):
         with contextlib.suppress(BlockingIOError, NotRemovableError):
             file = LockedFile(unfinished_path(path, number))
@@ -213,7 +214,7 @@ def unfinished_path(path: Path, number: int = 1) -> Path:
 
 
 def atomic_write(path: Path, write: Callable[[Path], object], *, flushed: bool = True) -> None:
-    """Replaces `path` atomically: calls `write` with a temporary path beside it, flushes that file and renames it.
+    """Replaces `path` atomically: calls `write` with a temporary path next to it, flushes that file and renames it.
 
     Removes the temporary file if anything fails, and raises the error. If several processes write, the last one wins.
     Without `flushed` a power cut may lose the file.

@@ -50,7 +50,7 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
 def output_lock(path: Path) -> Iterator[None]:
     """Locks the name of an output file; raises LockHeldError if this process or another one has locked it.
 
-    A file beside `path` holds the lock. Pipes and devices have no lock. A file system without locks is accepted: there
+    The lock is on a file next to `path`. Pipes and devices have no lock. A file system without locks is accepted: there
     the writer that finishes last replaces the output of the other writer. Raises NotRemovableError if the name of the
     lock belongs to another user's file that cannot be opened.
     """

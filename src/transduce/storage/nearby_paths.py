@@ -19,7 +19,7 @@ def did_you_mean_path(path: Path) -> str:
 def did_you_mean_model(path: Path, marker: str) -> str:
     """The question "; did you mean `X`?" for a model directory near `path`; `marker` is a file that each has.
 
-    It may be a folder in `path`, the folder that contains `path`, or a folder with a similar name beside `path` or in
+    It may be a folder in `path`, the folder that contains `path`, or a folder with a similar name next to `path` or in
     `runs`.
     """
 

@@ -24,7 +24,7 @@ TRIES = 100
 def lock(folder: Path, *, wait: bool) -> int:
     """Locks `folder` and returns a descriptor; the lock ends when the descriptor is closed, or with the process.
 
-    Windows cannot lock folders, so there a file beside the folder is locked; that file is not removed. Raises
+    Windows cannot lock folders, so a file next to the folder is locked instead; that file is not removed. Raises
     BlockingIOError if another process has the lock, unless `wait`, and another OSError if the file system has no locks.
     """
     if not WINDOWS:

@@ -8,7 +8,7 @@ MAX_JSON_BYTES = 2**24
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
-    """Reads a regular file; raises ValueError if `path` is anything else or has more than `max_bytes` bytes."""
+    """Reads a regular file; raises ValueError if `path` is not a regular file or has more than `max_bytes` bytes."""
     if not path.is_file():
         path.lstat()  # raises FileNotFoundError if nothing has this name
         raise ValueError(f"{path} is not a regular file, but a folder, pipe, device or broken link; restore the file")
@@ -18,7 +18,7 @@ def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
 
 
 def remove(path: Path) -> None:
-    """Removes a folder with its content, or whatever else has the name; does not wait for pipes or follow links."""
+    """Removes a folder and its contents, or a file, link or pipe; does not wait for pipes or follow links."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)  # only for folders: it opens its argument, and opening a pipe waits for a writer
     else:

@@ -92,7 +92,7 @@ def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:
-    """Whether a run with R-Drop is as long, and its steps as large, as the runs in which R-Drop paid off."""
+    """Whether the corpus is as small, the batches as large and the run as long as in the runs that R-Drop improved."""
     is_large = isinstance(batch_tokens, int) and batch_tokens >= R_DROP_BATCH
     return pairs < R_DROP_PAIRS and is_large and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
 

@@ -163,7 +163,7 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
-        """Learns `spec.size` subwords, or as many as `lines` yield; the same lines give the same subwords.
+        """Learns `spec.size` subwords, or fewer if `lines` yield fewer; the same lines give the same subwords.
 
         `keeps_characters` switches the library's normalisation off. Raises ValueError if the library refuses the text.
         """

@@ -134,7 +134,7 @@ SubwordsSpec = Annotated[Bpe | WordPiece | SentencePiece | Pretokenised, Field(d
 
 
 def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None) -> tokenizers.Tokenizer:
-    """Learns a tokenizer with `spec.size` subwords, or as many as `lines` yield; the lines must be normalised already.
+    """Learns a tokenizer with `spec.size` subwords, or fewer if `lines` yield fewer; the lines must be normalised.
 
     The tokenizer normalises text by the rules of `side`.
     """

@@ -60,7 +60,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece", side: Side | None = None) -> "Subwords":
-        """Learns `spec.size` subwords, or as many as `lines` yield; the same lines give the same subwords.
+        """Learns `spec.size` subwords, or fewer if `lines` yield fewer; the same lines give the same subwords.
 
         The lines must be normalised already; the subwords normalise text by the rules of `side`.
         """

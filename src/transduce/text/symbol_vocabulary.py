@@ -101,5 +101,5 @@ class SymbolVocabulary:
         return [" ".join(self.symbols[token] for token in sequence if token > END) for sequence in ids]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Readable text for each id; "▁" stands before each symbol, as before subwords that begin a word."""
+        """Readable text for each id; "▁" precedes each symbol, as it precedes subwords that begin a word."""
         return [f"▁{self.symbols[token]}" if token > END else SHOWN_SYMBOLS[token] for token in ids]

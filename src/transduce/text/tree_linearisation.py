@@ -16,14 +16,14 @@ Tags = Annotated[
 
 
 class TopDown(Spec):
-    """The opening symbol of a phrase stands before its first part (Vinyals et al. 2015)."""
+    """The opening symbol of a phrase comes before its first part (Vinyals et al. 2015)."""
 
     kind: Literal["top_down"] = "top_down"
     tags: Tags = "predicted"
 
 
 class InOrder(Spec):
-    """The opening symbol of a phrase stands after its first part (Liu and Zhang 2017)."""
+    """The opening symbol of a phrase comes after its first part (Liu and Zhang 2017)."""
 
     kind: Literal["in_order"] = "in_order"
     tags: Tags = "predicted"

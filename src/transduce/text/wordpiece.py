@@ -20,11 +20,11 @@ Pair = tuple[int, int]
 
 
 def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str, merges: int) -> list[str]:
-    """Learns the subwords of at most `merges` merges over the letters of `words`, in the order of merging.
+    """Learns at most `merges` subwords by merging letters, and returns them in the order in which they were learned.
 
-    `words` are words with their counts; `alphabet` contains all their letters. `mark` stands before a subword that
-    continues a word. If gains are equal, the pair with the higher count is merged, then the first in alphabetical
-    order. Learning ends when no merge raises the likelihood.
+    `words` maps each word to its count; `alphabet` contains all letters of the words. A subword that continues a word
+    begins with `mark`. Each step merges the pair with the highest gain. Ties go to the pair with the higher count, and
+    then to the pair that comes first alphabetically. Learning ends when no merge raises the likelihood.
     """
     segmentation = Segmentation(words, alphabet, mark)
     learned: dict[str, None] = {}
@@ -67,7 +67,7 @@ class Segmentation:
         return min((self._pairs[slot] for slot in ties), key=self._rank)
 
     def _rank(self, pair: Pair) -> tuple[float, str, str]:
-        """Sort key among pairs of equal gain."""
+        """Sort key that breaks ties between pairs of equal gain."""
         return -self._pair_counts[self._slots[pair]], self._symbols[pair[0]], self._symbols[pair[1]]
 
     def merge(self, pair: Pair) -> str | None:

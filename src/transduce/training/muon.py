@@ -23,7 +23,7 @@ ITERATIONS = 5
 
 
 class Muon(Spec):
-    """Muon (Jordan et al. 2024) for the matrices of linear maps, with decay and at Adam's rates (Liu et al. 2025).
+    """Muon (Jordan et al. 2024) for the matrices of linear maps, with weight decay and Adam's rates (Liu et al. 2025).
 
     Adam with its defaults updates everything else.
     """

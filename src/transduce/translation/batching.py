@@ -39,7 +39,7 @@ def count_heads(models: Sequence[TranslationModel]) -> int:
 def encode_lines(
     lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int, tags: Sequence[int] = ()
 ) -> list[list[int] | str]:
-    """Returns `tags` and the tokens of each line, or a message if a line has more than `max_tokens`.
+    """Returns, for each line, `tags` followed by its tokens, or an error message if it has more than `max_tokens`.
 
     A line with more characters than `max_tokens` subwords of the greatest length can hold is not encoded. The message
     names the memory that `heads` attention heads would need.

@@ -2,7 +2,7 @@
 
 The engine for CTranslate2 is in `exchange`.
 
-An engine turns batches of tokens into hypotheses and knows nothing about text. Any object with the two members of
+An engine turns batches of tokens into hypotheses and does not handle text. Any object with the two members of
 `SearchEngine` will do. A translator with the following engine writes its input backwards, whether it translates lines,
 streams or documents:
 
@@ -114,7 +114,7 @@ class TorchEngine:
     """Searches with a torch model, or with an ensemble of models that share their subwords; also scores and explains.
 
     On a CPU, compiled code replaces a model if there is compiled code for all its parts. The code copies some weights
-    and reads others in place, so the engine rebuilds it after the weights have changed.
+    and reads the rest in place, so the engine rebuilds it after the weights have changed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Translation with a glossary: terms of the source get the translations that the glossary gives.
 
-A line is first translated freely. If the translation of a term is missing, it is forced: attention tells which word of
-the output stands for the term. The line is then translated again, with the output up to that word and the glossary's
+A line is first translated freely. If the translation of a term is missing, it is forced: attention shows which word of
+the output translates the term. The line is then translated again, with the output up to that word and the glossary's
 translation as a forced prefix, after which the search continues freely. If a term has alternatives, the one with the
 best score is used.
 """

@@ -35,7 +35,7 @@ class SearchOptions(TypedDict, total=False):
     """Keyword arguments of a search; None stands for the default.
 
     The options of `transduce translate` have the same names. Every search accepts `no_repeat_ngram`; only beam search
-    accepts `beam`, `length_penalty` and `margin`. The defaults of these four are the model's. Setting any of
+    accepts `beam`, `length_penalty` and `margin`. These four options default to the model's settings. Setting any of
     `temperature`, `top_k` and `top_p` samples tokens from the model's distribution; the same `seed` repeats the
     samples.
     """

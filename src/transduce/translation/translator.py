@@ -58,7 +58,7 @@ LOOKAHEAD = 1000  # lines that a stream reads before it translates
 
 
 class _Origin(NamedTuple):
-    """Where a translator was loaded from; pickling keeps this instead of the models."""
+    """Where a translator was loaded from; pickling saves this instead of the models."""
 
     directories: tuple[Path, ...]
     fingerprints: tuple[str, ...]
@@ -171,9 +171,10 @@ class Translator:
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
         """Returns a translator with the same models for another request.
 
-        `to` is the target language, required if there are several; `source_language` is checked; `tag` is one of the
-        tags that the model was trained with. Raises ValueError for anything that the models were not trained on. A
-        direction that was not trained, but whose languages were, is logged as zero-shot.
+        `to` is the target language; it is required if the models have several. `source_language` must be a language
+        that the models were trained on, and `tag` a tag that they were trained with. Raises ValueError for other
+        languages or tags. Logs a note that a direction is zero-shot if the models were trained on both its languages,
+        but not in this direction.
         """
         assert self.configs, "`into` is for translators that `load` has made"
         request = SourceRequest(to, source_language, tag)
@@ -490,7 +491,7 @@ class Translator:
         return encoded
 
     def _encode(self, lines: Sequence[str], side: TokenVocabulary, tags: Sequence[int] = ()) -> list[list[int] | str]:
-        """Returns `tags` and the tokens of each line, or a message for a line that is too long."""
+        """Returns, for each line, `tags` followed by the line's tokens, or an error message if the line is too long."""
         return encode_lines(lines, side, self.max_line_tokens, self._attention_heads, tags)
 
     def score(
@@ -498,8 +499,8 @@ class Translator:
     ) -> list[float]:
         """Returns the log-probability of each target given its source, including the end symbol.
 
-        If a text can be split into subwords in several ways, the most probable split that is found counts, so that a
-        translation gets the log-probability with which it was written.
+        If a text can be split into subwords in several ways, the most probable split that is found is scored, so that a
+        translation gets the log-probability that it had when it was generated.
         """
         pairs = self._encode_pairs(sources, targets)
         scored = self._score(pairs, batch_tokens)

@@ -2,7 +2,7 @@
 
 Files of a store, the folder `training/store` of a run:
 
-    tokenizer.json                  the subwords; of two vocabularies source.tokenizer.json and target.tokenizer.json
+    tokenizer.json                  the subwords; for two vocabularies, source.tokenizer.json and target.tokenizer.json
     source.ids, target.ids          the tokens of all sentences of a side, without gaps, two or four bytes each
     source.offsets, target.offsets  the first token of each sentence, and the end of the last
     store.json                      the description: pairs of each corpus, report of dropped pairs, sizes and checksums

@@ -181,7 +181,7 @@ def _stage_subwords(
     growth: int | None,
     dropped: Sequence[DroppedPairs],
 ) -> StagedSubwords:
-    """Writes the subwords to `staging`, and learns the ones that do not exist.
+    """Writes the subwords to `staging`; learns subwords that do not exist yet.
 
     Keeps subwords that are already staged.
     """
@@ -209,7 +209,7 @@ def _stage_subwords(
 
 
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Loads what an interrupted preparation of the same store staged; returns None if that is nothing or damaged."""
+    """Loads the subwords that an interrupted preparation of the same store staged; None if missing or damaged."""
     try:
         staged = TypeAdapter(StagedSubwords).validate_json(
             read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True

@@ -100,7 +100,7 @@ class TokenStore:
 
     @cached_property
     def max_length(self) -> int:
-        """Number of tokens of the longest sentence of either side."""
+        """Number of tokens of the longest sentence on either side."""
         if self._max_length is not None:
             return self._max_length
         return int(max(self.source_lengths.max(), self.target_lengths.max()))

@@ -1,6 +1,6 @@
 """A CPU stepper, compiled for the processor, for a Transformer built from the paper's parts, in float32 or int8.
 
-Each search runs in one thread and releases Python's lock while it computes, so that searches in several threads use
+Each search runs in one thread and releases the GIL while it computes, so that searches in several threads use
 several cores. It computes on rows without padding.
 """
 

@@ -38,9 +38,9 @@ CarriedStates = tuple[Float[Tensor, "rows _"], ...]
 class Recurrent(BaseModelSpec):
     """Layers of recurrent cells; the decoder attends to the encoder's states.
 
-    `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
+    `directions`: the encoder reads forwards, both ways in every layer, or both ways only in the first layer.
     `attending`: the state of the decoder's top layer attends (Luong et al.), or the state of its bottom layer. In the
-    second case all layers above read the attention output (in Wu et al. they read that of the step before).
+    second case all layers above read the attention output (in Wu et al., the attention output of the previous step).
     `input_feeding` gives the bottom layer the attention output of the step before. `residual` adds a layer's input to
     its output from the third layer on.
     """
