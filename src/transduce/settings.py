@@ -163,7 +163,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:
     """Converts `values` to a `spec`.
 
-    Raises ValueError with `place`, for example a file name, and for each fault the path of the key and what is allowed.
+    Raises ValueError with `place`, for example a file name, and for each fault the key's path and the allowed values.
     """
     check_plain(values, place=place)
     try:

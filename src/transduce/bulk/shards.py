@@ -68,7 +68,7 @@ def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
     """Splits a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
     The translations of a folder are written to `out` under the names of its files. Raises ValueError for a file that is
-    not text, and if either source or output is a file and the other a folder.
+    not text, and if one of source and output is a file but the other is a folder.
     """
     if not source.is_dir():
         return [_cut_text(source, out, shard_lines)]

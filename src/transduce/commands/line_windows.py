@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
-    """Splits the paths into model directories and the text; None stands for standard input.
+    """Splits the paths into model directories and the text; None means standard input.
 
     The last path is the text if it is not a directory. Raises OSError if it does not exist.
     """

@@ -197,7 +197,7 @@ def range_in_words(least: float | None, most: float | None) -> str | None:
 def use_plain_help(command: Any, function: Callable[..., None]) -> None:
     """Gives a command a `--help` with words instead of Python's types, ranges in words, and two examples.
 
-    `function` is the result of `spread`. If a version of Typer has different attributes, its own help text stays.
+    `function` is the result of `spread`. If a version of Typer has different attributes, its own help text is kept.
     """
     annotations = dict(function.__annotations__)
     for parameter in command.params:

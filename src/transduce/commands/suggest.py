@@ -76,14 +76,14 @@ def _inspected_and_split(
 
 
 def _say_next(suggestion: "Suggestion", out: Path) -> None:
-    """Prints what was chosen, what to expect, and what to type."""
+    """Prints the chosen recipe, what to expect from it, and the next command."""
     print(f"{out}: {suggestion.best.candidate.name}, the best of {len(suggestion.probes)} probes")
     print(f"expected on this machine: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs")
     print(f"next: transduce train {out} --out runs/{out.stem}")
 
 
 def _text(suggestion: "Suggestion", data: object, minutes: float) -> str:
-    """The recipe as YAML, below comments that say what it is based on."""
+    """The recipe as YAML, below comments that explain its choice."""
     from ruamel.yaml import YAML
 
     score = suggestion.score

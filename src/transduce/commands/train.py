@@ -107,7 +107,7 @@ def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
 
 
 def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
-    """Formats what a run will take as a table."""
+    """Formats the estimated needs of a run as a table."""
     pace, unit = measured.pace, 2**20
     rows = [
         ("parameters", f"{measured.parameters:,}"),

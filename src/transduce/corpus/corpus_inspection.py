@@ -33,7 +33,7 @@ class FaultExample(NamedTuple):
 
 
 class CorpusInspection(NamedTuple):
-    """The faults of a corpus, the first examples of each, and what is wrong with the corpus as a whole."""
+    """The faults of a corpus with the first examples of each, and the faults of the corpus as a whole."""
 
     name: str
     inspection: Inspection

@@ -215,7 +215,7 @@ class DataSpec(Spec):
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None
 
     def direction_of(self, corpus: CorpusSpec) -> Direction:
-        """The languages of a corpus: its own, or else the languages of this section."""
+        """The languages of a corpus; if it names none, the languages of this section."""
         return _direction_of(corpus, Direction(self.source_language, self.target_language))
 
     def with_direction(self, corpus: CorpusSpec) -> CorpusSpec:

@@ -64,7 +64,7 @@ class FoundTag(NamedTuple, Generic[T]):
 
 
 class PairedContent(NamedTuple, Generic[T]):
-    """The content of a unit, and what the format writes for each of its tags and codes."""
+    """The content of a unit, and the markup that the format writes for each of its tags and codes."""
 
     content: Content
     payloads: dict[InlineItem, T]

@@ -110,7 +110,7 @@ class InlineReader:
     """Follows the tokens of markdown-it through the text that they were read from."""
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
-        """Takes inline Markdown, and what the file has in place of each of its line ends."""
+        """Takes inline Markdown, and the text that replaces each of its line ends in the file."""
         self.text, self.position = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []

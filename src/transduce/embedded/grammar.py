@@ -428,7 +428,7 @@ VERB_WEIGHTS = {"be": 14.0, "become": 3.0, "rain": 0.6, "snow": 0.6}  # every ot
 
 
 class Setting(NamedTuple):
-    """The position of a clause in its sentence, and what the position requires."""
+    """The position of a clause in its sentence, and the requirements of that position."""
 
     time_frame: str = "any"  # present, past or any
     temporal: bool = False  # in a clause of time: neither future nor negated

@@ -1,8 +1,8 @@
 """Reads pickles without unpickling: interprets the opcodes that build plain data, and calls nothing.
 
 A pickle is a program for a stack machine, and may import and call anything that it names. This reader knows the opcodes
-that build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a record
-of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
+that build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a
+record of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
 
 `torch.load(weights_only=True)` was tried instead of this reader (torch 2.13, with stand-ins for `argparse.Namespace`
 and NumPy's scalars, on the files of `tests/exchange/test_hostile_files.py`). It runs nothing hostile either, but it

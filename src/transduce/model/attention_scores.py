@@ -17,7 +17,7 @@ Scores = Float[Tensor, "batch heads target source"]
 
 
 class _WithoutProjection(Spec):
-    """A compatibility function without a matrix of its own."""
+    """A compatibility function that has no matrix."""
 
     def multiplications(self, heads: int, d_k: int) -> int:
         """Counts the multiplications for one query, apart from its products with keys."""

@@ -77,5 +77,5 @@ class NeighbourAttention(MultiHeadAttention):
 def _windows(
     states: Float[Tensor, "batch heads length features"], width: int, step: int
 ) -> Float[Tensor, "windows heads width features"]:
-    """Cuts out every window of `width` positions, `step` apart; each becomes a sentence of its own."""
+    """Cuts out every window of `width` positions, `step` apart; each becomes a separate sentence."""
     return states.unfold(2, width, step).permute(0, 2, 1, 4, 3).flatten(0, 1)

@@ -39,7 +39,7 @@ class Tied(_ReadoutSpec):
 
 
 class Separate(_ReadoutSpec):
-    """The projection before the softmax has a matrix of its own."""
+    """The projection before the softmax has a separate matrix."""
 
     kind: Literal["separate"] = "separate"
 

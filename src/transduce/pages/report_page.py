@@ -61,7 +61,7 @@ class RunReport(NamedTuple):
 
 
 class TestSetReport(NamedTuple):
-    """A test set, and each run's translations of it. Scores are in the order of the runs."""
+    """A test set, and each run's translations of the test set. Scores are in the order of the runs."""
 
     name: str
     files: str
@@ -140,7 +140,7 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
 
 
 def _read_run(run: Path) -> RunReport:
-    """Reads what a model directory says about its training; raises ValueError for a parser."""
+    """Reads the training record of a model directory; raises ValueError for a parser."""
     config = Model.read_config(run)
     if config.linearisation is not None:
         raise ValueError(f"{run} is a parser: `transduce evaluate` measures its trees")

@@ -41,7 +41,7 @@ class HeadPicture(NamedTuple):
 
 
 class SeedHeads(NamedTuple):
-    """The run of a seed, and what the heads of its model do."""
+    """The run of a seed, and the roles of its model's heads."""
 
     training: TrialResult  # without measures
     roles: list[RoleShares]

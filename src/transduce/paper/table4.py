@@ -67,7 +67,7 @@ class ParserResult(NamedTuple):
 
 
 class ParserComparison(NamedTuple):
-    """The results of all parsers, and what the self-trained parser reads besides the treebank."""
+    """The results of all parsers, and the text that the self-trained parser reads in addition to the treebank."""
 
     raw_text: str  # description
     parsers: list[ParserResult]

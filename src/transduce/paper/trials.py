@@ -126,9 +126,9 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
-    """The recorded result of a trial at a budget; None if all records are of another recipe or budget.
+    """The recorded result of a trial at a budget; None if no record has this recipe and budget.
 
-    Of several results, returns the one with the most measures of the trial; of several with equally many, the latest.
+    If there are several results, returns the result with the most measures of the trial; ties go to the latest.
     """
     same = [record for record in read_records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
     parsed = [record.parse(TrialResult) for record in same]

@@ -24,7 +24,7 @@ class Parse(NamedTuple):
     """One parse of a sentence. `str()` and `print` give the tree in brackets.
 
     `fault` says why the model's symbols were not a tree and were repaired; None if they were a tree.
-    `score` is what the search ranks by: log-probability / length penalty of a beam search.
+    `score` ranks the hypotheses: log-probability / length penalty of a beam search.
     """
 
     tree: Tree

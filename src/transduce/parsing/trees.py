@@ -97,9 +97,9 @@ def format_tree(tree: Tree) -> str:
 
 
 def preterminals(tree: Tree) -> list[Tree]:
-    """Returns the parts of speech with their words, from left to right; if one has several words, it is split by word.
+    """Returns the parts of speech with their words, from left to right; splits a part of speech with several words.
 
-    Raises ValueError if a word has no part of speech of its own, or a bracket is empty.
+    Raises ValueError if a word has no part of speech, or if a bracket is empty.
     """
     if _has_only_words(tree):
         return [tree._replace(children=(word,)) for word in tree.children]

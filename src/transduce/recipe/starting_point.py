@@ -179,7 +179,7 @@ class StartingPoint(Spec):
 def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[tuple[str, Any, Any]]:
     """Yields each key whose values differ, with both values, except keys that may differ.
 
-    None stands for a missing key.
+    None means that the key is missing.
     """
     before, after = (dict(flat(spec.as_dictionary(), prefix)) if spec else {} for spec in (own, other))
     for key in {**before, **after}:

@@ -155,7 +155,7 @@ def use_deterministic_algorithms(device: torch.device) -> None:
 
 
 def processor_name() -> str:
-    """Model name of the processor, or what the platform reports instead."""
+    """Model name of the processor, or the platform's description if the name is not known."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -161,7 +161,7 @@ class BatchQueue:
         return [sentence.future for sentence in sentences]
 
     def close(self) -> None:
-        """Translates what is waiting, and ends the thread."""
+        """Translates all waiting requests, and ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -100,6 +100,6 @@ class ServedModels:
         return served
 
     def close(self) -> None:
-        """Translates what is waiting, and ends the threads of all models."""
+        """Translates all waiting requests, and ends the threads of all models."""
         for queue in self.queues:
             queue.close()

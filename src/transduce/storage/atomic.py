@@ -261,7 +261,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
 def flush_to_disk(path: Path) -> None:
     """Returns when the content of a file, or the entries of a folder, have reached the disk.
 
-    If the file system cannot flush, returns immediately; only a power cut could then lose what was written.
+    If the file system cannot flush, returns immediately; only a power cut could then lose the new content.
     """
     with best_effort():
         flush(path)

@@ -39,7 +39,7 @@ FEW_STEPS = 50  # a probe with fewer steps says little about a trained model
 
 
 class Probe:
-    """A candidate after a short run, with what the run measured."""
+    """A candidate after a short run, with the measurements of the run."""
 
     steps: int
     seconds_per_step: float
@@ -88,7 +88,7 @@ class Probed(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A recipe, and what it is based on."""
+    """A recipe, and the probes and scores that it is based on."""
 
     values: Mapping[str, Any]  # of the recipe, without corpora and defaults
     pairs: int

@@ -36,7 +36,7 @@ LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
 
 
 def byte_letters() -> list[str]:
-    """The letter that stands for each byte in a `tokenizer.json`: GPT-2's alphabet of visible letters."""
+    """The letter that represents each byte in a `tokenizer.json`: GPT-2's alphabet of visible letters."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(code if code in visible else next(substitutes)) for code in range(0x100)]

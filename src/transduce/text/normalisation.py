@@ -79,7 +79,7 @@ def normalise(line: str, side: Side) -> str:
 
 
 def normalised_parts(line: str, side: Side) -> list[str]:
-    """Describes to users what the rules for a side change in a line."""
+    """Describes to users the changes that the rules for a side make in a line."""
     if normalise(line, side) == line:
         return []
     parts = {

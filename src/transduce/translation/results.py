@@ -13,7 +13,7 @@ from transduce.text.token_vocabulary import TokenVocabulary
 class Translation(NamedTuple):
     """One translation of a line. `str()` and `print` give its text.
 
-    `score` is what the search ranks by: log-probability / length penalty in a beam search, else the log-probability.
+    `score` ranks the hypotheses: log-probability / length penalty in a beam search, else the log-probability.
     """
 
     text: str

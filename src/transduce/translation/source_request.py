@@ -9,7 +9,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_o
 
 
 class SourceRequest(NamedTuple):
-    """Target language, source language and tag; None for what the user does not name."""
+    """Target language, source language and tag; None for anything that the user did not name."""
 
     to: str | None = None
     source_language: str | None = None

@@ -521,7 +521,7 @@ class Translator:
     ) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, including the end symbol.
 
-        Raises ValueError if the numbers of sources and targets differ, and for a line that is too long. Raises
+        Raises ValueError if the numbers of sources and targets differ, or if a line is too long. Raises
         LineTooLargeError for a pair that does not fit into memory even alone, and RuntimeError for a log-probability
         that is not finite.
         """

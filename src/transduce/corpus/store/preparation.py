@@ -264,7 +264,7 @@ def _check_unchanged(
     checksums: Sequence[FileChecksum],
     data: DataSpec,
 ) -> None:
-    """Raises ValueError if the store in use has other training data; replacing it would lose what a run needs."""
+    """Raises ValueError if the store in use has other training data; replacing it would lose data that a run needs."""
     if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
         return
     before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}

@@ -29,7 +29,7 @@ class BaselineModel(TranslationModel):
 
     @abstractmethod
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns what the decoder reads of the source, and the tensors carried before the first token."""
+        """Returns the source's tensors that the decoder reads, and the tensors carried before the first token."""
 
     @abstractmethod
     def decode_rows(
