@@ -35,6 +35,11 @@ def test_equality_holds_within_half_a_point(measured: float, half_width: float, 
     assert Evidence("a − b", measured, half_width, seeds=3, is_equality=True).verdict == verdict
 
 
+def test_one_seed_has_no_interval_in_the_text() -> None:
+    assert Evidence("a − b", 1.0, math.inf, seeds=1).text == "a − b: +1.00"
+    assert Evidence("a − b", 1.0, 0.5, seeds=3, published=0.25).text == "a − b: +1.00 ± 0.50 (the paper: +0.25)"
+
+
 def test_a_claim_holds_only_if_all_its_evidence_does() -> None:
     holding, open_, failing = (Evidence("a − b", measured, 1.0, seeds=3) for measured in (2.0, 0.0, -2.0))
 

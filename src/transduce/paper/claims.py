@@ -57,7 +57,7 @@ class Evidence(NamedTuple):
     @property
     def text(self) -> str:
         """The difference with its interval, and the paper's difference."""
-        has_interval = self.half_width > 0 or self.seeds >= LEAST_SEEDS
+        has_interval = 0 < self.half_width < math.inf or self.seeds >= LEAST_SEEDS
         measured = format_interval(self.measured, self.half_width if has_interval else None, signed=True)
         paper = "" if self.published is None else f" (the paper: {self.published:+.2f})"
         return f"{self.compared}: {measured}{paper}"
