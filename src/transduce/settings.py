@@ -212,7 +212,7 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
         message = message.replace(words, plain)
     if isinstance(value, float) and value.is_integer() and message == "write a whole number":
         message = f"write {int(value)}"
-    if details["type"] == "literal_error" and value in OTHER_VALUES:
+    if details["type"] == "literal_error" and isinstance(value, str) and value in OTHER_VALUES:
         message += f"; did you mean '{OTHER_VALUES[value]}'?"
     kind = ".".join([*path, "kind"])
     if isinstance(value, str) and kind in key_paths(spec):

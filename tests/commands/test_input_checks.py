@@ -85,6 +85,7 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("train recipe.yaml --out out --set training.steps=1e5", "`training.steps` is 100000.0: write 100000"),
         ("train recipe.yaml --out out --set subwords.kind=spm", '`subwords.kind` is "spm"; kinds: bpe, wordpiece'),
         ("train recipe.yaml --out out --set training.precision=fp16", "did you mean 'float16'?"),
+        ("train recipe.yaml --out out --set training.precision=[1]", "`training.precision` is [1]: input should be"),
         ("train recipe.yaml --out out --set training.optimiser=adam", "write `training.optimiser.kind=adam`"),
         ("train recipe.yaml --out out --set model.preset=transformer_base", "did you mean `base`? presets:"),
         ("translate rnu in.txt", "there is no model directory rnu; did you mean `run`?"),

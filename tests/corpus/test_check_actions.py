@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from transduce.corpus.check_actions import _dropped
-from transduce.corpus.corpus_kinds import Tsv
+from transduce.corpus.corpus_kinds import Files, Tsv
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.store.preparation import PreparedCorpus, open_store, prepare
 from transduce.corpus.store.store_description import checksums_of_corpora, fingerprint_of
@@ -257,7 +257,16 @@ def test_exchanged_sides_are_named(tmp_path, log_lines, direction):
     prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), **languages))
     warned = [line for line in log_lines if "the sides seem exchanged" in line]
     assert len(warned) == (direction == "backward")
-    assert all("exchange `source` and `target` of this corpus in `data.train`" in line for line in warned)
+    assert all("give it `direction: backward` in `data.train`" in line for line in warned)  # of a TSV
+    files = Files(source=str(tmp_path / "a"), target=str(tmp_path / "b"))
+    for path, side in ((files.source, 0), (files.target, 1)):
+        Path(path).write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
+    log_lines.clear()
+    (tmp_path / "of-files").mkdir()
+    prepared(tmp_path / "of-files", DataSpec(train=(files,), **languages))
+    warned = [line for line in log_lines if "the sides seem exchanged" in line]
+    assert len(warned) == (direction == "backward")
+    assert all("exchange its `source` and `target` in `data.train`" in line for line in warned)
 
 
 def test_pairs_whose_source_has_no_text_are_left_out_and_counted(tmp_path, log_lines):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_decoded, read_held_out
-from transduce.corpus.corpus_kinds import CorpusSpec, Embedded, ParallelCorpus
+from transduce.corpus.corpus_kinds import CorpusSpec, Embedded, Files, ParallelCorpus
 from transduce.corpus.data_spec import DataSpec
 from transduce.corpus.pair_checks import name_of
 from transduce.inspection.held_out import HeldOutText
@@ -83,9 +83,11 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
             for source, target in long[:LEAST_PAIRS]:
                 inspector.add(source, target)
             if inspector.finish().share(Check.SWAPPED) > EXCHANGED:
+                is_files = isinstance(corpus, Files)
+                remedy = "exchange its `source` and `target`" if is_files else "give it `direction: backward`"
                 _log.warning(
                     f"warning: {name_of(corpus)}: the sides seem exchanged: the source should be {direction.source}, "
-                    f"the target {direction.target}; exchange `source` and `target` of this corpus in `data.train`"
+                    f"the target {direction.target}; {remedy} in `data.train`"
                 )
 
 

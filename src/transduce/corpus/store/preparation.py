@@ -230,9 +230,10 @@ def _encode_pairs(
     subwords = load_subwords(staging, shared=staged.shared)
     _log.info("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, dropped=dropped, threads=threads)
+    if not state.report.read:
+        names = ", ".join(map(name_of, data.train))
+        raise ValueError(f"{names} is empty: there is nothing to train on; name a text in `data.train`")
     for corpus, part in zip(data.train, state.parts, strict=True):
-        if not state.report.read:
-            raise ValueError(f"{name_of(corpus)} is empty: there is nothing to train on; name a text in `data.train`")
         if not part.pairs:
             _log.warning(f"warning: {name_of(corpus)}: no pair is kept; the training does not use this corpus")
     if not state.report.kept:
