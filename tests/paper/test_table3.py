@@ -8,7 +8,7 @@ from paper_fixtures import make_result
 from transduce.paper import table3
 from transduce.paper.experiment_scales import ExperimentOptions, scale_named
 from transduce.paper.finished_runs import Record, add_record
-from transduce.paper.system_presets import PRESETS
+from transduce.paper.system_presets import ABLATIONS, PRESETS
 from transduce.paper.table3 import Ordering, VariationResult, compare_with_base, difference, divide_sizes, recipe_of
 from transduce.run.train import TrainOptions
 
@@ -28,9 +28,10 @@ def small(monkeypatch):
     return scale_named("small")
 
 
-def test_the_rows_are_the_papers_twenty_and_the_released_one():
+def test_the_rows_are_the_papers_twenty_the_released_one_and_ablations():
     assert len(table3.PUBLISHED) == 20
-    assert set(table3.ROWS) == {*table3.PUBLISHED, "released-2017"}
+    assert set(table3.ROWS) == {*table3.PUBLISHED, "released-2017", *ABLATIONS}
+    assert ABLATIONS.keys() == {"no-positions", "no-norm", "no-residual", "no-feed-forward", "attention-dropout"}
     printed = (row.split() for row in PAPER.split(";"))
     assert {
         name: (float(perplexity), float(bleu), int(more[0]) if more else None)
@@ -102,6 +103,9 @@ def test_an_order_holds_only_outside_of_its_interval():
     assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "open"  # a wide interval is no equality
     assert Ordering("A3", "bleu", 0.0, 1.0, 0.5).verdict == "does not hold"
     assert compare_with_base(rows(C1=[(7.0, 22.0)])) == []
+    ablation = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], **{"no-norm": [(7.0, 22.0), (7.1, 22.1)]})
+    assert [ordering.verdict for ordering in compare_with_base(ablation)] == ["worse than base", "better than base"]
+    assert "| no-norm | perplexity | +1.95 ± 0.27 | worse than base |" in table3.as_text(ablation)
 
 
 def test_a_difference_has_the_interval_of_two_means():

@@ -1,4 +1,4 @@
-"""What other engines can represent: errors that name the unsupported option, and the nearest length penalties."""
+"""Checks whether other engines can represent a model, and converts the length penalty to theirs and back."""
 
 from transduce.model.attention import Attention, AttentionSpec
 from transduce.model.feed_forward import FeedForward
@@ -7,25 +7,25 @@ from transduce.model_directory.model import Model
 from transduce.text.token_vocabulary import tags_of
 
 RATIO = 1.25  # (5 + 20) / 20
-"""Ratio of our α to the power in other engines.
+"""The ratio of the α of our length penalty to the exponent in other engines.
 
-Other engines divide the log-probability of a translation by length^power; this program divides it by
-((5 + length) / 6)^α. At 20 tokens both divisors grow equally fast if α = 1.25 · power.
+Other engines divide the log-probability of a translation by length^power, while this program divides it by
+((5 + length) / 6)^α. If α = 1.25 · power, both divisors grow at the same relative rate at a length of 20 tokens.
 """
 
 
 def refusal(engine: str, fault: str, remedy: str = "translate with it here, or train another") -> ValueError:
-    """Builds the error for a model with a `fault` that `engine` cannot represent."""
+    """Returns the error to raise for a model that `engine` cannot represent because of `fault`."""
     return ValueError(f"{engine} cannot represent this model: {fault}; {remedy}")
 
 
 def check_is_transformer(model: Model, engine: str) -> Transformer:
     """Returns the settings of a translation model that has attention and feed-forward networks in all layers.
 
-    Raises ValueError for other models, which only this program can run.
+    Raises ValueError for any other model, because only this program can run it.
     """
     spec, fault = model.config.model, None
-    if not isinstance(spec, Transformer):
+    if not isinstance(spec, Transformer) or spec.kind != "transformer":
         raise refusal(engine, f"`model.kind` is {spec.kind}")
     if model.config.linearisation is not None:
         fault = "it is a parser, whose search is constrained to trees"
@@ -39,9 +39,9 @@ def check_is_transformer(model: Model, engine: str) -> Transformer:
 
 
 def check_products(model: Model, engine: str) -> Transformer:
-    """Returns the settings of a Transformer whose attentions see whole sentences and do not score keys additively.
+    """Returns the settings of a Transformer in which every attention covers the whole sentence and is not additive.
 
-    Raises ValueError for other models.
+    Raises ValueError for any other model.
     """
     spec = check_is_transformer(model, engine)
     if not isinstance(spec.mixer, Attention):
@@ -53,17 +53,17 @@ def check_products(model: Model, engine: str) -> Transformer:
 
 
 def check_is_untagged(model: Model, engine: str) -> None:
-    """Raises ValueError if the model's sources contain tags, because other engines' tokenizers do not add tags."""
+    """Raises ValueError if the sources of the model contain tags, because the tokenizers of other engines add none."""
     if tags_of(model.source):
         fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")
 
 
 def length_penalty_of_power(power: float) -> float:
-    """The α for which our length penalty is nearest to length^power."""
+    """Returns the α for which our length penalty is closest to length^power."""
     return round(RATIO * power, 4)
 
 
 def length_power(alpha: float) -> float:
-    """The power for which length^power is nearest to our length penalty with α."""
+    """Returns the power for which length^power is closest to our length penalty with `alpha`."""
     return round(alpha / RATIO, 4)

@@ -13,10 +13,10 @@ ModelBuilder = Callable[[Vocabulary], TranslationModel]
 
 
 class CustomModel(BaseModelSpec):
-    """A model of your own, which a Python function builds; `train` and `Model.read` take that function.
+    """A model of your own, which is built by a Python function that you pass to `train` or `Model.read`.
 
-    Recipes and `config.json` record settings such as the name and the width, but not the function. A record that was
-    read from a file therefore cannot build the model until `with_builder` gives it the function.
+    Recipes and `config.json` record settings such as the name and the width, but not the function. Settings that were
+    read from a file therefore cannot build the model until `with_builder` supplies the function.
     """
 
     kind: Literal["custom"] = "custom"
@@ -27,7 +27,10 @@ class CustomModel(BaseModelSpec):
 
     @property
     def builder(self) -> ModelBuilder:
-        """The function that builds the model; raises ValueError if the record was read from a file and has none."""
+        """The function that builds the model.
+
+        Raises ValueError if the settings were read from a file and have no function yet.
+        """
         if self._builder is None:
             raise ValueError(
                 f"the model `{self.name}` is custom, and the function that builds it is not in any file: pass it to "
@@ -36,13 +39,13 @@ class CustomModel(BaseModelSpec):
         return self._builder
 
     def with_builder(self, builder: ModelBuilder) -> "CustomModel":
-        """Returns a copy of the record that builds the model with `builder`."""
+        """Returns a copy of the settings that builds the model with `builder`."""
         spec = self.replaced()
         spec._builder = builder
         return spec
 
     def build(self, vocabulary: Vocabulary) -> TranslationModel:
-        """Calls the function that builds the model.
+        """Builds the model by calling the function.
 
         Raises ValueError if there is no function, or if the model has buffers that would not be saved.
         """
@@ -56,7 +59,7 @@ class CustomModel(BaseModelSpec):
         return model
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Always raises ValueError, because the number of multiplications of a custom model is not known."""
+        """Always raises ValueError, because the number of multiplications of a custom model is unknown."""
         raise ValueError(
             f"the multiplications of the custom model `{self.name}` are not known: its FLOPs cannot be computed, and "
             "on a GPU `training.micro_batches` must be a number"
@@ -67,6 +70,7 @@ MODELS = ByKind(
     {
         "transformer": Transformer,
         "custom": CustomModel,
+        "ablated_transformer": "transduce.paper.models.ablated_transformer:AblatedTransformer",
         "recurrent": "transduce.paper.models.recurrent:Recurrent",
         "convolutional": "transduce.paper.models.convolutional:Convolutional",
         "bytenet": "transduce.paper.models.bytenet:ByteNet",

@@ -1,1 +1,4 @@
-"""The paper's experiments, a module for each table or argument; each returns records that it also turns into text."""
+"""Reproduces the experiments of the paper, with one module for each table or argument.
+
+Each module runs its experiment, which returns records, and turns these records into text and plots.
+"""

@@ -1,4 +1,7 @@
-"""All results on one HTML page without network requests; each table comes with its section of the README."""
+"""Collects all results on one self-contained HTML page, which makes no network requests.
+
+Each table is shown together with the section of the README that discusses it.
+"""
 
 import html
 import re
@@ -11,8 +14,8 @@ TABLES = ("table1", "table2", "table3", "table4", "scaling", "distance", "heads"
 
 
 def write_page(out: Path) -> Path:
-    """Joins the tables of `out`, their plots and their sections of the README to `all.html`; returns its path."""
-    # A README belongs to something else unless the heading of one of its sections links to a table.
+    """Writes the tables in `out`, with their plots and README sections, to `all.html`; returns the path of the page."""
+    # The README is ignored unless the heading of at least one of its sections links to a table.
     readme = out / "README.md"
     introduction, *readme_sections = readme.read_text("utf-8").split("\n## ") if readme.exists() else [""]
     comments = {}
@@ -39,7 +42,7 @@ def write_page(out: Path) -> Path:
 
 
 def _as_html(text: str, out: Path) -> str:
-    """Converts the Markdown of results to HTML: headings, pictures, tables and paragraphs."""
+    """Converts the Markdown of the results to HTML: headings, pictures, tables and paragraphs."""
     blocks = []
     for block in filter(None, text.strip().split("\n\n")):
         picture = re.fullmatch(r"!\[(.*)\]\(([\w-]+\.svg)\)", block)
@@ -62,7 +65,10 @@ def _row(cells: list[str], tag: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Converts a line of Markdown to HTML; only the text of a link remains, so that the page is self-contained."""
+    """Converts a line of Markdown to HTML.
+
+    Links are replaced with their text, so that the page is self-contained.
+    """
     text = re.sub(r"\[([^\[\]]+)\]\([^()]+\)", r"\1", html.escape(text))
     text = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)

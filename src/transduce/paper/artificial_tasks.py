@@ -1,7 +1,7 @@
-"""Two artificial tasks for translation models that depend on distance: copying, and agreement of first and last word.
+"""Two artificial tasks, copying and agreement, that show how translation models cope with distance.
 
-In copying, a line is its own translation. In agreement, the last word of the translation names the class of the first
-word, regardless of the words between them.
+In the copying task, a sentence is its own translation. In the agreement task, the translation is the sentence followed
+by a word that names the class of its first word, regardless of the words in between.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,16 +33,16 @@ TASKS: tuple[Task, ...] = ("copying", "agreement")
 
 WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # the first half belongs to the first class
 CLASSES = ("one", "two")
-LONGEST = 24  # words, in training
-BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
-PAIRS, TESTED = 20_000, 100  # pairs for training; sentences of each length for testing
+LONGEST = 24  # words in the longest training sentence
+BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # words; the last two bins exceed all training sentences
+PAIRS, TESTED = 20_000, 100  # number of training pairs; number of test sentences of each length
 STEPS = 800
 
 
 SETTINGS: dict[str, Any] = read_data("artificial_tasks.yaml")
 
 SYSTEMS = [system for system in system_presets.SYSTEMS if system.name not in ("big", "pre-norm")]
-# Transformers have the initial weights of the released code: with smaller ones they do not learn to copy.
+# Transformers are initialised as in the released code, because with smaller weights they do not learn to copy.
 SYSTEMS = [
     system._replace(small={**system.small, "initialisation": "fused-glorot"})
     if system.small["kind"] == "transformer"
@@ -57,7 +57,7 @@ SYSTEMS += [
 
 
 def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
-    """Yields a source and its translation for each length in words."""
+    """Yields a random source sentence and its translation for each length; `lengths` are numbers of words."""
     random = Random(f"{task} {seed}")
     for length in lengths:
         words = random.choices(WORDS, k=length)
@@ -69,7 +69,7 @@ def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[
 def run_sequences(names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions) -> list[TrialResult]:
     """Trains the systems in `names`, each on both tasks at once.
 
-    Returns the results of every system that was trained for all steps.
+    Returns the recorded results of all systems that have been trained for all steps, in this call or earlier.
     """
     work.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(work):
@@ -99,23 +99,30 @@ def run_sequences(names: Sequence[str], minutes: float | None, work: Path, optio
 
 
 def accuracy_of(result: TrialResult, task: Task, bounds: tuple[int, int]) -> float | None:
-    """Accuracy on sentences of `bounds` words (in agreement only of the last word); None if it was not measured."""
+    """Returns the accuracy on sentences with a number of words within `bounds`, or None if it was not measured.
+
+    In the agreement task, only the last word of the translation is counted.
+    """
     accuracy: float | None = result.measures.get(_measure_name(task, bounds))
     return accuracy
 
 
 def _measure_name(task: Task, bounds: tuple[int, int]) -> str:
-    """Key of an accuracy in records."""
+    """Returns the key under which an accuracy is recorded."""
     return f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length"
 
 
 def _train_name() -> str:
-    """Stem of the training files; it names all that may change in them, because a recipe only has file names."""
+    """Returns the name, without a suffix, of the training files.
+
+    The name includes every number on which the content of the files depends, because recipes are compared by file
+    names.
+    """
     return f"train-{PAIRS}-to-{LONGEST}-of-{len(WORDS)}"
 
 
 def _recipe(system: System, work: Path) -> Recipe:
-    """Recipe of a system on both tasks."""
+    """Returns the recipe with which a system is trained on both tasks."""
     corpus = {side: str((work / f"{_train_name()}.{side}").resolve()) for side in SIDES}
     own: Values = {
         "data": {"train": corpus},
@@ -127,7 +134,10 @@ def _recipe(system: System, work: Path) -> Recipe:
 
 @torch.inference_mode()
 def _accuracy(task: Task, bounds: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
-    """Share of counted tokens that the model ranks first after the reference tokens before them."""
+    """Computes the share of tokens that the model ranks first, given the preceding tokens of the reference.
+
+    In the agreement task, only the last token is counted.
+    """
     lengths = [length for length in range(bounds[0], bounds[1] + 1) for _ in range(TESTED)]
     pairs = list(draw_pairs(task, iter(lengths), 3))
     source = model.source.encode([source for source, _ in pairs])

@@ -1,4 +1,8 @@
-"""What the heads of the demo's model do (section 4, figures 3 to 5): roles over seeds, pictures, costs of absence."""
+"""Analyses the attention heads of the demo's model (section 4, figures 3 to 5).
+
+The model is trained with several seeds. The experiment measures which roles its heads have, takes pictures of the best
+heads, and measures what the model loses when heads are removed.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,16 +27,16 @@ from transduce.recipe.recipe import from_values
 from transduce.recipe.recipe_values import read_yaml
 from transduce.translation.translator import Translator
 
-ROW, MINUTES = "demo", 5.0  # of each run, as of `transduce demo`
+ROW, MINUTES = "demo", 5.0  # each run takes as many minutes as that of `transduce demo`
 SENTENCES = 300  # of the test set
-MANY, CHEAP = 0.25, 0.005  # share of the heads that counts as many; loss of accuracy that counts as none
+MANY, CHEAP = 0.25, 0.005  # a larger share of the heads counts as many; a smaller loss of accuracy counts as none
 WIDTH = 760.0  # of the pictures of heads, in points
-MEASURE = f"heads in {SENTENCES} sentences"  # key of records
+MEASURE = f"heads in {SENTENCES} sentences"  # the key of these measurements in the records
 PARTS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention", ALL: ALL}
 
 
 class HeadPicture(NamedTuple):
-    """The weights of a role's best head in a sentence."""
+    """The attention weights of the best head for a role, in one sentence."""
 
     role: str
     queries: tuple[str, ...]
@@ -41,32 +45,35 @@ class HeadPicture(NamedTuple):
 
 
 class SeedHeads(NamedTuple):
-    """The run of a seed, and the roles of its model's heads."""
+    """The training run with one seed, and the roles of the attention heads of its model."""
 
     training: TrialResult  # without measures
     roles: list[RoleShares]
-    alignment_errors: list[float]  # by layer of the decoder
+    alignment_errors: list[float]  # alignment error rate of each decoder layer
     removals: list[Removal]
     pictures: list[HeadPicture]
 
     def followers(self, *, trained: bool) -> int:
-        """Number of the encoder's heads that follow at least one relation, before or after training."""
+        """Returns the number of encoder heads that follow at least one relation.
+
+        The heads are those of the trained model or, if `trained` is False, those of the model before training.
+        """
         relations = [role if trained else role.before for role in self.roles if role.is_relation]
         return len({head for relation in relations for head in relation.followers})
 
     def costs(self, part: str) -> dict[Head, float]:
-        """The accuracy that the model loses if a single head is removed, for each head of a part."""
+        """Returns, for each head of a part, the accuracy that the model loses if only this head is removed."""
         single = [each for each in self.removals if each.part == part and each.bleu is None]
         return {each.heads[0]: self.removals[0].accuracy - each.accuracy for each in single}
 
     @property
     def quarters(self) -> dict[str, list[Removal]]:
-        """The model without each of `QUARTERS` of its heads, by part."""
+        """For each part, what was measured after removing each of `QUARTERS` of its heads."""
         return {part: [each for each in self.removals if each.part == part and each.bleu is not None] for part in PARTS}
 
 
 def run_heads(options: ExperimentOptions) -> tuple[str, list[SeedHeads]]:
-    """Trains the demo's model under several seeds; returns a description of the corpus, and the heads of all seeds."""
+    """Trains the demo's model with several seeds; returns a description of the corpus and the heads of every seed."""
     work, budget = options.work, Budget("time", minutes=options.minutes or MINUTES)
     shared_store(_trial(1, budget).recipe, work)
     for seed in range(1, options.seeds + 1):
@@ -84,7 +91,7 @@ def _trial(seed: int, budget: Budget) -> Trial:
 
 
 def _measure(seed: int, model: Model, _outputs: Sequence[str]) -> object:
-    """The values of `SeedHeads` without the run."""
+    """Returns the fields of `SeedHeads` other than the training run, as JSON values."""
     examples = split("test", count=SENTENCES)
     roles, errors = measure_roles(model, examples, seed)
     pictures = _take_pictures(model, {role.name: role for role in roles}, examples[1::2])
@@ -94,9 +101,10 @@ def _measure(seed: int, model: Model, _outputs: Sequence[str]) -> object:
 
 
 def _take_pictures(model: Model, roles: dict[str, RoleShares], examples: Sequence[Example]) -> list[HeadPicture]:
-    """The best heads of the previous word, of a relation and of alignment, in the first long sentence that has all.
+    """Returns the attention weights of the best heads for the previous word, for one relation and for the aligned word.
 
-    It is the relation with the most words that the best head finds and its rival does not.
+    The relation is the one for which the best head finds the most words that its rival does not find. The sentence is
+    the first long one that contains this relation.
     """
     relation = max((role for role in roles.values() if role.is_relation), key=lambda role: role.gain * role.cases[1])
     example = next(each for each in examples if len(each.source_tokens) > 9 and relation.name in right_answers(each))
@@ -112,7 +120,11 @@ def _take_pictures(model: Model, roles: dict[str, RoleShares], examples: Sequenc
 
 
 def decide(values: Sequence[float], least: float) -> str:
-    """Whether the confidence interval of a mean over seeds is above `least`, below it, or neither."""
+    """Compares the confidence interval of a mean over seeds with `least`.
+
+    Returns "holds" if the interval lies above `least`, "fails" if it lies below, "open" if it contains `least`, and
+    "one seed" if there is only one value and therefore no interval.
+    """
     mean, half_width = confidence_interval(values)
     if half_width is None:
         return "one seed"
@@ -120,7 +132,7 @@ def decide(values: Sequence[float], least: float) -> str:
 
 
 def verdicts_of_roles(seeds: Sequence[SeedHeads]) -> dict[str, str]:
-    """Whether each role holds over seeds, by its name."""
+    """Returns the verdict on each role, by its name; a role holds if its mean gain over the seeds is above zero."""
     gains: dict[str, list[float]] = {}
     for role in chain.from_iterable(seed.roles for seed in seeds):
         gains.setdefault(role.name, []).append(role.gain)
@@ -128,14 +140,17 @@ def verdicts_of_roles(seeds: Sequence[SeedHeads]) -> dict[str, str]:
 
 
 def heads_with_roles(seeds: Sequence[SeedHeads], without: Sequence[str] = ()) -> list[int]:
-    """The number of different heads of each seed that are the best at a role that holds."""
+    """Returns, for each seed, how many different heads are the best head for a role that holds.
+
+    The roles in `without` are not counted.
+    """
     verdicts = verdicts_of_roles(seeds)
     held = [name for name, verdict in verdicts.items() if verdict == "holds" and name not in without]
     return [len({role.best for role in seed.roles if role.name in held}) for seed in seeds]
 
 
 def as_text(seeds: Sequence[SeedHeads]) -> str:
-    """The paper's sentences with verdicts, and the tables behind them."""
+    """Renders the paper's sentences with their verdicts, and the tables on which the verdicts are based."""
     roles = {of_seeds[0].name: of_seeds for of_seeds in zip(*(seed.roles for seed in seeds), strict=True)}
     verdicts, different = verdicts_of_roles(seeds), heads_with_roles(seeds)
     followers, before = ([seed.followers(trained=trained) for seed in seeds] for trained in (True, False))
@@ -154,7 +169,7 @@ def as_text(seeds: Sequence[SeedHeads]) -> str:
 
 
 def draw(seeds: Sequence[SeedHeads], path: Path) -> None:
-    """Draws the shares of the roles, and BLEU without heads."""
+    """Plots the share of right answers for each role, and BLEU after heads have been removed."""
     roles = list(zip(*(seed.roles for seed in seeds), strict=True))
     with panels(path, ["strongest weight on the right word", "BLEU without heads"], height=4.8) as (shares, bleu):
         rows, before = range(len(roles))[::-1], [np.mean([role.before.share for role in each]) for each in roles]
@@ -174,7 +189,7 @@ def draw(seeds: Sequence[SeedHeads], path: Path) -> None:
 
 
 def draw_examples(seeds: Sequence[SeedHeads], path: Path) -> None:
-    """Draws heads of the first seed as lines between subwords."""
+    """Draws the recorded heads of the first seed, with their attention weights as lines between subwords."""
     from matplotlib.figure import Figure
 
     from transduce.pages.attention_figure import MARGIN, PANEL_GAP, LinePanel

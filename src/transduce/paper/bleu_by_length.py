@@ -1,4 +1,7 @@
-"""BLEU by sentence length: sinusoids against learned positions, both trained on short sentences only (section 3.5)."""
+"""Measures BLEU by sentence length, to compare how sinusoidal and learned positions extrapolate (section 3.5).
+
+Both models are trained on short sentences only.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +24,7 @@ BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; traini
 
 
 class LengthScore(NamedTuple):
-    """BLEU of the test sentences whose number of source subwords is within bounds."""
+    """BLEU of the test sentences whose source has a number of subwords within given bounds."""
 
     sentences: int
     bleu: float
@@ -33,7 +36,10 @@ class LengthScore(NamedTuple):
 def run_lengths(
     scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions
 ) -> list[TrialResult]:
-    """Trains the models in `names`, and returns the results of every model that was trained for all steps."""
+    """Trains the models in `names`.
+
+    Returns the recorded results of all models that have been trained for all steps, in this call or earlier.
+    """
     prepared = shared_store(_recipe(scale, "base"), work)
     test = scale.corpus_named("test")
     corpus = read_parallel_text(test)
@@ -51,22 +57,22 @@ def run_lengths(
 
 
 def score_of(result: TrialResult, bounds: tuple[int, int]) -> LengthScore | None:
-    """The score of the sentences within `bounds`; None if it was not measured."""
+    """Returns the score of the sentences within `bounds`, or None if it was not measured."""
     values = result.measures.get(_measure_name(bounds))
     return LengthScore(*values) if values else None
 
 
 def _measure_name(bounds: tuple[int, int]) -> str:
-    """Key of a score in records."""
+    """Returns the key under which a score is recorded."""
     return f"{bounds[0]} to {bounds[1]} subwords"
 
 
 def _score_bin(
     sizes: Sequence[int], bounds: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
 ) -> list[Any] | None:
-    """The values of a `LengthScore` for the sentences whose sources have a size within `bounds`.
+    """Returns the values of a `LengthScore` for the sentences whose source has a size within `bounds`.
 
-    None for fewer than two sentences, which have no bootstrap.
+    Returns None if there are fewer than two such sentences, because they allow no bootstrap.
     """
     indices = [index for index, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
     if len(indices) < 2:
@@ -77,6 +83,6 @@ def _score_bin(
 
 
 def _recipe(scale: Scale, row: str) -> Recipe:
-    """Recipe of a row of Table 3, trained only on short sentences."""
+    """Returns the recipe of a row of Table 3, restricted to short training sentences."""
     recipe = recipe_of(scale, row, seed=1)
     return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"max_length": LONGEST}}), place=row)

@@ -1,7 +1,8 @@
-"""Does the paper hold? Its claims, each with the smallest test that could refute it and a verdict from the records.
+"""Tests the claims of the paper against the recorded results, each with the smallest test that could refute it.
 
-The test of a claim is one or more differences, whose sign is positive if the paper is right. With three seeds and more,
-the interval is Student's over seeds; with fewer, it is the bootstrap's over the sentences of the test.
+A test consists of one or more differences, which are positive if the paper is right. With at least three seeds, the
+confidence interval of a difference is Student's over the seeds; with fewer, it is the bootstrap interval over the test
+sentences.
 """
 
 import math
@@ -29,15 +30,19 @@ from transduce.paper.trials import TrialResult
 from transduce.storage.atomic import atomic_write_text
 
 LEAST_SEEDS = 3
-EQUAL = 0.5  # BLEU: a difference whose whole interval is smaller counts as none
+EQUAL = 0.5  # points: rows count as equal if the whole interval of their difference is smaller than this
 HOLDS, FAILS, OPEN = "holds", "fails here", "needs scale"
 RIVALS = ("bytenet", "rnnsearch", "luong", "gnmt", "convs2s")  # recurrent and convolutional systems of Table 2
 Value = Callable[[TrialResult], float]
-TOLERATED = 5.0  # points of accuracy that a model may lose beyond the lengths of its training
+TOLERATED = 5.0  # points of accuracy that a model may lose on sentences that are longer than those of its training
 
 
 class Evidence(NamedTuple):
-    """A difference that a claim predicts, positive if the claim is right, and half of its 95 % confidence interval."""
+    """A difference that a claim predicts, with half the width of its 95 % confidence interval.
+
+    The difference is positive if the claim is right. If `is_equality`, the claim instead predicts a difference close to
+    0.
+    """
 
     compared: str
     measured: float
@@ -48,7 +53,7 @@ class Evidence(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the interval lies on the claim's side, on the other side, or on both."""
+        """`HOLDS` if the whole interval supports the claim, `FAILS` if all of it contradicts the claim, else `OPEN`."""
         low, high = self.measured - self.half_width, self.measured + self.half_width
         if self.is_equality:
             low, high = EQUAL - max(abs(low), abs(high)), EQUAL - (min(abs(low), abs(high)) if low * high > 0 else 0.0)
@@ -56,7 +61,7 @@ class Evidence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The difference with its interval, and the paper's difference."""
+        """The difference with its interval and, if the paper reports one, the paper's difference."""
         has_interval = 0 < self.half_width < math.inf or self.seeds >= LEAST_SEEDS
         measured = format_interval(self.measured, self.half_width if has_interval else None, signed=True)
         paper = "" if self.published is None else f" (the paper: {self.published:+.2f})"
@@ -64,7 +69,7 @@ class Evidence(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, its section, the experiment that tests it, and the evidence in the results."""
+    """A sentence of the paper with its section, the experiment that tests it, and the evidence from the results."""
 
     sentence: str
     section: str
@@ -75,14 +80,14 @@ class Claim(NamedTuple):
 
     @property
     def seeds(self) -> int:
-        """The least number of seeds of the evidence."""
+        """The smallest number of seeds behind any of the evidence, or 0 if there is no evidence."""
         return min((each.seeds for each in self.evidence), default=0)
 
     @property
     def verdict(self) -> str:
-        """`holds` if all evidence holds, `fails here` if any fails, else `needs scale`; "not run" without evidence.
+        """`holds` if all evidence holds, `fails here` if any of it fails, otherwise `needs scale`.
 
-        With fewer than `LEAST_SEEDS` nothing is decided.
+        The verdict is "not run" if there is no evidence, and `needs scale` if there are fewer than `LEAST_SEEDS` seeds.
         """
         verdicts = {each.verdict for each in self.evidence}
         if not verdicts:
@@ -93,7 +98,10 @@ class Claim(NamedTuple):
 
 
 def claims(out: Path) -> list[Claim]:
-    """The claims with the evidence of the results in `out`; a claim has no evidence if its experiment was not run."""
+    """Returns all claims, with the evidence from the results in `out`.
+
+    A claim has no evidence if its experiment has not been run.
+    """
     results = {
         name: read_results(name, out) for name in {each["experiment"] for each in _CLAIMS} if has_results(name, out)
     }
@@ -107,9 +115,9 @@ def claims(out: Path) -> list[Claim]:
 
 
 def print_claims(out: Path) -> str:
-    """Returns the page of all claims; also writes it to `out` as claims.md.
+    """Returns the page of all claims, and writes it to `claims.md` in `out`.
 
-    Raises ValueError if `out` has no results.
+    Raises ValueError if `out` contains no results.
     """
     found = claims(out)
     if not any(claim.evidence for claim in found):
@@ -121,9 +129,10 @@ def print_claims(out: Path) -> str:
 
 
 def _compared(compared: str, better: Sequence[TrialResult], worse: Sequence[TrialResult], value: Value) -> Evidence:
-    """The difference of the means of two rows, as Table 3 has it.
+    """Returns the difference between the means of two rows, with an interval as in Table 3.
 
-    With fewer than `LEAST_SEEDS` it is that of the first runs, and the bootstraps of both scores are independent.
+    With fewer than `LEAST_SEEDS` seeds, only the first run of each row is compared, and the interval combines the
+    bootstrap intervals of the two scores as if they were independent.
     """
     seeds = min(len(better), len(worse))
     if seeds < LEAST_SEEDS:
@@ -150,7 +159,7 @@ def _accuracy(result: TrialResult) -> float:
 
 
 def _beside_rivals(budget: str, comparison: SystemComparison) -> list[Evidence]:
-    """Base against the best recurrent or convolutional system."""
+    """Compares base with the best recurrent or convolutional system."""
     rows = {row.name: row.seeds(budget) for row in comparison.rows}
     rivals = [name for name in RIVALS if rows.get(name)]
     if not rows.get("base") or not rivals:
@@ -160,7 +169,10 @@ def _beside_rivals(budget: str, comparison: SystemComparison) -> list[Evidence]:
 
 
 def _of_rows(*pairs: tuple[str, str], is_equality: bool = False) -> Callable[..., list[Evidence]]:
-    """A test that compares rows of Table 3 by BLEU and by perplexity, whose sign is changed: the lower, the better."""
+    """Returns a test that compares pairs of rows of Table 3 by BLEU and by perplexity.
+
+    The sign of perplexity is changed, because a lower perplexity is better.
+    """
 
     def test(rows: Sequence[VariationResult]) -> list[Evidence]:
         named = _complete(rows)
@@ -177,17 +189,17 @@ def _of_rows(*pairs: tuple[str, str], is_equality: bool = False) -> Callable[...
 
 
 def _published_difference(first: str, second: str, column: int) -> float:
-    """The paper's difference of two rows of Table 3, in perplexity (column 0) or BLEU (1)."""
+    """Returns the paper's difference between two rows of Table 3, in perplexity (column 0) or in BLEU (column 1)."""
     return PUBLISHED[first][:2][column] - PUBLISHED[second][:2][column]
 
 
 def _complete(rows: Sequence[VariationResult]) -> dict[str, list[TrialResult]]:
-    """The seeds of each row, without rows that have a run that did not do all its steps."""
+    """Returns the runs of each row, without the rows that have a run that did not complete all its steps."""
     return {row.name: row.seeds for row in rows if row.seeds and all(seed.is_complete for seed in row.seeds)}
 
 
 def _label_smoothing(rows: Sequence[VariationResult]) -> list[Evidence]:
-    """Perplexity, accuracy in points and BLEU with label smoothing, minus the same without it."""
+    """Compares perplexity, accuracy (in percentage points) and BLEU with and without label smoothing."""
     named = _complete(rows)
     if not {"base", "D3"} <= named.keys():
         return []
@@ -200,9 +212,10 @@ def _label_smoothing(rows: Sequence[VariationResult]) -> list[Evidence]:
 
 
 def _extrapolation(results: DistanceResults) -> list[Evidence]:
-    """Sinusoids against learned positions on long sentences, and how much less base copies right on long ones.
+    """Compares sinusoids with learned positions on long sentences.
 
-    Losing up to `TOLERATED` points counts as none.
+    Also compares how accurately base copies sentences that are longer than those of its training with how accurately it
+    copies shorter ones. A loss of up to `TOLERATED` points of accuracy counts as none.
     """
     evidence, longest = [], bleu_by_length.BINS[-1]
     scores = {result.trial: bleu_by_length.score_of(result, longest) for result in results.positions}
@@ -219,7 +232,10 @@ def _extrapolation(results: DistanceResults) -> list[Evidence]:
 
 
 def _scaling(results: Sequence[CompatibilityResult]) -> list[Evidence]:
-    """Unscaled against scaled dot products: what a larger d_k costs, in BLEU and in the softmax's gradient."""
+    """Compares unscaled with scaled dot products.
+
+    The evidence is how much more BLEU and the gradients of the softmax fall without scaling if d_k is large.
+    """
     of = {(each.kind, each.d_k): each for each in results}
     small, large = WIDTHS[0], WIDTHS[-1]
     if not all((kind, d_k) in of for kind in ("scaled_dot", "dot") for d_k in (small, large)):
@@ -237,14 +253,17 @@ def _scaling(results: Sequence[CompatibilityResult]) -> list[Evidence]:
 
 
 def _parsing(comparison: ParserComparison) -> list[Evidence]:
-    """The paper's parser against the recurrent one."""
+    """Compares the paper's parser with the recurrent parser."""
     seeds = {parser.name: parser.seeds for parser in comparison.parsers}
     transformer, recurrent = seeds.get("transformer", []), seeds.get("recurrent", [])
     return [_compared("transformer − recurrent", transformer, recurrent, _bleu)] if transformer and recurrent else []
 
 
 def _distance(results: DistanceResults) -> list[Evidence]:
-    """Recall over 128 places by bare layers, and agreement in whole models, in points."""
+    """Compares attention with the other mixers on recall over 128 positions, and base with rnnsearch on agreement.
+
+    The differences are in percentage points.
+    """
     recalled = {each.mixer: 100 * each.accuracy for each in results.mixers if each.distance == DISTANCES[-1]}
     others = {name: share for name, share in recalled.items() if not name.startswith("attention")}
     systems = {result.trial: result for result in results.systems}
@@ -261,12 +280,12 @@ def _distance(results: DistanceResults) -> list[Evidence]:
 
 
 def _tasks(seeds: Sequence[SeedHeads]) -> list[Evidence]:
-    """The number of different encoder heads that are the best at a role that holds, minus one."""
+    """Returns, minus one, the number of different encoder heads that are the best head for a role that holds."""
     return [_of_counts("heads − 1", heads_with_roles(seeds, without=[ALIGNED]), 1)]
 
 
 def _structure(seeds: Sequence[SeedHeads]) -> list[Evidence]:
-    """The number of encoder heads that follow a syntactic relation, minus a quarter of all heads."""
+    """Returns the number of encoder heads that follow a syntactic relation, minus a quarter of all encoder heads."""
     followers = [seed.followers(trained=True) for seed in seeds]
     return [_of_counts("heads − a quarter", followers, MANY * len(seeds[0].costs("encoder")))]
 
@@ -277,7 +296,10 @@ def _of_counts(compared: str, counts: Sequence[float], least: float) -> Evidence
 
 
 def _resolution(items: int, results: Sequence[ItemRecall]) -> list[Evidence]:
-    """What several items at once cost one head, and what many heads gain, in points of recall beyond `LEAST`."""
+    """Returns what one head loses if it must recall several items at once, and what many heads gain over one head.
+
+    Both are differences of recall in percentage points, from which `LEAST` is subtracted.
+    """
     evidence = []
     for effect in measure_effects(results):
         if effect.items == items:
@@ -306,6 +328,6 @@ TESTS: dict[str, Callable[..., list[Evidence]]] = {
     "tasks": _tasks,
     "structure": _structure,
 }
-"""The test of each claim, by its name in claims.yaml, for the results of the claim's experiment."""
+"""The tests by their names in claims.yaml; each turns the results of the claim's experiment into evidence."""
 
 _CLAIMS: list[dict[str, str]] = read_data("claims.yaml")

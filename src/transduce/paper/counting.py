@@ -1,10 +1,13 @@
-"""Costs of a computation, counted while it runs: operations, and products that depend on each other."""
+"""Measures the cost of a computation while it runs.
+
+The cost is the number of floating-point operations, or the length of the longest chain of dependent matrix products.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -14,21 +17,40 @@ PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "linear", "matmul")
 
 
 def count_operations(run: Callable[[], object]) -> int:
-    """Floating-point operations of the matrix products in `run`, as torch counts them."""
+    """Returns the number of floating-point operations in the matrix products of `run`, as torch counts them."""
     with FlopCounterMode(display=False) as counter:
         run()
     return int(counter.get_total_flops())
 
 
 def longest_chain(run: Callable[[], object]) -> int:
-    """Length of the longest chain of matrix products in `run` in which each product needs the previous one."""
+    """Returns the length of the longest chain of matrix products in `run` in which each depends on the previous one."""
     with torch.no_grad(), _DepthMode() as mode:
         run()
     return mode.deepest
 
 
+def kept_for_backward(module: nn.Module, states: Tensor) -> int:
+    """Returns the bytes of the activations that autograd keeps while `module` maps `states`, its parameters excluded.
+
+    A tensor that several operations keep counts once.
+    """
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        module(states.requires_grad_())
+    return sum(kept.values())
+
+
 class _DepthMode(TorchDispatchMode):
-    """Counts for every tensor the matrix products on the longest path to it."""
+    """Tracks, for every tensor, the number of matrix products on the longest path that leads to it."""
 
     def __init__(self) -> None:
         super().__init__()

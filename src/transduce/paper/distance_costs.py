@@ -1,4 +1,8 @@
-"""What distance costs (sections 4 and 3.5): recall by mixers, artificial sequences, and BLEU by sentence length."""
+"""Measures how distance affects different kinds of models (sections 3.5 and 4).
+
+The experiment measures recall over a distance with single kinds of mixers, whole models on artificial sequences, and
+BLEU by sentence length.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,12 +17,12 @@ from transduce.paper.recall_by_distance import DISTANCES, SYMBOLS, RecallResult,
 from transduce.paper.trials import TrialResult
 from transduce.runtime.device import choose_device
 
-MIXERS = "mixers"  # the row of all mixers
+MIXERS = "mixers"  # the name of the row that consists of all mixers
 NAMES = [MIXERS, *(system.name for system in SYSTEMS), *bleu_by_length.POSITIONS]
 
 
 class DistanceResults(NamedTuple):
-    """The results of mixers, of systems on artificial sequences, and of positions."""
+    """The results of the mixers, of the systems on artificial sequences, and of the models with different positions."""
 
     mixers: list[RecallResult]
     systems: list[TrialResult]
@@ -26,9 +30,9 @@ class DistanceResults(NamedTuple):
 
 
 def run_distance(options: ExperimentOptions) -> tuple[str, DistanceResults]:
-    """Trains rows; returns a description of the corpus, and the recorded results of all rows."""
+    """Trains the selected rows; returns a description of the corpus and the recorded results of all rows."""
     scale, work, minutes, training = scale_named(options.scale), options.work, options.minutes, options.training
-    # The second call trains nothing, and reads the results that other processes have written meanwhile.
+    # The second pass trains nothing; it only reads the results that other processes have written in the meantime.
     for names in (options.select_rows(NAMES), []):
         results = DistanceResults(
             run_recall(work, MIXERS in names, choose_device(training.device)),
@@ -48,7 +52,7 @@ CAPTIONS: dict[Task, str] = {
 
 
 def as_text(results: DistanceResults) -> str:
-    """The tables of mixers, of systems and of positions."""
+    """Renders the tables of the mixers, of the systems and of the positions."""
     mixers: dict[str, dict[int, RecallResult]] = {}
     for result in results.mixers:
         mixers.setdefault(result.mixer, {})[result.distance] = result
@@ -75,7 +79,7 @@ def as_text(results: DistanceResults) -> str:
 def _scores_by_length(
     positions: Sequence[TrialResult],
 ) -> list[tuple[str, tuple[int, int], bleu_by_length.LengthScore]]:
-    """Positions, bounds and score of each bin that was measured."""
+    """Returns the kind of positions, the bounds and the score of each bin that was measured."""
     return [
         (result.trial, bounds, score)
         for result in positions
@@ -85,7 +89,7 @@ def _scores_by_length(
 
 
 def draw(results: DistanceResults, path: Path) -> None:
-    """Draws accuracy and gradient of the mixers, accuracy of the systems, and BLEU of the positions."""
+    """Plots accuracy and gradient of the mixers, accuracy of the systems, and BLEU with each kind of positions."""
     titles = [
         "mixers alone: recalled over D",
         "gradient over D, before training; none beyond",

@@ -1,4 +1,7 @@
-"""Options and scales of the experiments: the paper's corpora and sizes, or small corpora with all sizes divided."""
+"""Options and scales of the experiments.
+
+A scale either has the paper's corpora and model sizes, or a small corpus and models whose sizes are divided.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +25,7 @@ ScaleName = Literal["small", "paper", "paper-en-fr"]
 LanguagePair = Literal["en-de", "en-fr"]
 
 SELF_TRAINED = 20_000  # raw sentences that one parser parses to train another, at the small scale
-LONGEST_RAW = 60  # most words of a raw sentence
+LONGEST_RAW = 60  # maximum number of words in a raw sentence
 
 
 class ExperimentOptions(NamedTuple):
@@ -37,7 +40,10 @@ class ExperimentOptions(NamedTuple):
     training: TrainOptions
 
     def select_rows(self, names: Sequence[str]) -> list[str]:
-        """The rows to train; raises ValueError if a row is not in `names`."""
+        """Returns the rows to train, which are all of `names` unless the user has chosen some.
+
+        Raises ValueError if a chosen row is not in `names`.
+        """
         for row in self.rows:
             if row not in names:
                 raise ValueError(f"--row {row}: choose {', '.join(names)}")
@@ -45,7 +51,10 @@ class ExperimentOptions(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A corpus, its subwords, the settings of a run, and the sizes of the models, as in `scales.yaml`."""
+    """A scale of the translation experiments, read from `scales.yaml`.
+
+    It consists of a corpus, its subwords, the settings of a run, and the sizes of the models.
+    """
 
     name: ScaleName
     corpus: str  # description
@@ -54,42 +63,46 @@ class Scale(NamedTuple):
     width_divisor: int  # the paper's widths are divided by this in Table 3
     layers_divisor: int
     steps: int  # of Table 3's base
-    operations: float | None  # of each run of Table 2; None: each system has the steps of its preset
-    minutes: float | None  # most minutes of each run of Table 2
+    operations: float | None  # of each run of Table 2; None if each system is trained for the steps of its preset
+    minutes: float | None  # maximum minutes of each run of Table 2
     dropout: Mapping[str, float] = {}  # of systems whose dropout on this corpus differs from their preset's
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
-        """Recipe of a model at this scale; errors call it `place`."""
+        """Returns the recipe of a model at this scale; error messages refer to the recipe as `place`."""
         values = merged(self.values, {"training": training})
         return from_values({**values, "model": model}, place=place)
 
     def corpus_named(self, name: Literal["validation", "test"]) -> CorpusSpec:
-        """The validation set or the test set."""
+        """Returns the validation set or the test set of this scale."""
         data = self.recipe({}, {}, self.name).data
         return data.validations[0] if name == "validation" else data.test["test"]
 
 
 class Treebank(NamedTuple):
-    """Trees for training and test, raw sentences for self-training, and the models, as in `scales.yaml`."""
+    """A scale of the parsing experiments, read from `scales.yaml`.
+
+    It consists of trees for training and testing, raw sentences for self-training, and the settings of the models.
+    """
 
     corpus: str  # description
     train: list[Values]
     test: Values
-    raw: Callable[[], Iterator[list[str]]] | None  # None: there is no raw text
+    raw: Callable[[], Iterator[list[str]]] | None  # None if there is no raw text
     raw_text: str  # description
-    raw_weight: float  # uses of a parsed sentence for each use of a gold tree
+    raw_weight: float  # number of times a parsed sentence is used for each use of a gold tree
     model: Values  # of the Transformers
     subwords: Values
     training: Values
     decoding: Values
     steps: int | None
-    minutes: float | None  # None: the models are the paper's, and are trained for `steps`
+    minutes: float | None  # None if the models are the paper's and are trained for `steps`
 
 
 def scale_named(name: ScaleName) -> Scale:
-    """Reads a scale; the small one has Multi30k if `TRANSDUCE_DATA` has it, else the embedded corpus.
+    """Reads a scale of the translation experiments.
 
-    Raises ValueError if a corpus of the paper's scale is missing.
+    The small scale uses Multi30k if the folder `TRANSDUCE_DATA` contains it, and the embedded corpus otherwise. Raises
+    ValueError if a corpus of the paper's scale is missing.
     """
     folder = _data_folder()
     if name == "small":
@@ -105,9 +118,10 @@ def scale_named(name: ScaleName) -> Scale:
 
 
 def treebank_of_scale(scale: ScaleName) -> Treebank:
-    """Reads the treebank of a scale; the small one is CRAFT if `TRANSDUCE_DATA` has it, else the embedded trees.
+    """Reads a scale of the parsing experiments.
 
-    Raises ValueError if a treebank of the paper's scale is missing.
+    The small scale uses the CRAFT treebank if the folder `TRANSDUCE_DATA` contains it, and the embedded trees
+    otherwise. Raises ValueError if a treebank of the paper's scale is missing, or if the scale has no treebank.
     """
     folder = _data_folder()
     if scale == "paper":
@@ -137,7 +151,7 @@ def _data_folder() -> Path | None:
 
 
 def _read_scale(task: str, name: str) -> dict[str, Any]:
-    """Values of a scale in `scales.yaml`, with the paths of its corpora."""
+    """Returns the values of a scale in `scales.yaml`, with the full paths of its corpora."""
 
     def with_paths(value: Any) -> Any:
         match value:
@@ -154,7 +168,10 @@ def _read_scale(task: str, name: str) -> dict[str, Any]:
 
 
 def _sentences(path: Path, limit: int | None) -> Iterator[list[str]]:
-    """Yields the words of the first sentences of a text, split as in the Penn Treebank, without long sentences."""
+    """Yields the words of the first `limit` sentences of a text, split as in the Penn Treebank.
+
+    Empty sentences, and sentences of more than `LONGEST_RAW` words, are left out.
+    """
     split_words = split_treebank_words()
     words = (split_words(line) for line in read_lines(str(path)))
     return islice((sentence for sentence in words if 1 <= len(sentence) <= LONGEST_RAW), limit)

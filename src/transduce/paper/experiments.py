@@ -1,4 +1,7 @@
-"""Every experiment by its name. Running one writes its results to a file; printing one reads only that file."""
+"""All experiments by name.
+
+Running an experiment writes its results to a file. Printing it reads only this file and trains nothing.
+"""
 
 import json
 import time
@@ -28,50 +31,54 @@ from transduce.storage.locks import wait_for_lock
 
 
 class ExperimentResults(NamedTuple):
-    """The content of a results file: all data of a page, whose text is in the code."""
+    """The content of a results file.
+
+    It holds all data of a page; the text of the page is part of the code.
+    """
 
     corpus: str  # description; empty if there is none
     provenance: Provenance
-    results: Any  # of the type that the experiment names
+    results: Any  # of the type in the `results_type` of the experiment
 
 
 class ExperimentDefinition(NamedTuple):
-    """How an experiment is run, and how its results become text and plot."""
+    """Defines how an experiment is run, and how its results are turned into text and plots."""
 
-    title: str  # with {corpus}
+    title: str  # may contain {corpus}, which is replaced with the description of the corpus
     results_type: Any
     run: Callable[[ExperimentOptions], tuple[str, Any]]  # → description of the corpus, results
     as_text: Callable[[Any], str]
     draw: Callable[[Any, Path], None] | None = None
-    draw_examples: Callable[..., None] | None = None  # NAME-examples.svg, a picture that the text links
+    draw_examples: Callable[..., None] | None = None  # draws NAME-examples.svg, to which the text refers
     seeds: int = 1  # of each row, unless the user gives a number
 
 
 def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
-    """Trains and measures what an experiment lacks, and writes its results to NAME.json in `out`."""
+    """Trains and measures what an experiment has no results for, and writes all its results to NAME.json in `out`."""
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     distribute_records(out, options.work)
     try:
         corpus, results = EXPERIMENTS[name].run(options._replace(work=options.work / f"{name}-{options.scale}"))
     finally:
-        collect_records(out, options.work)  # also the finished runs of an experiment that failed
+        collect_records(out, options.work)  # keeps the finished runs even if the experiment fails
     provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
     values = as_json(ExperimentResults(corpus, provenance, results))
     atomic_write_text(_results_path(name, out), json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def print_experiment(name: str, out: Path) -> str:
-    """Returns the page of the results in NAME.json; also writes it to NAME.md in the same folder, with its pictures.
+    """Returns the page of an experiment, which is made only from the results in NAME.json.
 
-    Does not train or measure. Raises ValueError if the results are missing or cannot be read.
+    Also writes the page to NAME.md in the same folder, together with its pictures. Raises ValueError if the results are
+    missing or cannot be read.
     """
     experiment = EXPERIMENTS[name]
     file = _read_file(name, out)
     title = experiment.title.format(corpus=file.corpus)
     picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
     page = f"# {title}\n\n{picture}{experiment.as_text(file.results)}\n\n{file.provenance}\n"
-    with wait_for_lock(out):  # several processes may print one table
+    with wait_for_lock(out):  # several processes may print the same table at once
         for picture_name, draw in ((name, experiment.draw), (f"{name}-examples", experiment.draw_examples)):
             if draw is not None:
                 atomic_write(out / f"{picture_name}.svg", partial(draw, file.results))
@@ -80,7 +87,7 @@ def print_experiment(name: str, out: Path) -> str:
 
 
 def read_results(name: str, out: Path) -> object:
-    """The results of an experiment in `out`; raises ValueError if they are missing or cannot be read."""
+    """Returns the results of an experiment in `out`; raises ValueError if they are missing or cannot be read."""
     return _read_file(name, out).results
 
 
@@ -103,7 +110,7 @@ def _read_file(name: str, out: Path) -> ExperimentResults:
 
 
 def has_results(name: str, out: Path) -> bool:
-    """Whether `out` has the results of an experiment."""
+    """Returns True if `out` contains the results of an experiment."""
     return _results_path(name, out).exists()
 
 

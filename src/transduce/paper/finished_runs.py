@@ -1,8 +1,8 @@
-"""Records of finished runs: lines that are added and never changed, next to the runs and next to the tables.
+"""Records of finished runs, which are stored as lines that are added to a file and never changed.
 
-A folder of runs has `found.jsonl`. `trainings.jsonl` next to the tables has the records of all folders, without the
-weights, so that a table can be printed or continued on another machine. To join two files, take the union of their
-lines.
+Each folder of runs contains such a file, `found.jsonl`. Next to the tables, `trainings.jsonl` collects the records of
+all folders, without the weights, so that a table can be printed or continued on another machine. Two of these files can
+be merged by taking the union of their lines.
 """
 
 import json
@@ -25,14 +25,17 @@ Kind = TypeVar("Kind")
 
 
 class Record(NamedTuple):
-    """The result of a run, and the recipe or other settings that it depends on; both are plain JSON values."""
+    """The result of a run, and the recipe or other settings on which it depends.
+
+    Both are plain JSON values.
+    """
 
     trial: str
     recipe: Any
     result: dict[str, Any]
 
     def parse(self, kind: type[Kind]) -> Kind | None:
-        """The result as a `kind`; None if it has other fields."""
+        """Returns the result as an instance of `kind`, or None if it has other fields."""
         try:
             return kind(**self.result)
         except TypeError:
@@ -40,7 +43,7 @@ class Record(NamedTuple):
 
 
 def one_of(names: Iterable[str]) -> AfterValidator:
-    """Returns the check that a field of stored results has one of `names`, the rows of the code."""
+    """Returns a validator for a field of stored results, which must be one of `names`, the rows that the code has."""
     allowed = list(names)
 
     def check(name: str) -> str:
@@ -52,19 +55,22 @@ def one_of(names: Iterable[str]) -> AfterValidator:
 
 
 def read_records(folder: Path, trial: str) -> list[Record]:
-    """Records of a trial in a folder of runs, with any recipe."""
+    """Returns the records of a trial in a folder of runs, whatever their recipe."""
     lines = _read_lines(folder / RECORDS, KEYS)
     return [Record(*(values[key] for key in KEYS)) for values in lines if values["trial"] == trial]
 
 
 def recorded_seeds(folder: Path, row: str) -> list[int]:
-    """Seeds with which a row of a table was trained, ascending; its trials are named ROW-SEED."""
+    """Returns the seeds with which a row of a table has been trained, in ascending order.
+
+    The trials of a row are named ROW-SEED.
+    """
     trials = {values["trial"].rpartition("-") for values in _read_lines(folder / RECORDS, KEYS)}
     return sorted(int(seed) for name, _, seed in trials if name == row and seed.isdecimal())
 
 
 def as_json(value: object) -> object:
-    """Converts records and their values to JSON values; a named tuple becomes a mapping."""
+    """Converts records and their values to JSON values; a named tuple becomes a dictionary."""
     match value:
         case tuple() if hasattr(value, "_asdict"):
             return as_json(value._asdict())
@@ -76,12 +82,15 @@ def as_json(value: object) -> object:
 
 
 def add_record(folder: Path, record: Record) -> None:
-    """Adds a record to a folder of runs; several processes may do so at once."""
+    """Adds a record to a folder of runs, which is safe even if several processes do so at once."""
     _add_lines(folder / RECORDS, [dict(zip(KEYS, record, strict=True))], KEYS)
 
 
 def distribute_records(out: Path, work: Path) -> None:
-    """Adds the records in `out`, next to the tables, to the folders of runs in `work`."""
+    """Adds the records in `out`, next to the tables, to the folders of runs in `work`.
+
+    Raises ValueError if a record does not name a valid folder.
+    """
     folders: dict[str, list[dict[str, Any]]] = {}
     for values in _read_lines(out / COLLECTED, ("folder", *KEYS)):
         folders.setdefault(values.pop("folder"), []).append(values)
@@ -92,7 +101,7 @@ def distribute_records(out: Path, work: Path) -> None:
 
 
 def collect_records(out: Path, work: Path) -> None:
-    """Adds the records of the folders of runs in `work` to the records in `out`, next to the tables."""
+    """Adds the records in the folders of runs in `work` to the file of records in `out`, next to the tables."""
     paths = sorted(path for pattern in ("*", "*/*") for path in work.glob(f"{pattern}/{RECORDS}"))
     folders = ((path.parent.relative_to(work).as_posix(), path) for path in paths)
     lines = [
@@ -105,7 +114,10 @@ def collect_records(out: Path, work: Path) -> None:
 
 
 def _add_lines(path: Path, additions: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> None:
-    """Adds the lines that the file lacks; lines are sorted, so that the order of the writers does not matter."""
+    """Adds the lines that a file does not contain yet.
+
+    The lines are sorted, so that the file does not depend on the order in which processes write to it.
+    """
     lines = {_line(values) for values in additions}
     if lines <= {_line(values) for values in _read_lines(path, keys)}:
         return
@@ -119,7 +131,7 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _read_lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yields the values of each line of a file; raises ValueError with the number of a damaged line."""
+    """Yields the values of each line of a file; raises ValueError with the line number if a line is damaged."""
     if not path.exists():
         return
     for line_number, line in enumerate(path.read_bytes().split(b"\n"), start=1):

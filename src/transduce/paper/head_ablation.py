@@ -1,4 +1,7 @@
-"""What a model loses without some of its heads: loss, accuracy and BLEU (in the manner of Michel et al. 2019)."""
+"""Measures what a model loses when attention heads are removed, similarly to Michel et al. (2019).
+
+The measures are the loss, the accuracy and BLEU.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,22 +18,22 @@ from transduce.model_directory.model import Model
 from transduce.paper.head_roles import Head
 from transduce.search.beam import Decoding
 
-ALL = "all three"  # parts of a model together
-QUARTERS = (1, 2, 3)  # of the heads of a part, removed together
+ALL = "all three"  # stands for the three parts of a model together
+QUARTERS = (1, 2, 3)  # how many quarters of the heads of a part are removed together
 
 
 class Removal(NamedTuple):
-    """A model without some heads."""
+    """What was measured after some heads of a model had been removed."""
 
-    part: str  # or all three; empty if no head was removed
+    part: str  # a part of the model or `ALL`; empty if no head was removed
     heads: list[Head]
-    losses: tuple[float, float]  # nats per token, of the sentences that choose and of the sentences that report
-    accuracy: float  # of the sentences that report, as is BLEU
-    bleu: float | None  # of greedy search; None if one head was removed
+    losses: tuple[float, float]  # nats per token, on the sentences for choosing and on those for reporting
+    accuracy: float  # on the sentences for reporting, as is BLEU
+    bleu: float | None  # with greedy search; None if a single head was removed
 
 
 def output_columns(model: TransformerModel) -> dict[str, list[Tensor]]:
-    """The output projections by part and layer, as views [d_model heads d_v] of the weights."""
+    """Returns the output projections by part and layer, as views [d_model heads d_v] of the weights."""
     columns: dict[str, list[Tensor]] = {}
     for name, module in model.named_modules():  # for example encoder.0.mixer and decoder.3.cross
         if isinstance(module, MultiHeadAttention):
@@ -41,7 +44,10 @@ def output_columns(model: TransformerModel) -> dict[str, list[Tensor]]:
 
 @contextmanager
 def without_heads(model: TransformerModel, heads: Iterable[Head]) -> Iterator[None]:
-    """Sets the columns of the output projections that read `heads` to 0, and restores them at the end."""
+    """Removes heads inside a `with` block, by setting the columns of the output projections that read them to 0.
+
+    The columns are restored at the end of the block.
+    """
     columns = [output_columns(model)[part][layer][:, number] for part, layer, number in heads]
     saved = [each.clone() for each in columns]
     try:
@@ -54,10 +60,10 @@ def without_heads(model: TransformerModel, heads: Iterable[Head]) -> Iterator[No
 
 
 def measure_removals(model: Model, choosing: ParallelText, reporting: ParallelText) -> list[Removal]:
-    """Measures the model with all heads, without each head, and without the least useful quarters of heads.
+    """Measures the model with all heads, without each single head, and without the least useful quarters of its heads.
 
-    The quarters are taken from each part and from all parts together. The less the loss on `choosing` rises without a
-    head, the less useful the head is.
+    Quarters are removed from each part, and from all parts at once. To rank the heads by usefulness, each head is
+    removed alone: the lower the loss on `choosing` is without a head, the less useful the head.
     """
     module = model.module
     assert isinstance(module, TransformerModel)

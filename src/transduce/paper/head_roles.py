@@ -1,8 +1,9 @@
-"""Which word each attention head looks at, compared with gold trees and word alignments (section 4, figures 3 to 5).
+"""Measures which word each attention head attends to (section 4, figures 3 to 5).
 
-A head's answer for a word is the word that has its strongest weight. A role names the right answers, for example the
-previous word. Even sentences choose the best head of a role and the best fixed distance; odd sentences report both, so
-that a maximum over heads is not flattered.
+A head's answer for a word is the word to which it gives the largest weight. A role defines which answers are right, for
+example the previous word; the right answers come from positions, gold trees or word alignments. The best head for a
+role and the best fixed distance are chosen on the even sentences, and both are reported on the odd sentences, because a
+maximum over heads would look too good on the sentences on which it was chosen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,11 +27,11 @@ Floats = NDArray[np.float64]
 HEAD_LABELS: dict[str, list[str]] = read_data("head_labels.yaml")
 POSITIONS = {"previous word": -1, "same word": 0, "next word": 1}
 GOVERNOR, ALIGNED = "governor", "aligned word"
-DISTANCES, FEWEST = range(-9, 10), 20  # fixed distances; fewest cases of a role in each half
+DISTANCES, FEWEST = range(-9, 10), 20  # fixed distances; minimum number of cases of a role in each half
 
 
 class Head(NamedTuple):
-    """A head of a model; layer and number count from 0."""
+    """An attention head of a model; `layer` and `number` count from 0."""
 
     part: str  # encoder, decoder or cross
     layer: int
@@ -38,62 +39,66 @@ class Head(NamedTuple):
 
 
 class RoleShares(NamedTuple):
-    """Shares of right answers; pairs are of the sentences that choose, and of the sentences that report."""
+    """The shares of right answers for a role.
 
-    name: str  # of a relation: labels of the part and of the phrase, for example "NP in VP"
+    The first value of a pair is measured on the sentences for choosing, the second on the sentences for reporting.
+    """
+
+    name: str  # for a relation, the labels of the part and of the phrase, for example "NP in VP"
     example: str  # a word and its right answer
     cases: tuple[int, int]
-    chance: float  # of a random word of the sentence
-    distance: int  # the best fixed one; of alignment, from the diagonal
-    fixed: tuple[float, float]  # of a head that always looks this far
+    chance: float  # share of a random word of the sentence
+    distance: int  # the best fixed distance; for alignment, the distance from the diagonal
+    fixed: tuple[float, float]  # shares of a head that always attends to the word at this distance
     heads: tuple[list[list[float]], list[list[float]]]  # by layer and head
-    untrained: tuple[list[list[float]], list[list[float]]]  # of the model with fresh weights
+    untrained: tuple[list[list[float]], list[list[float]]]  # likewise, of the model before training
 
     @property
     def best(self) -> Head:
-        """The head that has the largest share of the sentences that choose."""
+        """The head with the largest share on the sentences for choosing."""
         layer, number = np.unravel_index(np.argmax(self.heads[0]), np.shape(self.heads[0]))
         return Head("cross" if self.name == ALIGNED else "encoder", int(layer), int(number))
 
     @property
     def share(self) -> float:
-        """Share of the best head."""
+        """The share of the best head on the sentences for reporting."""
         return self.heads[1][self.best.layer][self.best.number]
 
     @property
     def by_layer(self) -> list[float]:
-        """Share of the best head of each layer, chosen in the same way."""
+        """The share of the best head of each layer, which is chosen and reported in the same way."""
         return [reported[int(np.argmax(chosen))] for chosen, reported in zip(*self.heads, strict=True)]
 
     @property
     def before(self) -> "RoleShares":
-        """The role in the model with fresh weights."""
+        """The same role in the model before training."""
         return self._replace(heads=self.untrained)
 
     @property
     def gain(self) -> float:
-        """The best head's share minus the share of its best rival: a fixed distance, or the best head before training.
+        """The best head's share minus that of its best rival.
 
-        The distance is no rival of a role that is a distance.
+        The rivals are the best head before training and, unless the role itself is a distance, the best fixed distance.
         """
         return self.share - max(self.before.share, 0.0 if self.name in POSITIONS else self.fixed[1])
 
     @property
     def is_relation(self) -> bool:
-        """Whether the role is one relation of the trees."""
+        """True if the role is one of the relations in the trees."""
         return self.name not in (*POSITIONS, GOVERNOR, ALIGNED)
 
     @property
     def followers(self) -> set[tuple[int, int]]:
-        """Layer and number of the heads with a larger share than the fixed distance in both halves."""
+        """Layers and numbers of the heads whose share exceeds that of the best fixed distance in both halves."""
         is_better = np.array(self.heads) > np.array(self.fixed)[:, None, None]
         return {(int(layer), int(number)) for layer, number in np.argwhere(is_better.all(0))}
 
 
 def governors(tree: Tree) -> dict[int, tuple[int, str]]:
-    """The governor of each word, and the relation; the head of the whole tree and punctuation have no governor.
+    """Returns the governor of each word and the relation between them.
 
-    The governor of a part's head is the head of the phrase.
+    The head of a phrase governs the heads of the phrase's other parts. Punctuation marks and the head of the whole tree
+    have no governor.
     """
     words, governed = count(), {}
 
@@ -112,7 +117,10 @@ def governors(tree: Tree) -> dict[int, tuple[int, str]]:
 
 
 def right_answers(example: Example) -> dict[str, list[tuple[int, int]]]:
-    """Pairs of a word and its right answer, for each role in a sentence; an aligned word may have several answers."""
+    """Returns, for each role in a sentence, the pairs of a word and its right answer.
+
+    An aligned word may have several right answers.
+    """
     words, answers = range(len(example.source_tokens)), {}
     for name, step in POSITIONS.items():
         answers[name] = [(word, word + step) for word in words if word + step in words]
@@ -123,7 +131,10 @@ def right_answers(example: Example) -> dict[str, list[tuple[int, int]]]:
 
 
 def words_of_subwords(subwords: Sequence[str], words: Sequence[str]) -> Floats:
-    """The share of each subword's characters in each word [subwords, words + 1]; the end symbol is a last word."""
+    """Returns the share of each subword's characters that lies in each word [subwords, words + 1].
+
+    The end symbol counts as an additional last word.
+    """
     owners = [number for number, word in enumerate(words) for _ in word]
     sizes = np.array([len(subword.replace("▁", "")) for subword in subwords[:-1]])
     assert sizes.sum() == len(owners), f"{' '.join(subwords)} are not subwords of {' '.join(words)}"
@@ -134,7 +145,10 @@ def words_of_subwords(subwords: Sequence[str], words: Sequence[str]) -> Floats:
 
 
 def word_weights(explanation: Explanation, example: Example) -> tuple[Floats, Floats]:
-    """Weights of encoder and cross-attention between words [layers heads queries keys+1], summed over subwords."""
+    """Returns the weights of encoder self-attention and of cross-attention between words [layers heads queries keys+1].
+
+    The weights of a word are the sums of the weights of its subwords.
+    """
     keys = words_of_subwords(explanation.source, example.source_tokens)
     targets = words_of_subwords(explanation.target, example.target_tokens)
     encoder, cross = np.stack(explanation.encoder), np.stack(explanation.cross)
@@ -142,9 +156,11 @@ def word_weights(explanation: Explanation, example: Example) -> tuple[Floats, Fl
 
 
 def count_right(pairs: Sequence[tuple[int, int]], keys: int, answers: NDArray[np.int64]) -> Floats:
-    """Counts a role in a sentence of `keys` words, whose `answers` [... words] are words or, if `keys`, the end symbol.
+    """Counts the right answers for a role in a sentence of `keys` words.
 
-    Returns the number of cases, the right answers to expect by chance, those of each distance, and of each head.
+    `answers` [... words] holds the answer of each head for each word, which is a word or, if it equals `keys`, the end
+    symbol. The result concatenates the number of cases, the number of right answers expected by chance, the number of
+    each fixed distance, and the number of each head.
     """
     right = np.zeros((answers.shape[-1], keys + 1), dtype=bool)
     right[tuple(np.transpose(pairs))] = True
@@ -156,16 +172,19 @@ def count_right(pairs: Sequence[tuple[int, int]], keys: int, answers: NDArray[np
 
 
 def alignment_error_rate(alignments: Iterable[tuple[set[tuple[int, int]], set[tuple[int, int]]]]) -> float:
-    """Computes 1 − 2 |A ∩ G| / (|A| + |G|) over sentences with links A and gold links G (Och and Ney 2003)."""
+    """Computes the alignment error rate of Och and Ney (2003) over all sentences.
+
+    For links A and gold links G, the rate is 1 − 2 |A ∩ G| / (|A| + |G|).
+    """
     both, sizes = np.sum([(len(links & gold), len(links) + len(gold)) for links, gold in alignments], axis=0)
     return float(1 - 2 * both / sizes)
 
 
 def measure_roles(model: Model, examples: Sequence[Example], seed: int) -> tuple[list[RoleShares], list[float]]:
-    """Measures the roles that are frequent in both halves, in a fixed order, and the alignment error rate by layer.
+    """Measures the roles that are frequent in both halves, and the alignment error rate of each decoder layer.
 
-    `seed` draws the weights of the untrained model. A layer links each target word to the source word that has the
-    largest mean over its heads.
+    `seed` determines the weights of the untrained model, which serves as a baseline. To compute the alignment error
+    rate, each target word is linked to the source word with the largest weight, averaged over the heads of the layer.
     """
     torch.manual_seed(seed)
     fresh = model.config.model.build(model.config.vocabulary).eval().to(next(model.module.parameters()).device)
@@ -197,7 +216,7 @@ def measure_roles(model: Model, examples: Sequence[Example], seed: int) -> tuple
 
 
 def _shares(name: str, example: str, counts: Floats, shape: tuple[int, ...]) -> RoleShares:
-    """Divides counts [2, counts], as `count_right` has them, by the cases; `shape` is layers and heads."""
+    """Divides the counts that `count_right` returns [2, counts] by the numbers of cases; `shape` is (layers, heads)."""
     first = 2 + len(DISTANCES)
     shares, cases = np.round(counts / counts[:, :1], 4), counts[:, 0].astype(int).tolist()
     best = int(shares[0, 2:first].argmax())

@@ -61,8 +61,9 @@ class NeighbourMixing(NeighbourAttention):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
-        self.query = self.output = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
-        self.key_value = KeysAndValues()  # type: ignore[assignment]
+        for projection in ("query", "output"):  # projections are not part of mixing
+            self.register_module(projection, nn.Identity())
+        self.register_module("key_value", KeysAndValues())
 
     def forward(self, states: States) -> States:  # type: ignore[override]
         """Mixes whole sentences, unmasked."""
@@ -83,7 +84,7 @@ class Recurrence(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.cell = PlainCell(shape.d, shape.d)
-        self.cell.from_input = nn.Identity()  # type: ignore[assignment]
+        self.cell.register_module("from_input", nn.Identity())
 
     def forward(self, states: States) -> States:
         """Applies the cell to one position after another."""

@@ -1,4 +1,7 @@
-"""The page docs/paper-models.md, generated from the settings: `python -m transduce.paper.models_page` prints it."""
+"""Generates the page docs/paper-models.md from the settings.
+
+Run `python -m transduce.paper.models_page` to print the page.
+"""
 
 from transduce.model.layers import MIXERS
 from transduce.model.model_spec import MODELS
@@ -21,13 +24,17 @@ be exported.
 PRESETS_INTRODUCTION = """\
 ## Presets
 
-`A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C). They and `experts` are written as their changes
-to `base`, the other systems as a whole.
+`A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C). `no-positions` to `attention-dropout` are rows
+that we add to it. Presets whose `model.kind` is that of `base` are written as their changes to `base`, the others as a
+whole.
 """
 
 
 def models_page() -> str:
-    """Builds the page in Markdown: models, mixers and presets of the paper that are not on the page of recipes."""
+    """Returns the page in Markdown.
+
+    It describes the models, mixers and presets of the paper that are not on the page of recipes.
+    """
     parts = [INTRODUCTION]
     for section, table in (("model", MODELS), ("model.mixer", MIXERS)):
         parts.append(f"## `{section}`\n")
@@ -38,7 +45,7 @@ def models_page() -> str:
 
 
 def specs_of_satellite(table: ByKind) -> list[type[Spec]]:
-    """Settings classes below a table of kinds that are not on the page of recipes."""
+    """Returns the settings classes under a table of kinds, without those that are on the page of recipes."""
     below = dict.fromkeys(spec for kind in table.all_classes() for spec in specs_below(kind))
     return [spec for spec in below if spec not in reference_specs()]
 

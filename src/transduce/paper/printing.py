@@ -1,4 +1,4 @@
-"""Text and plots of the results: Markdown tables, formats of cells, the paragraph on runs, panels of a plot."""
+"""Formats results as text and plots: Markdown tables, table cells, the paragraph on runs, and panels of plots."""
 
 import math
 import re
@@ -19,12 +19,12 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228
 
 
 def student_quantile(degrees: int) -> float:
-    """97.5 % quantile of Student's t; more than ten degrees of freedom count as ten."""
+    """Returns the 97.5 % quantile of Student's t-distribution; more than ten degrees of freedom are treated as ten."""
     return STUDENT[min(degrees, len(STUDENT)) - 1]
 
 
 def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and half of its 95 % confidence interval; None for a single value."""
+    """Returns the mean and half the width of its 95 % confidence interval, which is None for a single value."""
     if len(values) == 1:
         return values[0], None
     half = student_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
@@ -32,12 +32,12 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
 
 def render_page(template: str, **values: object) -> str:
-    """Fills in the template of a page; paragraphs have one blank line between them."""
+    """Renders the template of a page, with a single blank line between paragraphs."""
     return re.sub(r"\n{3,}", "\n\n", render(template, **values)).strip()
 
 
 def render(template: str, **values: object) -> str:
-    """Fills in a template of `templates`, without escaping the values."""
+    """Renders a template from the folder `templates`, without escaping the values."""
     return _environment.get_template(template).render(values)
 
 
@@ -47,35 +47,44 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def format_score(result: TrialResult) -> str:
-    """The score with its confidence interval, as text."""
+    """Formats a score with its confidence interval."""
     return f"{result.score:.2f} [{result.low:.2f}, {result.high:.2f}]"
 
 
 def format_optional(value: float | None, template: str) -> str:
-    """Formats a value; None becomes an empty cell."""
+    """Formats a value with a template; None becomes an empty cell."""
     return "" if value is None else template.format(value)
 
 
 def format_mean(values: Sequence[float]) -> str:
-    """The mean as text and, if there are several values, half of its confidence interval."""
+    """Formats the mean, followed by half the width of its confidence interval if there are several values."""
     return format_interval(*confidence_interval(values))
 
 
 def format_interval(mean: float, half_width: float | None, *, signed: bool = False) -> str:
-    """Formats `mean ± half_width`; with `signed`, a positive mean has a plus sign."""
+    """Formats `mean ± half_width`, or only the mean if `half_width` is None.
+
+    If `signed`, a positive mean is formatted with a plus sign.
+    """
     text = f"{mean:{'+' if signed else ''}.2f}"
     return text if half_width is None else f"{text} ± {half_width:.2f}"
 
 
 def format_unfinished(results: Sequence[TrialResult]) -> str:
-    """Steps, in parentheses, of the runs that did not do all steps of their budget; empty if all runs did."""
+    """Formats, in parentheses, the numbers of steps of the runs that did not do all steps of their budget.
+
+    Returns an empty string if all runs did.
+    """
     unfinished = [result for result in results if not result.is_complete]
     steps = ", ".join(f"{result.step:,} of {result.steps:,} steps" for result in unfinished)
     return f" ({steps})" if unfinished else ""
 
 
 def describe_trainings(results: Iterable[TrialResult]) -> str:
-    """A paragraph with number, time, programs and machines of the runs; empty without results."""
+    """Describes the runs in a paragraph: their number, their total time, and their programs and machines.
+
+    Returns an empty string if there are no results.
+    """
     longest: dict[tuple[str, str], TrialResult] = {}  # a run measured at several budgets counts once
     for result in results:
         key = (result.trial, describe_device(result.environment))
@@ -91,21 +100,24 @@ def describe_trainings(results: Iterable[TrialResult]) -> str:
 
 
 def describe_device(environment: Mapping[str, Any]) -> str:
-    """Device of an environment, and its precision if it was recorded."""
+    """Describes the device of an environment, with its precision if it was recorded."""
     precision = f" in {environment['precision']}" if "precision" in environment else ""
     return f"{describe_machine(environment)}{precision}"
 
 
-STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # different markers: coinciding lines stay visible
+STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # different markers, so that coinciding lines remain visible
 
-COLUMNS = 4  # more would make the text too small to read on a page
+COLUMNS = 4  # with more columns, the text on a page would be too small to read
 
 
 @contextmanager
 def panels(
     path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, share_y: bool = False
 ) -> Iterator[list[Any]]:
-    """Yields axes, one for each title, and saves them to `path`; the same curves give a bit-identical file."""
+    """Yields one set of axes per title, and saves the figure to `path` when the context ends.
+
+    The output is deterministic: the same curves give a bit-identical file.
+    """
     require_matplotlib()
     import matplotlib
 

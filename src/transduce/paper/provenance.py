@@ -1,4 +1,4 @@
-"""The origin of a result: command, program, machine and day."""
+"""Describes where a result comes from: the command, the version of the program, the machine and the date."""
 
 import datetime
 import shlex
@@ -16,7 +16,7 @@ from transduce.runtime.device import describe_environment
 
 
 class Provenance(NamedTuple):
-    """The call that measured the results of a page."""
+    """Describes the call that measured the results of a page."""
 
     command: str
     program: str  # version and commit
@@ -26,7 +26,7 @@ class Provenance(NamedTuple):
     minutes: float
 
     def __str__(self) -> str:
-        """The paragraph that ends every page."""
+        """Returns the paragraph that ends every page."""
         return (
             f"`{self.command}`, transduce {self.program}, torch {self.torch}, {self.machine}, {self.day}; "
             f"this call took {self.minutes:.1f} minutes."
@@ -34,7 +34,7 @@ class Provenance(NamedTuple):
 
 
 def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
-    """Command, program, machine and day of this process, whose experiment took `seconds`."""
+    """Returns the provenance of results that this process has measured in `seconds`."""
     environment = describe_environment(device)
     return Provenance(
         command=shlex.join(["transduce", *sys.argv[1:]]),
@@ -47,7 +47,7 @@ def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
 
 
 def describe_machine(environment: Mapping[str, Any]) -> str:
-    """Device of an environment; for a CPU also the number of threads."""
+    """Describes the device of an environment; for a CPU, the description includes the number of threads."""
     if environment["device"] != "cpu":
         return str(environment["device"])
     threads = f"{environment['threads']} thread{'' if environment['threads'] == 1 else 's'}"
@@ -57,7 +57,7 @@ def describe_machine(environment: Mapping[str, Any]) -> str:
 
 @cache
 def program_version() -> str:
-    """Version of this package and its commit, as they were at the first call of this process."""
+    """Returns the version and the commit of this package, as they were when this process first called the function."""
     try:
         commit, changes = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):  # outside of git
@@ -66,6 +66,6 @@ def program_version() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Output of a git command that runs in the folder of the package."""
+    """Runs a Git command in the folder of the package and returns its output."""
     command = ["git", "-C", str(Path(transduce.__file__).parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

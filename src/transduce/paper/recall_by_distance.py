@@ -1,4 +1,7 @@
-"""Recall over a distance by layers of one mixer: the target is the first of D + 1 symbols, read at the last."""
+"""Measures how well a stack of layers with a single kind of mixer recalls a symbol over a distance.
+
+The model reads a sequence of D + 1 symbols and must predict the first symbol from its state at the last one.
+"""
 
 import copy
 import datetime
@@ -43,7 +46,7 @@ MIXERS: dict[str, MixerSpec | Cell] = {
 
 
 class RecallRecord(NamedTuple):
-    """The recorded result of a mixer at a distance."""
+    """The result of a mixer at a distance, as it is recorded."""
 
     accuracy: float
     fresh_gradient: float
@@ -57,12 +60,12 @@ class RecallResult(NamedTuple):
     mixer: str
     distance: int
     accuracy: float
-    fresh_gradient: float  # of the last state by the first symbol, relative to the gradient by the last symbol
+    fresh_gradient: float  # of the last state with respect to the first symbol, relative to that for the last symbol
     made_by: str  # program and machine
 
 
 class Recaller(nn.Module):
-    """Scores the first symbol of a sequence, from the last state of layers of one mixer."""
+    """Predicts the first symbol of a sequence from the last hidden state of layers with one kind of mixer."""
 
     def __init__(self, mixer: MixerSpec | Cell) -> None:
         super().__init__()
@@ -75,24 +78,24 @@ class Recaller(nn.Module):
         self.readout = nn.Linear(D_MODEL, SYMBOLS)
 
     def embed(self, symbols: Tensor) -> Tensor:
-        """Embeddings of symbols and positions [rows, D + 1, d_model]."""
+        """Returns the embeddings of the symbols plus those of their positions [rows, D + 1, d_model]."""
         vectors: Tensor = self.tokens(symbols) + self.positions(0, symbols.shape[1])
         return vectors
 
     def states(self, vectors: Tensor) -> Tensor:
-        """Applies the layers to embeddings."""
+        """Returns the hidden states after all layers, for the given embeddings."""
         for layer in self.layers:
             vectors = layer(vectors)
         return vectors
 
     def forward(self, symbols: Tensor) -> Tensor:
-        """A score for each symbol [rows, symbols]."""
+        """Returns a score for each symbol [rows, symbols]."""
         scores: Tensor = self.readout(self.states(self.embed(symbols))[:, -1])
         return scores
 
 
 class _AttentionLayer(nn.Module):
-    """A layer of the encoder in which all positions are visible."""
+    """An encoder layer in which all positions are visible to each other."""
 
     def __init__(self, mixer: MixerSpec) -> None:
         super().__init__()
@@ -114,7 +117,7 @@ class _AttentionLayer(nn.Module):
 
 
 class _RecurrentLayer(nn.Module):
-    """A recurrent cell along the sequence."""
+    """A layer that runs a recurrent cell along the sequence."""
 
     def __init__(self, cell: Cell) -> None:
         super().__init__()
@@ -125,7 +128,7 @@ class _RecurrentLayer(nn.Module):
 
 
 def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResult]:
-    """Returns the recorded results of every mixer and distance; with `train`, trains missing ones first."""
+    """Returns the recorded results of every mixer and distance; if `train`, first trains those that are missing."""
     if train:
         try:
             with exclusive_lock(work / "mixers", "experiment"):
@@ -149,7 +152,7 @@ def run_recall(work: Path, train: bool, device: torch.device) -> list[RecallResu
 
 
 def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
-    """The latest recorded result with the present settings; None if there is none."""
+    """Returns the latest result that was recorded with the current settings, or None if there is none."""
     settings = _settings(name, distance)
     same = (record for record in read_records(work, name) if record.recipe == settings)
     results = [result for record in same if (result := record.parse(RecallRecord))]
@@ -160,7 +163,7 @@ def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:
-    """All settings that a result depends on, as they are recorded."""
+    """Returns all settings on which a result depends, as they are recorded."""
     sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "mixer": MIXERS[name].as_dictionary()}
     return {**sizes, "distance": distance, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
 
@@ -186,9 +189,9 @@ def _train_and_test(model: Recaller, distance: int) -> float:
 
 
 def _fresh_gradient(model: Recaller, distance: int) -> float:
-    """Computes ‖∂ last state / ∂ first vector‖, divided by ‖∂ last state / ∂ last vector‖.
+    """Computes ‖∂ last state / ∂ first vector‖ divided by ‖∂ last state / ∂ last vector‖.
 
-    Computes in float64, because float32 rounds the square of a small gradient to 0.
+    The computation uses float64, because the square of a small gradient is rounded to 0 in float32.
     """
     model = copy.deepcopy(model).double()
     symbols = torch.randint(SYMBOLS, (8, distance + 1), generator=torch.Generator().manual_seed(distance))

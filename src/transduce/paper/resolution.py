@@ -1,7 +1,7 @@
-"""Does averaging reduce attention's resolution, and do heads counteract it (sections 2 and 3.2.2)?
+"""Tests whether averaging reduces the resolution of attention, and whether heads counteract it (sections 2 and 3.2.2).
 
-One query asks a memory of key-value items for several values at once. The width of all heads together is constant, so
-the number of heads changes neither the parameters nor the arithmetic.
+A single query asks for the values of several items in a memory of key-value pairs. The total width of the heads is
+constant, so that the number of heads changes neither the number of parameters nor the amount of arithmetic.
 """
 
 import logging
@@ -34,33 +34,36 @@ ITEMS, HEADS = (1, 2, 4), (1, 2, 4, 8)
 ROWS = {f"items-{items}-heads-{heads}": (items, heads) for items in ITEMS for heads in HEADS}
 D_MODEL, D_FF, KEYS, VALUES, MEMORY = 64, 256, 32, 16, 12
 BATCH, RATE, TESTED = 64, 1e-3, 2000
-STEPS = (2000, 6000)  # recall is measured after each number of steps of one run
-LEAST = 0.05  # a smaller difference of recall counts as none
+STEPS = (2000, 6000)  # numbers of steps after which the recall of a run is measured
+LEAST = 0.05  # a difference of recall that is smaller than this counts as none
 
 
 class ItemRecall(NamedTuple):
-    """The recorded result of a row under a seed."""
+    """The recorded result of a row with one seed."""
 
     row: Annotated[str, one_of(ROWS)]
     seed: int
     recalls: list[float]  # share of right values, after each number of `STEPS`
-    entropy: float  # bits, of the attention weights after the last step, mean over heads
+    entropy: float  # of the attention weights after the last step, in bits, averaged over heads
     parameters: int
-    multiply_adds: int  # of one memory, forward
+    multiply_adds: int  # of a forward pass over one memory
     made_by: str  # program and machine
 
 
 class Effect(NamedTuple):
-    """Differences of recall that the paper predicts to be positive, of `items` at once, seed by seed."""
+    """The differences of recall that the paper predicts to be positive when a query asks for several items.
+
+    `items` is the number of items. Each list has one difference per seed.
+    """
 
     items: int
     steps: int
-    fall: list[float]  # one item minus `items`, with one head
-    gain: list[float]  # most heads minus one head
+    fall: list[float]  # recall of one item minus recall of `items`, both with one head
+    gain: list[float]  # recall with the most heads minus recall with one head, both of `items`
 
     @property
     def verdict(self) -> str:
-        """`holds` if the intervals of both differences are above `LEAST`, `fails` if one is below, else `open`."""
+        """`holds` if the intervals of both differences are above `LEAST`, `fails` if one is below, otherwise `open`."""
         intervals = [confidence_interval(differences) for differences in (self.fall, self.gain)]
         if any(mean + (math.inf if half is None else half) < LEAST for mean, half in intervals):
             return "fails"
@@ -70,46 +73,52 @@ class Effect(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """Memories, and the items that are asked for."""
+    """A batch of memories, with the items that each query asks for."""
 
-    keys: Tensor  # [rows, MEMORY], all different
+    keys: Tensor  # [rows, MEMORY], all different within a row
     values: Tensor  # [rows, MEMORY]
-    asked: Tensor  # [rows, items], keys
-    answers: Tensor  # [rows, items], their values
+    asked: Tensor  # [rows, items], the keys that the query asks for
+    answers: Tensor  # [rows, items], the values of these keys
 
 
 class ItemRecaller(nn.Module):
-    """Names the values of the keys that a query asks for: one attention with a residual connection, then two layers."""
+    """Predicts the values of the keys that a query asks for.
+
+    The model consists of one attention layer with a residual connection, followed by two linear layers.
+    """
 
     def __init__(self, items: int, heads: int) -> None:
         super().__init__()
         self.keys, self.values = nn.Embedding(KEYS, D_MODEL), nn.Embedding(VALUES, D_MODEL)
-        self.asked = nn.Embedding(items * KEYS, D_MODEL)  # the first asked item has other vectors than the second
+        self.asked = nn.Embedding(items * KEYS, D_MODEL)  # a key has a different vector in each place of the query
         self.attention = Attention(heads=heads, d_k=D_MODEL // heads, d_v=D_MODEL // heads).build(D_MODEL)
         self.norm = nn.LayerNorm(D_MODEL)
         self.readout = nn.Sequential(nn.Linear(D_MODEL, D_FF), nn.ReLU(), nn.Linear(D_FF, items * VALUES))
 
     def embed(self, questions: Questions) -> tuple[Tensor, Tensor]:
-        """The query [rows, 1, d_model] and the memory [rows, MEMORY, d_model]."""
+        """Returns the query [rows, 1, d_model] and the memory [rows, MEMORY, d_model]."""
         offsets = KEYS * torch.arange(questions.asked.shape[1], device=questions.asked.device)
         query = self.asked(questions.asked + offsets).sum(1, keepdim=True)
         return query, self.keys(questions.keys) + self.values(questions.values)
 
     def forward(self, questions: Questions) -> Tensor:
-        """A score for each value of each asked item [rows, items, values]."""
+        """Returns a score for each value, for each item that the query asks for [rows, items, values]."""
         query, memory = self.embed(questions)
         state = self.norm(query + self.attention(query, self.attention.project_key_value(memory)))
         scores: Tensor = self.readout(state).unflatten(-1, (-1, VALUES))
         return scores[:, 0]
 
     def entropy(self, questions: Questions) -> float:
-        """Mean entropy of the attention weights, in bits."""
+        """Returns the mean entropy of the attention weights, in bits."""
         weights = self.attention.weights(*self.embed(questions))
         return float(torch.special.entr(weights).sum(-1).mean()) / math.log(2)
 
 
 def run_resolution(options: ExperimentOptions) -> tuple[str, list[ItemRecall]]:
-    """Trains rows under several seeds; returns no description of a corpus, and the recorded results of all rows."""
+    """Trains the selected rows with several seeds, and returns the recorded results of all rows.
+
+    The description of the corpus, which is returned first, is empty because this experiment has no corpus.
+    """
     work, device = options.work, choose_device(options.training.device)
     for name in options.select_rows(list(ROWS)):
         began, missing = time.monotonic(), []
@@ -128,14 +137,14 @@ def run_resolution(options: ExperimentOptions) -> tuple[str, list[ItemRecall]]:
 
 
 def _read_result(work: Path, name: str, seed: int) -> ItemRecall | None:
-    """A recorded result with the present settings; None if there is none."""
+    """Returns the result that was recorded with the current settings, or None if there is none."""
     settings = _settings(name, seed)
     same = (record for record in read_records(work, f"{name}-{seed}") if record.recipe == settings)
     return next((result for record in same if (result := record.parse(ItemRecall))), None)
 
 
 def _settings(name: str, seed: int) -> dict[str, object]:
-    """All settings that a result depends on, as they are recorded."""
+    """Returns all settings on which a result depends, as they are recorded."""
     items, heads = ROWS[name]
     sizes = {"items": items, "heads": heads, "d_model": D_MODEL, "d_ff": D_FF, "memory": MEMORY}
     task = {"keys": KEYS, "values": VALUES, "batch": BATCH, "rate": RATE, "steps": list(STEPS), "tested": TESTED}
@@ -143,7 +152,7 @@ def _settings(name: str, seed: int) -> dict[str, object]:
 
 
 def train_and_test(name: str, seed: int, device: torch.device) -> ItemRecall:
-    """Trains the model of a row for the largest number of `STEPS`, and measures it on new memories."""
+    """Trains the model of a row and measures its recall after each number of `STEPS`, on new memories."""
     items, heads = ROWS[name]
     torch.manual_seed(seed)
     model, generator = ItemRecaller(items, heads).to(device), torch.Generator().manual_seed(seed)
@@ -171,7 +180,7 @@ def train_and_test(name: str, seed: int, device: torch.device) -> ItemRecall:
 
 
 def draw_questions(rows: int, items: int, generator: torch.Generator, device: torch.device) -> Questions:
-    """Draws memories, and for each of them `items` different items to ask for."""
+    """Draws memories and, for each of them, `items` different items that the query asks for."""
     keys = torch.rand(rows, KEYS, generator=generator).argsort(1)[:, :MEMORY]
     values = torch.randint(VALUES, (rows, MEMORY), generator=generator)
     places = torch.rand(rows, MEMORY, generator=generator).argsort(1)[:, :items]
@@ -181,15 +190,19 @@ def draw_questions(rows: int, items: int, generator: torch.Generator, device: to
 
 @cache
 def evenly_averaged(items: int) -> float:
-    """The best recall if one head weighs the asked items evenly, which leaves the sum of their values.
+    """Returns the best possible recall if one head attends equally to all items that the query asks for.
 
-    The sum does not tell which value belongs to which item, so the most frequent value is the best guess.
+    Such a head yields only the sum of their values, which does not reveal which value belongs to which item. The best
+    guess for every item is then the most frequent value.
     """
     return fmean(Counter(drawn).most_common(1)[0][1] / items for drawn in product(range(VALUES), repeat=items))
 
 
 def measure_effects(results: Sequence[ItemRecall]) -> list[Effect]:
-    """The differences that decide, for each number of steps and of items; seeds that lack a row are left out."""
+    """Returns the effects for each number of steps and each number of items.
+
+    A seed is left out if it lacks one of the rows that are compared.
+    """
     recalls = {(*ROWS[result.row], result.seed): result.recalls for result in results}
     effects = []
     for (index, steps), items in product(enumerate(STEPS), ITEMS[1:]):
@@ -205,7 +218,7 @@ def measure_effects(results: Sequence[ItemRecall]) -> list[Effect]:
 
 
 def as_text(results: Sequence[ItemRecall]) -> str:
-    """The paper's sentence with a verdict, and the tables behind it."""
+    """Renders the paper's sentence with its verdict, and the tables on which the verdict is based."""
     rows = {name: [result for result in results if result.row == name] for name in ROWS}
     return render_page(
         "resolution.md.jinja",
@@ -223,7 +236,10 @@ def as_text(results: Sequence[ItemRecall]) -> str:
 
 
 def draw(results: Sequence[ItemRecall], path: Path) -> None:
-    """Draws recall by heads after each number of steps, a line for each number of items."""
+    """Plots recall against the number of heads.
+
+    There is a panel for each number of steps and a line for each number of items.
+    """
     titles = [f"recall after {steps:,} steps (dotted: even averaging)" for steps in STEPS]
     with panels(path, titles, columns=2, share_y=True) as axes:
         for (index, panel), (number, items) in product(enumerate(axes), enumerate(ITEMS)):

@@ -1,4 +1,7 @@
-"""The argument of section 3.2.1: why the dot product is divided by √d_k, and what other compatibilities cost."""
+"""Tests the argument of section 3.2.1 for dividing the dot product by √d_k.
+
+The experiment also measures what other compatibility functions cost.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -28,16 +31,17 @@ WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
 
 HEADS, D_MODEL, D_V = 2, 128, 64
-STEPS = 600  # at the small scale; the paper's scale has the steps of Table 3
-SENTENCES, TOKENS = 32, 24  # of the batch on which gradients and costs are measured
-GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # key of records
+STEPS = 600  # at the small scale; at the paper's scale, models are trained for the steps of Table 3
+SENTENCES, TOKENS = 32, 24  # size of the batch on which gradients and costs are measured
+GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # a key in the records
 
 
 class CompatibilityResult(NamedTuple):
-    """The results of a compatibility at a d_k; a gradient's size is the mean Frobenius norm of the softmax's Jacobian.
+    """The results of a compatibility function at one d_k.
 
-    `unit_gradient` is for queries and keys with components of variance 1, as section 3.2.1 supposes; `fresh_gradient`
-    and `trained_gradient` are for the model before and after training.
+    The size of a gradient is the mean Frobenius norm of the softmax's Jacobian. `unit_gradient` is measured on queries
+    and keys whose components have variance 1, as section 3.2.1 assumes. `fresh_gradient` and `trained_gradient` are
+    measured in the model before and after training.
     """
 
     kind: Annotated[str, one_of(KINDS)]
@@ -46,13 +50,16 @@ class CompatibilityResult(NamedTuple):
     fresh_gradient: float
     trained_gradient: float | None
     training: TrialResult | None
-    milliseconds: float  # forward and backward, of one attention over a batch
-    saved_bytes: int  # for backward
+    milliseconds: float  # of a forward and backward pass of one attention layer over a batch
+    saved_bytes: int  # saved for the backward pass
     d_model: int
 
 
 def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResult]]:
-    """Trains models, for example `additive-64`; returns a description of the corpus, and the results of all models."""
+    """Trains the selected models, for example `additive-64`.
+
+    Returns a description of the corpus, and the results of all models.
+    """
     scale, work = scale_named(options.scale), options.work
     names = options.select_rows(NAMES)
     prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work)
@@ -72,7 +79,7 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
         if trial.name in names:
             run_trial(trial, work, [budget], options.training)
     rows = []
-    for (kind, d_k), trial in trials.items():  # read after all runs: other processes may have trained rows
+    for (kind, d_k), trial in trials.items():  # read after all runs, because other processes may have trained rows
         result = read_trial(trial, work, budget)
         torch.manual_seed(1)
         fresh_gradient = gradient_size(trial.recipe.model.build(vocabulary).eval(), batch)
@@ -92,7 +99,7 @@ def run_scaling(options: ExperimentOptions) -> tuple[str, list[CompatibilityResu
 
 
 def recipe_of(scale: Scale, kind: str, d_k: int) -> Recipe:
-    """Recipe of a Transformer whose attentions all have this compatibility."""
+    """Returns the recipe of a Transformer whose attention layers all use this compatibility function."""
     attention, is_small = _attention(kind, d_k), scale.name == "small"
     layers = 2 if is_small else 6
     model: Values = {
@@ -115,12 +122,15 @@ def _d_model(scale: Scale) -> int:
 
 
 def _attention(kind: str, d_k: int) -> Values:
-    """Settings of an attention with this compatibility."""
+    """Returns the settings of an attention layer with this compatibility function."""
     return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
 
 
 def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
-    """Source and target of training pairs with at least `TOKENS` tokens per side, cut to that length."""
+    """Returns the sources and targets of training pairs that have at least `TOKENS` tokens per side.
+
+    They are truncated to `TOKENS` tokens.
+    """
     store = prepared.train
     pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]
     source, target = (torch.from_numpy(store.padded(side, pairs, TOKENS)[0]) for side in SIDES)
@@ -128,7 +138,7 @@ def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
 
 
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
-    """Mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
+    """Computes the mean of ‖diag(p) − p pᵀ‖ over the rows p of a Transformer's attention weights on a batch."""
     source, target = (side.to(next(model.parameters()).device) for side in batch)
     assert isinstance(model, TransformerModel)
     with torch.no_grad():
@@ -138,9 +148,9 @@ def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> floa
 
 
 def unit_gradient(kind: str, d_k: int) -> float:
-    """Mean of ‖diag(p) − p pᵀ‖ if all components of queries and keys are drawn from N(0, 1).
+    """Computes the mean of ‖diag(p) − p pᵀ‖ for queries and keys whose components are drawn from N(0, 1).
 
-    In a model the components are smaller the wider it is, because Glorot's bound decreases with the width.
+    In a model, the components are smaller the wider the model is, because Glorot's bound decreases with the width.
     """
     torch.manual_seed(1)
     compatibility = validated(Attention, _attention(kind, d_k), place="attention").compatibility.build(HEADS, d_k)
@@ -150,13 +160,16 @@ def unit_gradient(kind: str, d_k: int) -> float:
 
 
 def _jacobian_norm(weights: Tensor) -> Tensor:
-    """Computes ‖diag(p) − p pᵀ‖ of each row p, the square root of Σp² − 2 Σp³ + (Σp²)²."""
+    """Computes ‖diag(p) − p pᵀ‖ for each row p, as the square root of Σp² − 2 Σp³ + (Σp²)²."""
     squares = weights.square().sum(-1)
     return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
 
 
 def measure_cost(attention: Values, device: torch.device, d_model: int) -> tuple[float, int]:
-    """Milliseconds, and bytes saved for backward, of one self-attention over a batch."""
+    """Measures one self-attention layer on a batch.
+
+    Returns the milliseconds of a forward and backward pass, and the bytes that are saved for the backward pass.
+    """
     module = validated(Attention, attention, place="attention").build(d_model).to(device)
     states = torch.randn(SENTENCES, TOKENS, d_model, device=device)
     storages: dict[int, int] = {}
@@ -190,7 +203,7 @@ def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], d
 
 
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
-    """The table, a line for each compatibility and width, and the sentences that explain it."""
+    """Renders the table, which has a row for each compatibility function and d_k, and the sentences that explain it."""
     widths, perplexities = mean_perplexities(rows)
     return render_page(
         "scaling.md.jinja",
@@ -204,7 +217,7 @@ def as_text(rows: Sequence[CompatibilityResult]) -> str:
 
 
 def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:
-    """Draws five panels against d_k."""
+    """Plots the gradients, the perplexity, the time and the memory against d_k, in five panels."""
     from matplotlib.ticker import LogLocator
 
     titles = [

@@ -29,8 +29,16 @@ TABLE_3: dict[str, Values] = {
     "E": varied(BASE, {"positions": {"kind": "learned", "max_positions": 512}}),
 }
 
+# Rows beside Table 3: each leaves out a part of the Transformer, or applies dropout to attention weights.
+ABLATIONS: dict[str, Values] = {
+    f"no-{part.replace('_', '-')}": varied(BASE, {**BASE["model"], "kind": "ablated_transformer", "without": part})
+    for part in ("positions", "norm", "residual", "feed_forward")
+} | {"attention-dropout": varied(BASE, attention(heads=8, d_k=64, d_v=64, dropout=0.1))}
+
 # Table 3 is measured without averaging.
-TABLE_3 = {row: varied(preset, training={"average": None}) for row, preset in TABLE_3.items()}
+TABLE_3, ABLATIONS = (
+    {row: varied(preset, training={"average": None}) for row, preset in rows.items()} for rows in (TABLE_3, ABLATIONS)
+)
 
 
 class System(NamedTuple):
@@ -59,8 +67,8 @@ _SYSTEMS: dict[str, dict[str, Any]] = read_data("systems.yaml")
 
 BASELINES = {name: varied(BASE, values["model"]) for name, values in _SYSTEMS.items() if "model" in values}
 
-PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **BASELINES}
-"""All presets: of recipes, of Table 3 and of the baselines."""
+PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **ABLATIONS, **BASELINES}
+"""All presets: of recipes, of Table 3, of the ablations and of the baselines."""
 
 SYSTEMS: list[System] = []
 for _name, _values in _SYSTEMS.items():

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from transduce.model.feed_forward import FeedForward
-from transduce.paper.counting import count_operations, longest_chain
+from transduce.paper.counting import count_operations, kept_for_backward, longest_chain
 from transduce.paper.experiment_scales import ExperimentOptions
 from transduce.paper.finished_runs import one_of
 from transduce.paper.layer_kinds import (
@@ -51,6 +51,7 @@ SENTENCES = {"n": 1, "d": 64, "k": 1, "r": 1}
 WIDTHS = [64, 128, 256, 512, 1024]  # at which the crossover of self-attention and recurrence is measured
 LEAST_SECONDS = 0.2  # of all calls of a measurement together
 OCTAVES = 3  # the largest ones, over which the exponent of time is fitted
+MEMORY_LENGTHS = [256, 512, 1024, 2048]
 PATHS = {"n": [17, 33, 65, 129], "k": [3, 5, 9], "r": [1, 2, 4]}
 
 
@@ -71,6 +72,7 @@ class LayerCosts(NamedTuple):
     exponents: list[ExponentFit]
     sequential: list[tuple[int, int]]  # n, matrix products of the longest chain
     paths: list[tuple[Shape, int | None]]
+    memory: list[tuple[int, float]]  # n, MiB kept for the backward pass of one sentence
 
     @property
     def kind(self) -> LayerKind:
@@ -92,6 +94,11 @@ class LayerCosts(NamedTuple):
         """The sequential products, and the lengths at which they were measured."""
         lengths, products = zip(*self.sequential, strict=True)
         return f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
+
+    @property
+    def memory_exponent(self) -> float:
+        """The exponent of the length in the memory, over the last octave."""
+        return exponent(*zip(*self.memory[-2:], strict=True))
 
 
 class Crossover(NamedTuple):
@@ -140,7 +147,8 @@ def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
             if kind.path and variable in kind.powers:
                 shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
         paths = [(shape, longest_path(kind, shape)) for shape in shapes]
-        rows.append(LayerCosts(kind.name, exponents, sequential, paths))
+        memory = [(n, _kept_mebibytes(kind, n)) for n in MEMORY_LENGTHS]
+        rows.append(LayerCosts(kind.name, exponents, sequential, paths, memory))
     return rows
 
 
@@ -213,6 +221,12 @@ def _sequential_products(kind: LayerKind, n: int) -> int:
     return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
 
+def _kept_mebibytes(kind: LayerKind, n: int) -> float:
+    """Returns the MiB of activations that one sentence of length n keeps for the backward pass."""
+    shape = MIDDLE["n"]._replace(n=n)
+    return kept_for_backward(kind.build(shape), torch.randn(1, n, shape.d)) / 2**20
+
+
 def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None:
     """Length from which self-attention takes longer than recurrence, interpolated; None beyond all lengths."""
     before: tuple[int, float] | None = None
@@ -245,6 +259,8 @@ def as_text(measurements: LayerMeasurements) -> str:
         rows=measurements.layers,
         claims=measurements.claims,
         ranges=ranges,
+        memory_lengths=MEMORY_LENGTHS,
+        memory_shape=MIDDLE["n"],
         usual_exponents=usual_exponents,
         sentences=SENTENCES["d"],
         tokens=MIDDLE["d"].n,

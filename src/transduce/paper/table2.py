@@ -1,4 +1,7 @@
-"""Table 2: every system on the same corpus, at equal arithmetic and at equal time, and an ensemble of the best."""
+"""Reproduces Table 2, which compares all systems on the same corpus, at equal arithmetic and at equal time.
+
+The best systems also form an ensemble.
+"""
 
 import statistics
 from collections import Counter
@@ -36,15 +39,15 @@ from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
-CHAIN_LENGTHS = (10, 20)  # words per side; 1.2 times these, the columns of a Neural GPU, are whole numbers too
+CHAIN_LENGTHS = (10, 20)  # words per side; the columns of a Neural GPU, 1.2 times as many, are whole numbers too
 WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
-SAVES = 72  # checkpoints of a run: the paper saves its base model every ten minutes of twelve hours
-MOST_SEEDS = 9  # that are read
-SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
+SAVES = 72  # checkpoints of a run; the paper saves its base model every ten minutes for twelve hours
+MOST_SEEDS = 9  # maximum number of seeds whose results are read
+SAVES_OF_BIG = 504  # checkpoints at the paper's scale, where big is saved every ten minutes for three and a half days
 
 
 class Published(NamedTuple):
-    """A row of the paper's Table 2: BLEU on newstest2014, and floating-point operations of training."""
+    """A row of the paper's Table 2: BLEU on newstest2014, and the floating-point operations of training."""
 
     name: str
     bleu_de: float | None = None
@@ -57,7 +60,7 @@ PUBLISHED = [Published(**row) for row in read_data("published.yaml")["table2"]]
 
 
 class SystemResult(NamedTuple):
-    """The results of a system; None for a budget that it has not been trained to yet."""
+    """The results of a system; a result is None if the system has not been trained to that budget yet."""
 
     name: Annotated[str, one_of(system.name for system in SYSTEMS)]
     arithmetic: TrialResult | None
@@ -66,39 +69,46 @@ class SystemResult(NamedTuple):
     more_seeds: list[TrialResult] = []  # noqa: RUF012 - of further seeds, at both budgets
 
     def seeds(self, budget: str) -> list[TrialResult]:
-        """The results of all seeds at `ARITHMETIC` or `TIME`; without runs that stopped before equal arithmetic."""
+        """Returns the results of all seeds at the budget `ARITHMETIC` or `TIME`.
+
+        At equal arithmetic, runs that stopped early are left out.
+        """
         results = [self.arithmetic, self.time, *self.more_seeds]
         return [each for each in results if each and each.budget == budget and (budget == TIME or each.is_complete)]
 
     @property
     def system(self) -> System:
-        """The system of this name."""
+        """The definition of the system."""
         return next(system for system in SYSTEMS if system.name == self.name)
 
 
 class EnsembleResult(NamedTuple):
-    """The names of the best systems, and their joint score; None if not all of their weights are here."""
+    """The names of the best systems and the score of their ensemble.
+
+    The score is None if some of the systems' weights are missing.
+    """
 
     members: list[str]
     score: Score | None
 
 
 class SystemComparison(NamedTuple):
-    """The results of all systems, the score of the source as its own translation, and the ensemble of the best."""
+    """The results of all systems, the score of the untranslated source, and the ensemble of the best systems."""
 
     scale: ScaleName
     pair: LanguagePair
-    operations: float | None  # of each run at equal arithmetic; None: each system has the steps of its preset
+    operations: float | None  # of each run at equal arithmetic; None if each system has the steps of its preset
     rows: list[SystemResult]
     copying: Score
     ensemble: EnsembleResult | None
 
 
 def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
-    """Trains systems within their minutes; returns a description of the corpus, and the results of all systems.
+    """Trains the selected systems; returns a description of the corpus and the recorded results of all systems.
 
-    A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
-    each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
+    If the scale sets `operations`, each system is trained to equal arithmetic and to equal time. Otherwise, each system
+    is trained for the steps of its preset: 100,000, or 300,000 for `big` (section 5.2 of the paper). No run takes
+    longer than its minutes.
     """
     scale, work = scale_named(options.scale), options.work
     names = options.select_rows([system.name for system in SYSTEMS])
@@ -108,7 +118,7 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
     for system in SYSTEMS:
         if scale.operations is None:
             steps = int(PRESETS[system.preset]["training"]["steps"])
-        else:  # counted for a CPU's steps, so that every device finds the results of the others
+        else:  # counted for steps on a CPU, so that every device finds the results of the others
             per_step = operations_a_step(_recipe(scale, system), prepared, torch.device("cpu"))
             steps = max(1, round(scale.operations / per_step))
         budgets = [Budget(ARITHMETIC, steps, minutes)]
@@ -122,7 +132,7 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
                 run_trial(trial, work, budgets, options.training)
             trials[system.name].append((trial, budgets))
     rows = []
-    for name, of_seeds in trials.items():  # read after all runs: other processes may have trained rows
+    for name, of_seeds in trials.items():  # read after all runs, because other processes may have trained rows
         first, *others = ([read_trial(trial, work, budget) for budget in budgets] for trial, budgets in of_seeds)
         time = first[1] if len(first) > 1 else None
         more_seeds = [result for results in others for result in results if result]
@@ -134,10 +144,10 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
 
 
 def _recipe(scale: Scale, system: System, steps: int | None = None, seed: int = 1) -> Recipe:
-    """Recipe of a system at a scale, for a run of `steps`.
+    """Returns the recipe of a system at a scale, for a run of `steps`.
 
-    Checkpoints are saved by steps, so that no clock decides which weights are averaged. The rate rises for at most one
-    in `WARMUP_SHARE` steps, because a costly system has few steps.
+    Checkpoints are saved after fixed numbers of steps, so that the weights that are averaged do not depend on the
+    clock. The learning rate warms up for at most one in `WARMUP_SHARE` steps, because a costly system has few steps.
     """
     is_small = scale.name == "small"
     training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}
@@ -153,7 +163,7 @@ def _recipe(scale: Scale, system: System, steps: int | None = None, seed: int = 
 
 
 def _chains(spec: ModelSpec) -> tuple[int, int]:
-    """Matrix products of the longest chain of a forward pass, at both `CHAIN_LENGTHS`."""
+    """Returns the number of matrix products in the longest chain of a forward pass, at both `CHAIN_LENGTHS`."""
     torch.manual_seed(1)
     model = spec.build(Vocabulary(source=8, target=8)).eval()
 
@@ -166,9 +176,9 @@ def _chains(spec: ModelSpec) -> tuple[int, int]:
 
 
 def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: TrainOptions) -> EnsembleResult | None:
-    """The ensemble of the best systems, from its record or translated now; None for fewer than `MEMBERS`.
+    """Returns the ensemble of the best systems, with its score from the records or from translating the test set now.
 
-    The record stays when the weights are deleted.
+    Returns None if fewer than `MEMBERS` systems have results. The record remains when the weights are deleted.
     """
     results = [result for row in rows if (result := row.time or row.arithmetic) is not None]
     best = sorted(results, key=lambda result: result.score, reverse=True)[:MEMBERS]
@@ -190,7 +200,7 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
 
 
 def as_text(comparison: SystemComparison) -> str:
-    """The table of our systems, its explanations, and the paper's rows."""
+    """Renders the table of our systems, its explanations, and the paper's rows."""
     has_time = comparison.operations is not None  # at the paper's scale there are only the steps of the presets
     first_budget = "equal arithmetic" if has_time else "the steps of its preset"
     results = [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
@@ -244,7 +254,7 @@ def as_text(comparison: SystemComparison) -> str:
 
 
 def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
-    """The cells of a system, with the cells of equal time if there is that budget."""
+    """Returns the cells of a system in the table, including those of equal time if the scale has that budget."""
     last, name = row.time or row.arithmetic, row.system.name
     # The longest chain as a linear function of n, from its values at `CHAIN_LENGTHS`.
     (shorter, longer), (at_shorter, at_longer) = CHAIN_LENGTHS, row.chains

@@ -10,7 +10,7 @@ from transduce.model.translation_model import FLOPS_LENGTH, Vocabulary, flops
 from transduce.paper.experiment_scales import ExperimentOptions, Scale, scale_named
 from transduce.paper.finished_runs import recorded_seeds
 from transduce.paper.printing import render_page, student_quantile
-from transduce.paper.system_presets import PRESETS, TABLE_3, read_data
+from transduce.paper.system_presets import ABLATIONS, PRESETS, TABLE_3, read_data
 from transduce.paper.trials import Budget, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe.presets import Values
 from transduce.recipe.recipe import Recipe
@@ -27,7 +27,7 @@ BIG_FACTOR = 3  # steps of big, relative to base
 PUBLISHED: dict[str, tuple[float, float, float | None]] = {
     row: tuple(figures) for row, figures in read_data("published.yaml")["table3"].items()
 }
-ROWS = ["base", *TABLE_3, "big", "released-2017"]
+ROWS = ["base", *TABLE_3, "big", "released-2017", *ABLATIONS]
 
 
 class VariationResult(NamedTuple):
@@ -39,7 +39,7 @@ class VariationResult(NamedTuple):
 
     @property
     def published(self) -> tuple[float, float, float | None] | None:
-        """The figures that the paper prints for the variation; None for `released-2017`."""
+        """The figures that the paper prints for the variation; None for a row that the paper does not have."""
         return PUBLISHED.get(self.name)
 
     @property
@@ -57,19 +57,22 @@ class Ordering(NamedTuple):
 
     row: str
     metric: Metric
-    published: float
+    published: float | None  # None: the paper does not have the row
     measured: float
     half_width: float | None  # of the 95 % confidence interval; None with one seed
 
     @property
     def verdict(self) -> str:
-        """Whether our difference has the sign of the paper's difference."""
+        """Whether our difference has the sign of the paper's difference or, if the paper has none, which is better."""
         if self.half_width is None:
             return "one seed"
-        if abs(self.published) < PRINTED_EQUAL and abs(self.measured) + self.half_width < EQUIVALENT:
-            return "holds: equal"
+        if self.published is not None and abs(self.published) < PRINTED_EQUAL:
+            if abs(self.measured) + self.half_width < EQUIVALENT:
+                return "holds: equal"
         if abs(self.measured) <= self.half_width:
             return "open"
+        if self.published is None:
+            return "better than base" if (self.measured > 0) == (self.metric == "bleu") else "worse than base"
         return "holds" if self.published * self.measured > 0 else "does not hold"
 
 
@@ -93,20 +96,18 @@ def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
 
 
 def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
-    """Compares every row of the paper with base, by perplexity and by BLEU.
+    """Compares every other row with base, by perplexity and by BLEU.
 
-    Rows with a run that did not do all its steps are left out.
+    Rows with a run that did not complete all its steps are left out.
     """
-    complete = {
-        row.name: row for row in rows if row.seeds and row.published and all(seed.is_complete for seed in row.seeds)
-    }
+    complete = {row.name: row for row in rows if row.seeds and all(seed.is_complete for seed in row.seeds)}
     if "base" not in complete:
         return []
     base = complete.pop("base")
     orderings: list[Ordering] = []
     for row in complete.values():
         for place, metric in enumerate(METRICS):
-            published = PUBLISHED[row.name][:2][place] - PUBLISHED["base"][:2][place]
+            published = row.published and row.published[:2][place] - PUBLISHED["base"][:2][place]
             measured, half_width = difference(row.values(metric), base.values(metric))
             orderings.append(Ordering(row.name, metric, published, measured, half_width))
     return orderings

@@ -1,4 +1,4 @@
-"""Table 4: parsers on the same trees, each measured on the same test set (section 6.3)."""
+"""Reproduces Table 4, which compares parsers on the same training trees and the same test set (section 6.3)."""
 
 import logging
 import statistics
@@ -30,8 +30,8 @@ from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # words of a sentence
-SAMPLE = 500  # evenly spaced test sentences that are parsed without the constraint and timed
+BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # numbers of words in a sentence
+SAMPLE = 500  # number of evenly spaced test sentences that are parsed with and without constrained decoding
 LENGTHS, SEARCHES = "by length", "searches"  # names of measures
 TEACHER = "in-order"
 
@@ -40,10 +40,10 @@ PUBLISHED = [tuple(row) for row in read_data("published.yaml")["table4"]]
 
 
 class ParserRow(NamedTuple):
-    """A parser that we train: its model, its linearisation, and the F1 of the paper's row that it is compared with."""
+    """A parser that we train: its model, its linearisation, and the F1 of the paper's row with which it is compared."""
 
     name: str
-    what: str  # description, printed
+    what: str  # description, which is printed
     model: Values  # the whole model, or changes to the scale's
     published: float | None = None
     linearisation: str = "top_down"
@@ -55,26 +55,32 @@ NAMES = [row.name for row in ROWS]
 
 
 class ParserResult(NamedTuple):
-    """A parser and the results of its runs, one per seed."""
+    """A parser and the results of its runs, one for each seed."""
 
     name: Annotated[str, one_of(NAMES)]
     seeds: list[TrialResult]
 
     @property
     def row(self) -> ParserRow:
-        """The row of this name."""
+        """The definition of the parser."""
         return next(row for row in ROWS if row.name == self.name)
 
 
 class ParserComparison(NamedTuple):
-    """The results of all parsers, and the text that the self-trained parser reads in addition to the treebank."""
+    """The results of all parsers.
+
+    `raw_text` describes the text that the self-trained parser reads in addition to the treebank.
+    """
 
     raw_text: str  # description
     parsers: list[ParserResult]
 
 
 def run_table4(options: ExperimentOptions) -> tuple[str, ParserComparison]:
-    """Trains parsers under several seeds; returns a description of the treebank, and the results of all parsers."""
+    """Trains the selected parsers with several seeds.
+
+    Returns a description of the treebank and the recorded results of all parsers.
+    """
     treebank, work = treebank_of_scale(options.scale), options.work
     names, minutes = options.select_rows(NAMES), options.minutes
     budget = Budget("steps" if treebank.minutes is None else "time", treebank.steps, minutes or treebank.minutes)
@@ -93,9 +99,12 @@ def run_table4(options: ExperimentOptions) -> tuple[str, ParserComparison]:
 
 
 def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:
-    """Recipe of a row; a self-trained parser also reads the trees that `_parse_raw_text` writes to `work`."""
+    """Returns the recipe of a row.
+
+    A self-trained parser is also trained on the trees that `_parse_raw_text` writes to `work`.
+    """
     parsed = [{"trees": str(_self_trained(work, seed)), "weight": treebank.raw_weight}]
-    # A model of another kind than the scale's has none of the scale's settings.
+    # A model of a different kind from the scale's model inherits none of its settings.
     model = {"preset": treebank.model["preset"], **row.model} if "kind" in row.model else treebank.model | row.model
     values = {
         "data": {
@@ -124,15 +133,15 @@ def _trial(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Trial:
 
 
 def _self_trained(work: Path, seed: int) -> Path:
-    """File of the trees that the parser `TEACHER` wrote."""
+    """Returns the path of the file with the trees that the parser `TEACHER` has written."""
     return work / f"self-trained-{seed}.trees"
 
 
 def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions) -> bool:
-    """Writes the trees of the raw sentences unless they exist; returns whether they exist now.
+    """Writes the trees of the raw sentences unless they exist, and returns True if they exist afterwards.
 
-    If the teacher has been trained further since, the sentences are parsed again, unless a student has begun with the
-    trees.
+    The trees are written by the parser `TEACHER`. If the teacher has been trained further since then, the sentences are
+    parsed again, unless a student has already begun to train on the trees.
     """
     path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
     parsed_by = path.with_suffix(".teacher")  # the fingerprint of the parser that wrote the trees
@@ -162,7 +171,7 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
 
 
 class LengthF1(NamedTuple):
-    """F1 of the test sentences of `shortest` to `longest` words."""
+    """F1 on the test sentences that have `shortest` to `longest` words."""
 
     shortest: int
     longest: int
@@ -173,12 +182,12 @@ class LengthF1(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The numbers of words, as text."""
+        """The range of the numbers of words, as text."""
         return f"{self.shortest}–{self.longest}" if self.longest < 1000 else f"{self.shortest} and more"
 
 
 def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> list[list[float | None]]:
-    """The values of a `LengthF1` for each of `BINS` with at least two sentences."""
+    """Returns the values of a `LengthF1` for each of `BINS` that contains at least two sentences."""
     corpus, linearisation = read_parallel_text(test), model.config.linearisation
     assert linearisation is not None
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
@@ -193,21 +202,21 @@ def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> 
 
 
 class SearchScore(NamedTuple):
-    """A sample of the test sentences, parsed with the constraint and without it.
+    """The scores of a sample of the test sentences, parsed with and without constrained decoding.
 
-    `malformed` is the share of unconstrained outputs that are not trees over the words; they are repaired before F1 is
-    measured.
+    `malformed` is the share of unconstrained outputs that are not trees over the words of the sentence. These outputs
+    are repaired before F1 is measured.
     """
 
     sentences: int
     constrained_f1: float
     unconstrained_f1: float
     malformed: float
-    sentences_per_second: float  # with the constraint
+    sentences_per_second: float  # with constrained decoding
 
 
 def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -> list[float]:
-    """Parses a sample with and without the constraint; returns the values of a `SearchScore`."""
+    """Parses a sample with and without constrained decoding, and returns the values of a `SearchScore`."""
     config, corpus = model.config, read_parallel_text(test)
     assert config.linearisation is not None
     chosen = range(0, len(corpus.source), -(-len(corpus.source) // SAMPLE))
@@ -229,18 +238,18 @@ def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -
 
 
 def lengths_of(result: TrialResult) -> list[LengthF1]:
-    """F1 by sentence length."""
+    """Returns F1 by sentence length, or an empty list if it was not measured."""
     return [LengthF1(*values) for values in result.measures.get(LENGTHS, [])]
 
 
 def searches_of(result: TrialResult) -> SearchScore | None:
-    """The comparison of the searches; None if it was not measured."""
+    """Returns the comparison of constrained with unconstrained decoding, or None if it was not measured."""
     values = result.measures.get(SEARCHES)
     return SearchScore(*values) if values else None
 
 
 def as_text(comparison: ParserComparison) -> str:
-    """Table 4: our parsers with the paper's F1 next to ours, the searches, and the paper's own table."""
+    """Renders Table 4: our parsers next to the paper's F1, both kinds of decoding, and the paper's own table."""
     first_seeds = {name: seeds[0] for name, seeds in comparison.parsers if seeds}
     searches = {name: searches_of(result) for name, result in first_seeds.items()}
     lengths = {name: lengths_of(result) for name, result in first_seeds.items()}
@@ -255,7 +264,7 @@ def as_text(comparison: ParserComparison) -> str:
 
 
 def draw(comparison: ParserComparison, path: Path) -> None:
-    """Draws F1 by sentence length, and F1 of every parser."""
+    """Plots F1 by sentence length, and the F1 of every parser on the test set."""
     results = comparison.parsers
     with panels(path, ["F1 by words of the sentence", "F1 of the test set"], height=3.8) as (lengths, totals):
         for number, (name, seeds) in enumerate(results):

@@ -1,7 +1,7 @@
-"""A trial: one recipe, trained to one budget after another in its run directory and measured at each.
+"""Trains a recipe until one budget after another is used up, and measures the model at each budget.
 
-Results are recorded next to the run directories, so that several processes and devices can fill a table row by row, and
-continue where it was stopped.
+The results are recorded next to the run directories, so that several processes and devices can fill in a table row by
+row, and continue it after an interruption.
 """
 
 import contextlib
@@ -43,12 +43,12 @@ _log = logging.getLogger("transduce")
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
-STEPS_TOLERANCE = 0.005  # steps of equal arithmetic vary by this share with the shapes of the batches
-LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, and by these seconds for the last save
+STEPS_TOLERANCE = 0.005  # the steps of equal arithmetic vary by up to this share with the shapes of the batches
+LATE, SAVING = 0.02, 10.0  # a run may exceed its minutes by this share, plus these seconds for saving at the end
 
 
 class Trial(NamedTuple):
-    """A recipe, the corpus that its model is measured on, and further measures of the model."""
+    """A recipe, the corpus on which its model is measured, and further measures of the model."""
 
     name: str
     recipe: Recipe
@@ -57,7 +57,7 @@ class Trial(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The end of a run: steps or minutes, whichever comes first."""
+    """The limit of a run, in steps or minutes; the run ends when it reaches either."""
 
     name: str
     steps: int | None = None
@@ -65,7 +65,7 @@ class Budget(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """The result of a trial at a budget; low and high bound the confidence interval of its score by bootstrap."""
+    """The result of a trial at a budget; `low` and `high` bound the bootstrap confidence interval of its score."""
 
     trial: str
     budget: str
@@ -93,16 +93,16 @@ class TrialResult(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all steps of the budget were done."""
+        """True if all steps of the budget were done."""
         return self.steps is not None and self.step >= self.steps
 
 
 def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions) -> dict[str, TrialResult]:
-    """Returns the result at each budget, from its record, or trained and measured now.
+    """Returns the result at each budget, from its record or, if there is none, by training and measuring the model.
 
-    Budgets are in the order in which they are used up. A trial that diverges, or that another process is training, has
-    no result; other trials go on. Raises ValueError if a trial was trained beyond a budget, or if its run directory has
-    checkpoints of another recipe.
+    The budgets must be in the order in which they are used up. If training diverges, or if another process is training
+    the trial, it has no result at this and later budgets, and other trials can go on. Raises ValueError if a trial was
+    trained beyond a budget, or if its run directory has checkpoints of another recipe.
     """
     results = {}
     for budget in budgets:
@@ -126,9 +126,9 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
-    """The recorded result of a trial at a budget; None if no record has this recipe and budget.
+    """Returns the recorded result of a trial at a budget, or None if no record has this recipe and budget.
 
-    If there are several results, returns the result with the most measures of the trial; ties go to the latest.
+    If several results match, the one with the most measures of the trial is returned and, among equals, the latest.
     """
     same = [record for record in read_records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
     parsed = [record.parse(TrialResult) for record in same]
@@ -137,7 +137,7 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
         for result in parsed
         if result is not None
         and _are_equal_steps(result.steps, budget.steps)
-        and (result.is_complete or result.minutes == budget.minutes)  # minutes do not matter after all steps
+        and (result.is_complete or result.minutes == budget.minutes)  # minutes do not matter once all steps are done
     ]
     return max(
         results, key=lambda result: (len(trial.measures.keys() & result.measures.keys()), result.when), default=None
@@ -145,14 +145,17 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
 
 
 def _are_equal_steps(recorded: int | None, steps: int | None) -> bool:
-    """Whether two numbers of steps are equal but for `STEPS_TOLERANCE`; None means that time ends the run."""
+    """Returns True if two numbers of steps are equal within `STEPS_TOLERANCE`.
+
+    None means that only the time limits a run, and equals only None.
+    """
     if recorded is None or steps is None:
         return recorded == steps
     return math.isclose(recorded, steps, rel_tol=STEPS_TOLERANCE)
 
 
 def has_measured_weights(result: TrialResult, work: Path) -> bool:
-    """Whether the run directory of a trial has the weights that were measured, and no later weights."""
+    """Returns True if the run directory of a trial has exactly the weights that were measured, and no later ones."""
     try:
         return fingerprint(work / result.trial) == result.weights
     except (ValueError, OSError):
@@ -160,9 +163,9 @@ def has_measured_weights(result: TrialResult, work: Path) -> bool:
 
 
 def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
-    """Returns the token store that all trials in `work` train on; the first of several processes makes it.
+    """Returns the token store on which all trials in `work` are trained; the first of several processes creates it.
 
-    Raises ValueError if runs have begun on another corpus.
+    Raises ValueError if runs have already begun on another corpus.
     """
     shared = work / "shared"
     store = shared / "training" / "store"
@@ -173,7 +176,10 @@ def shared_store(recipe: Recipe, work: Path) -> PreparedCorpus:
 
 
 def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.device) -> float:
-    """Floating-point operations of a mean training step on `device`: three times the operations of a forward pass."""
+    """Returns the floating-point operations of an average training step on `device`.
+
+    They are estimated as three times the operations of a forward pass.
+    """
     store = prepared.train
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
@@ -184,7 +190,7 @@ def operations_a_step(recipe: Recipe, prepared: PreparedCorpus, device: torch.de
 
 
 def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainOptions) -> TrialResult:
-    """Trains to the budget, from the last checkpoint on, and records the result."""
+    """Trains from the last checkpoint until the budget is used up, then measures the model and records the result."""
     out = work / trial.name
     if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
         raise ValueError(
@@ -219,7 +225,7 @@ def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainO
 def _measure(
     trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: TrainResult, device: torch.device
 ) -> TrialResult:
-    """Measures the model of a run directory and writes its translations next to the directory."""
+    """Measures the model in a run directory, and writes its translations to the same directory."""
     model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
     validation = Validation(
@@ -258,8 +264,8 @@ def _measure(
 
 
 def is_same_recipe(written: Any, recipe: Recipe) -> bool:
-    """Whether `written`, the values of a recipe file, has the identity of `recipe`."""
-    budget = {key: getattr(recipe.training, key) for key in UNBOUNDED}  # a schedule may need the end of its run
+    """Returns True if `written`, the values of a recipe file, has the same identity as `recipe`."""
+    budget = {key: getattr(recipe.training, key) for key in UNBOUNDED}  # some schedules must know where a run ends
     try:
         earlier = validated(Recipe, merged(written, {"training": budget}), place="recipe")
     except ValueError:
@@ -268,7 +274,7 @@ def is_same_recipe(written: Any, recipe: Recipe) -> bool:
 
 
 def recipe_identity(recipe: Recipe) -> Any:
-    """The values of a recipe without its budget; paths of corpora are reduced to file names."""
+    """Returns the values of a recipe without its budget, with the paths of corpora reduced to file names."""
     return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
 
 

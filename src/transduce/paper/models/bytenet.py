@@ -1,4 +1,4 @@
-"""ByteNet: dilated residual blocks; the decoder unfolds over the encoder (Kalchbrenner et al. 2016)."""
+"""ByteNet, which stacks a decoder of dilated convolutions on top of the encoder (Kalchbrenner et al. 2016)."""
 
 import math
 from collections.abc import Iterable
@@ -33,10 +33,12 @@ from transduce.paper.models.baseline import (
 
 
 class ByteNet(BaseModelSpec):
-    """Settings of `sets` times one residual block for each of `dilations`, on each side; blocks are d_model / 2 wide.
+    """Settings of ByteNet, which stacks `sets` × `dilations` residual blocks in the encoder and in the decoder.
 
-    The representation of the source is `stretch` times as long as the source. The decoder reads one column of it with
-    each token. The design suits characters or bytes, whose number differs little between languages.
+    A set has one block for each of `dilations`. The hidden states are d_model wide between blocks and half as wide
+    inside a block. The encoder's output is `stretch` times as long as the source, and the decoder reads one column of
+    it with each token. The design suits characters or bytes, because a sentence and its translation have similar
+    numbers of them.
     """
 
     kind: Literal["bytenet"] = "bytenet"
@@ -50,23 +52,26 @@ class ByteNet(BaseModelSpec):
     readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "ByteNetModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model, with weights that are initialised from torch's random number generator."""
         return ByteNetModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
+        """Counts the multiplications per source token and per target token; see `BaseModelSpec.multiplications`."""
         inner = self.d_model // 2
         stack = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
         return math.ceil(self.stretch * length) / length * stack, stack + 2 * self.d_model**2
 
 
 class ResidualBlock(nn.Module):
-    """A map to half the width, a dilated convolution and a map back, each after a norm and ReLU; added to the input."""
+    """A residual block that maps the states to half their width, applies a dilated convolution, and maps them back.
+
+    Layer normalisation and ReLU precede each of the three maps. The result is added to the input of the block.
+    """
 
     def __init__(self, d_model: int, kernel: int, dilation: int, dropout: float) -> None:
         super().__init__()
         inner = d_model // 2
-        self.span = (kernel - 1) * dilation  # earlier positions that the convolution reads
+        self.span = (kernel - 1) * dilation  # number of positions by which the convolution shortens its input
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in (d_model, inner, inner))
         self.reduce = nn.Linear(d_model, inner)
         self.convolution = nn.Conv1d(inner, inner, kernel, dilation=dilation)
@@ -74,20 +79,23 @@ class ResidualBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def convolution_input(self, states: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows length inner"]:
-        """Maps the states to half their width, for the convolution."""
+        """Maps the states to half their width, as the input of the convolution."""
         states = self.reduce(functional.relu(self.norms[0](states)))
         return functional.relu(self.norms[1](states))
 
     def forward(
         self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows padded inner"]
     ) -> Float[Tensor, "rows length d_model"]:
-        """Applies the block; `padded` is `convolution_input` with `span` more positions."""
+        """Applies the block to the states.
+
+        `padded` is the output of `convolution_input`, padded with `span` more positions.
+        """
         mixed = self.convolution(padded.transpose(1, 2)).transpose(1, 2)
         return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
 
 
 class ByteNetModel(BaselineModel):
-    """A model without attention; its time is linear in the lengths of source and target."""
+    """A ByteNet model; it has no attention, and its time is linear in the lengths of the source and the target."""
 
     def __init__(self, spec: ByteNet, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -100,7 +108,10 @@ class ByteNetModel(BaselineModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns the stretched representation of the source, zero past its end, and zeros for the decoder's blocks."""
+        """Returns the encoder's output as memory, and zeros as the carried inputs of the decoder's blocks.
+
+        The output is zero past the end of each sentence.
+        """
         length = math.ceil(self.spec.stretch * source.shape[1])
         weight = self.source_embedding.weight
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
@@ -118,7 +129,10 @@ class ByteNetModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the states after the new tokens and their columns, and each block's inputs for the next token."""
+        """Returns the hidden states after the new tokens, and the inputs of each block that the next token needs.
+
+        Each token is read together with its column of the encoder's output, or with zeros past the end of that output.
+        """
         columns = memory[0][:, first : first + tokens.shape[1]]
         columns = functional.pad(columns, (0, 0, 0, tokens.shape[1] - columns.shape[1]))  # zeros past the end
         columns = columns if rows is None else columns[rows.sentences]
@@ -130,7 +144,7 @@ class ByteNetModel(BaselineModel):
         return self.decoder_norm(states), tuple(next_carried)
 
     def _stack(self) -> Iterable[ResidualBlock]:
-        """Builds the blocks of the encoder or the decoder."""
+        """Builds the blocks of the encoder or of the decoder."""
         spec = self.spec
         return typed_module_list(
             ResidualBlock(spec.d_model, spec.kernel, dilation, spec.dropout)

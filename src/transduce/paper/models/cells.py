@@ -1,4 +1,7 @@
-"""Recurrent cells: plain, LSTM, factorised LSTM, GRU; gates are in the order of torch's cells."""
+"""Recurrent cells: the plain cell, the LSTM, the factorised LSTM and the GRU.
+
+The gates are in the same order as in torch's cells.
+"""
 
 from typing import Annotated, Literal
 
@@ -15,12 +18,12 @@ Carried = tuple[Float[Tensor, "rows d_model"], ...]
 
 
 class Plain(Spec):
-    """h_t = tanh(W_x x_t + W_h h_{t−1} + b)."""
+    """Settings of the plain cell, which computes h_t = tanh(W_x x_t + W_h h_{t−1} + b)."""
 
     kind: Literal["plain"] = "plain"
 
     def build(self, inputs: int, d_model: int) -> "PlainCell":
-        """Builds the module."""
+        """Builds the cell."""
         return PlainCell(inputs, d_model)
 
     def multiplications(self, inputs: int, d_model: int) -> int:
@@ -29,12 +32,12 @@ class Plain(Spec):
 
 
 class Lstm(Spec):
-    """The LSTM of Hochreiter and Schmidhuber 1997, with a forget gate."""
+    """Settings of the LSTM of Hochreiter and Schmidhuber (1997), with a forget gate."""
 
     kind: Literal["lstm"] = "lstm"
 
     def build(self, inputs: int, d_model: int) -> "LstmCell":
-        """Builds the module."""
+        """Builds the cell."""
         return LstmCell(inputs, d_model)
 
     def multiplications(self, inputs: int, d_model: int) -> int:
@@ -43,13 +46,13 @@ class Lstm(Spec):
 
 
 class FactorisedLstm(Spec):
-    """An LSTM whose matrix over input and state is a product of two thin matrices (Kuchaiev and Ginsburg 2017)."""
+    """Settings of an LSTM whose weight matrix is the product of two low-rank matrices (Kuchaiev and Ginsburg 2017)."""
 
     kind: Literal["factorised_lstm"] = "factorised_lstm"
     rank: int = Field(ge=1, description="Rank of the factorised matrix.")
 
     def build(self, inputs: int, d_model: int) -> "FactorisedLstmCell":
-        """Builds the module."""
+        """Builds the cell."""
         return FactorisedLstmCell(inputs, d_model, self.rank)
 
     def multiplications(self, inputs: int, d_model: int) -> int:
@@ -58,12 +61,12 @@ class FactorisedLstm(Spec):
 
 
 class Gru(Spec):
-    """The gated recurrent unit of Cho et al. 2014."""
+    """Settings of the gated recurrent unit of Cho et al. (2014)."""
 
     kind: Literal["gru"] = "gru"
 
     def build(self, inputs: int, d_model: int) -> "GruCell":
-        """Builds the module."""
+        """Builds the cell."""
         return GruCell(inputs, d_model)
 
     def multiplications(self, inputs: int, d_model: int) -> int:
@@ -75,7 +78,11 @@ Cell = Annotated[Plain | Lstm | FactorisedLstm | Gru, Field(discriminator="kind"
 
 
 class RecurrentCell(nn.Module):
-    """`project` maps the inputs of all steps at once, `advance` takes one step; the output is `carried[0]`."""
+    """Base class of the recurrent cells.
+
+    `project` maps the inputs of all steps at once, and `advance` takes a single step. The output of a step is the first
+    of the tensors that it carries to the next step.
+    """
 
     gates = 1
     parts = 1  # number of tensors carried from step to step
@@ -87,20 +94,20 @@ class RecurrentCell(nn.Module):
         self.from_state = nn.Linear(d_model, self.gates * d_model)
 
     def begin(self, rows: int, like: Tensor) -> Carried:
-        """Zeros, which are carried before the first step."""
+        """Returns the tensors that are carried before the first step, which are zeros."""
         return tuple(like.new_zeros(rows, self.d_model) for _ in range(self.parts))
 
     def project(self, inputs: Inputs) -> Projected:
-        """Contribution of the inputs to the gates."""
+        """Computes the contribution of the inputs to the gates."""
         return self.from_input(inputs)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Takes one step and returns the tensors for the next step."""
+        """Takes one step, and returns the tensors that are carried to the next step."""
         raise NotImplementedError
 
 
 class PlainCell(RecurrentCell):
-    """The plain cell, with one tanh."""
+    """A plain recurrent cell with a single tanh."""
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
         """Computes tanh(W_x x + W_h h + b)."""
@@ -108,18 +115,18 @@ class PlainCell(RecurrentCell):
 
 
 class LstmCell(RecurrentCell):
-    """The LSTM: input, forget and output gates around a cell that accumulates."""
+    """An LSTM cell, whose cell state is controlled by an input, a forget and an output gate."""
 
     gates = 4
     parts = 2
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Computes h = o · tanh(c) and c = f · c + i · g."""
+        """Computes c' = f · c + i · g and h' = o · tanh(c')."""
         return _lstm_step(projected + self.from_state(carried[0]), carried[1])
 
 
 class FactorisedLstmCell(RecurrentCell):
-    """Maps [x; h] to `rank` features, and the features to the gates of an LSTM."""
+    """An LSTM cell that maps [x; h] to `rank` features, and these features to the gates."""
 
     gates = 4
     parts = 2
@@ -132,17 +139,17 @@ class FactorisedLstmCell(RecurrentCell):
         self.widen = nn.Linear(rank, self.gates * d_model)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Computes h and c like `LstmCell.advance`, from the features."""
+        """Computes h' and c' as in `LstmCell.advance`, with the gates computed from the features."""
         return _lstm_step(self.widen(projected + self.from_state(carried[0])), carried[1])
 
 
 class GruCell(RecurrentCell):
-    """The GRU: reset and update gates."""
+    """A gated recurrent unit with a reset gate and an update gate."""
 
     gates = 3
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Computes h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
+        """Computes h' = (1 − z) · n + z · h, where n = tanh(W x + r · U h)."""
         reset, update, new = projected.chunk(3, -1)
         from_reset, from_update, from_new = self.from_state(carried[0]).chunk(3, -1)
         z = torch.sigmoid(update + from_update)
@@ -151,7 +158,7 @@ class GruCell(RecurrentCell):
 
 
 def _lstm_step(gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows d_model"]) -> Carried:
-    """Computes h and c of an LSTM, from its four gates before their activations and the last c."""
+    """Computes h' and c' of an LSTM from its four gates before their activation functions and from the previous c."""
     i, f, g, o = gates.chunk(4, -1)
     cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(cell), cell
@@ -165,9 +172,10 @@ def run_cell(
     *,
     backwards: bool = False,
 ) -> tuple[Float[Tensor, "rows length d_model"], Carried]:
-    """Runs the cell along sequences; returns its outputs and the tensors carried after the last step.
+    """Runs a cell along sequences, and returns its outputs and the tensors carried after the last step.
 
-    At positions that are not `visible` [rows length], the carried tensors do not change.
+    At positions that are not `visible` [rows length], the carried tensors do not change. If `backwards`, the cell runs
+    from the last position to the first.
     """
     # Steps first, so that the inputs of one step are contiguous.
     projected, length = cell.project(inputs.transpose(0, 1)).unbind(0), inputs.shape[1]

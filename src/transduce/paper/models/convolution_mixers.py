@@ -1,4 +1,7 @@
-"""Convolutions as mixers (section 4): a layer reaches the positions of its kernel, several layers reach further."""
+"""Convolutions as mixers (section 4).
+
+A single layer only connects a position with the positions within its kernel, and several layers reach further.
+"""
 
 from typing import Literal
 
@@ -13,37 +16,43 @@ from transduce.model.mixer import Mixer, MixerSpec, Visible
 
 
 class Convolution(MixerSpec):
-    """Reads the `kernel` positions around each position, in the decoder the last ones: O(k · n · d²)."""
+    """Settings of a convolution over the `kernel` positions around each position, which costs O(k · n · d²).
+
+    In the decoder, the convolution reads the last `kernel` positions instead.
+    """
 
     kind: Literal["convolution"] = "convolution"
     kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
-        """Builds the module for states of width `d_model`."""
+        """Builds the module for hidden states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=False)
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
-        """Counts the multiplications of one token."""
+        """Counts the multiplications for one token."""
         return self.kernel * d_model**2
 
 
 class SeparableConvolution(MixerSpec):
-    """Convolves each feature by itself, then maps the features of each position: O(k · n · d + n · d²)."""
+    """Settings of a separable convolution, which costs O(k · n · d + n · d²).
+
+    It convolves each feature separately, and then applies a linear map to the features of each position.
+    """
 
     kind: Literal["separable_convolution"] = "separable_convolution"
     kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
-        """Builds the module for states of width `d_model`."""
+        """Builds the module for hidden states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=True)
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
-        """Counts the multiplications of one token."""
+        """Counts the multiplications for one token."""
         return self.kernel * d_model + d_model**2
 
 
 class ConvolutionMixer(Mixer):
-    """A convolution along the sentence; padding is zeros."""
+    """A convolution along the sentence, which is padded with zeros."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
         super().__init__()
@@ -64,7 +73,7 @@ class ConvolutionMixer(Mixer):
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Convolves each new token with the earlier tokens of its hypothesis; appends the new tokens to the cache."""
+        """Convolves each new token with the tokens before it in its hypothesis; adds the new tokens to the cache."""
         (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
         # The last `kernel` visible slots of each token in order, counted from 1; 0 where there are fewer.
         numbered = context.visible * torch.arange(1, context.visible.shape[2] + 1, device=context.visible.device)

@@ -1,4 +1,4 @@
-"""ConvS2S: gated convolutions, with attention in every layer of the decoder (Gehring et al. 2017)."""
+"""ConvS2S, a model of gated convolutions that has attention in every decoder layer (Gehring et al. 2017)."""
 
 import math
 from typing import Literal
@@ -34,13 +34,13 @@ from transduce.paper.models.baseline import (
 )
 from transduce.settings import Spec
 
-SQRT_HALF = math.sqrt(0.5)  # preserves the variance of a sum of two
+SQRT_HALF = math.sqrt(0.5)  # preserves the variance when it scales a sum of two terms
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source d_model"]]
 
 
 class Block(Spec):
-    """Settings of `layers` gated convolutions with one width and kernel."""
+    """Settings of `layers` gated convolutions that share one width and one kernel width."""
 
     layers: Layers = Field(description="Number of convolutions.")
     width: int = Field(ge=1, description="Width of their states.")
@@ -51,7 +51,10 @@ Blocks = tuple[Block, ...]
 
 
 class Convolutional(BaseModelSpec):
-    """Settings of blocks of gated convolutions on each side, over tokens and learned positions of width `d_model`."""
+    """Settings of ConvS2S, with blocks of gated convolutions in the encoder and in the decoder.
+
+    The embeddings of the tokens and of their learned positions have the width `d_model`.
+    """
 
     kind: Literal["convolutional"] = "convolutional"
     encoder: Blocks = Field(min_length=1, description="Blocks of the encoder.")
@@ -60,11 +63,11 @@ class Convolutional(BaseModelSpec):
     readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "ConvolutionalModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model, with weights that are initialised from torch's random number generator."""
         return ConvolutionalModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
+        """Counts the multiplications per source token and per target token; see `BaseModelSpec.multiplications`."""
         totals = []
         for blocks in (self.encoder, self.decoder):
             inputs, total = blocks[0].width, self.d_model * blocks[0].width
@@ -77,17 +80,17 @@ class Convolutional(BaseModelSpec):
 
 
 def layers_of(blocks: Blocks) -> list[tuple[int, int]]:
-    """Width and kernel of each layer."""
+    """Returns the width and the kernel width of each layer."""
     return [(block.width, block.kernel) for block in blocks for _ in range(block.layers)]
 
 
 def normalised_linear(inputs: int, outputs: int, dropout: float) -> nn.Module:
-    """Builds a linear map with weight normalisation whose initial weights preserve the variance."""
+    """Builds a weight-normalised linear layer that is initialised so that it preserves the variance of its input."""
     return _draw_normalised(nn.Linear(inputs, outputs), math.sqrt((1 - dropout) / inputs))
 
 
 class GatedConvolution(nn.Module):
-    """A convolution to twice the width, then a gated linear unit."""
+    """A convolution to twice the width, followed by a gated linear unit."""
 
     def __init__(self, inputs: int, width: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -97,13 +100,16 @@ class GatedConvolution(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, padded: Float[Tensor, "batch padded inputs"]) -> Float[Tensor, "batch length width"]:
-        """Convolves states that are padded with kernel − 1 more positions."""
+        """Convolves states that have been padded with kernel − 1 more positions."""
         raised = self.convolution(self.dropout(padded).transpose(1, 2)).transpose(1, 2)
         return functional.glu(raised, dim=-1)
 
 
 class AttentionStep(nn.Module):
-    """Attention of a decoder layer; its state and the last token are the query (Gehring et al. 2017, section 3.3)."""
+    """The attention of a decoder layer (section 3.3 of Gehring et al. 2017).
+
+    The query is computed from the state of the layer and the embedding of the last token.
+    """
 
     def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
@@ -118,19 +124,19 @@ class AttentionStep(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None,
     ) -> Float[Tensor, "rows new width"]:
-        """Adds the attention output to the states, scaled by √½."""
+        """Adds the attention output to the states, and scales the sum by √½."""
         query = (self.query(states) + vectors) * SQRT_HALF
         query = query if rows is None else rows.to_rectangle(query)
         scores = query @ memory[0].transpose(1, 2)
         weights = masked_softmax(scores, visible.unsqueeze(1))
-        # A mean of m inputs: m √(1/m) preserves the variance if all weights are equal.
+        # If all weights are equal, this is a mean of m inputs, and scaling it by m √(1/m) preserves the variance.
         scale = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
         attended = (weights @ memory[1]) * scale
         return (states + self.output(attended if rows is None else rows.from_rectangle(attended))) * SQRT_HALF
 
 
 class ConvolutionalStack(nn.Module):
-    """The layers of the encoder or the decoder, with residual connections scaled by √½."""
+    """The layers of the encoder or the decoder, with residual connections that are scaled by √½."""
 
     def __init__(self, blocks: Blocks, d_model: int, dropout: float) -> None:
         super().__init__()
@@ -150,7 +156,10 @@ class ConvolutionalStack(nn.Module):
 
 
 class ConvolutionalModel(BaselineModel):
-    """Computes all positions of a sentence at once; the decoder's kernels read only earlier positions."""
+    """A ConvS2S model, which computes all positions of a sentence at once.
+
+    The decoder's convolutions are causal.
+    """
 
     def __init__(self, spec: Convolutional, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -165,7 +174,7 @@ class ConvolutionalModel(BaselineModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns keys z, values (z + e) √½ and the visible positions, and zeros for the decoder's layers."""
+        """Returns keys z, values (z + e) √½ and visible positions as memory, and zeros for the decoder's layers."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
         encoder, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
         states = encoder.enter(vectors)
@@ -181,7 +190,7 @@ class ConvolutionalModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the states after new tokens, and each layer's inputs for the next token."""
+        """Returns the hidden states after the new tokens, and the inputs of each layer that the next token needs."""
         keys, values, visible = memory
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
         decoder, next_carried = self.decoder, []
@@ -196,7 +205,7 @@ class ConvolutionalModel(BaselineModel):
         return self.dropout(decoder.leave(states)), tuple(next_carried)
 
     def _positions(self) -> LearnedPositions:
-        """Builds a table of positions with the same initialisation as the tokens."""
+        """Builds learned positions that are initialised like the token embeddings."""
         positions = Learned(max_positions=self.spec.max_positions).build(self.spec.d_model)
         if not positions.weight.is_meta:
             nn.init.normal_(positions.weight, std=0.1)
@@ -204,7 +213,10 @@ class ConvolutionalModel(BaselineModel):
 
 
 class _ScaleGradient(torch.autograd.Function):
-    """The identity with a scaled gradient, because the encoder gets a gradient from every layer of the decoder."""
+    """The identity function with a gradient that is multiplied by `scale`.
+
+    The encoder's gradient is scaled down because every layer of the decoder contributes to it.
+    """
 
     @staticmethod
     def forward(ctx: object, states: Tensor, scale: float) -> Tensor:
@@ -217,7 +229,7 @@ class _ScaleGradient(torch.autograd.Function):
 
 
 def _draw_normalised(module: nn.Module, deviation: float) -> nn.Module:
-    """Draws normal weights and zero biases; returns the module with weight normalisation."""
+    """Initialises the weights from a normal distribution and the biases with zero, and adds weight normalisation."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     assert isinstance(bias, Tensor)

@@ -1,4 +1,4 @@
-"""End-to-end memory network: several hops over a memory of symbols (Sukhbaatar et al. 2015)."""
+"""The end-to-end memory network, which reads a memory of tokens in several hops (Sukhbaatar et al. 2015)."""
 
 from typing import Literal, NamedTuple
 
@@ -31,15 +31,18 @@ from transduce.paper.models.baseline import (
     Visible,
 )
 
-DEVIATION = 0.1  # standard deviation of initial vectors; also the factor of sinusoids, which would outweigh tokens
+DEVIATION = 0.1  # standard deviation of initial embeddings; scales sinusoids too, which would otherwise outweigh them
 
 
 class MemoryNetwork(BaseModelSpec):
-    """A memory of the source's tokens and of the last `span` target tokens, which each of `hops` reads.
+    """Settings of a memory network, whose memory holds the source tokens and the last `span` target tokens.
 
-    A hop compares its query u with every token's input vector and adds the mean of their output vectors to u. `tying`:
-    `adjacent` takes a hop's output vectors for the input vectors of the next; `layerwise` has one pair of tables for
-    all hops and a matrix between them; `untied` has a pair a hop.
+    Each of the `hops` scores its query u against the input embedding of every token, and adds the weighted mean of the
+    output embeddings to u.
+
+    `tying` determines which hops share their embedding tables. With `adjacent`, the output embeddings of a hop are the
+    input embeddings of the next hop. With `layerwise`, all hops use the same two tables, and u is multiplied by a
+    matrix in every hop. With `untied`, each hop has two tables of its own.
     """
 
     kind: Literal["memory_network"] = "memory_network"
@@ -52,17 +55,20 @@ class MemoryNetwork(BaseModelSpec):
     readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "MemoryNetworkModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model, with weights that are initialised from torch's random number generator."""
         return MemoryNetworkModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts multiplications as defined by `BaseModelSpec.multiplications`; encoding takes none."""
+        """Counts the multiplications per source token and per target token; see `BaseModelSpec.multiplications`.
+
+        Encoding needs no multiplications.
+        """
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
 
 class MemoryTable(nn.Module):
-    """Vectors of source tokens, of target tokens, and of the distance to a target token."""
+    """The embeddings of source tokens, of target tokens, and of the distance to an earlier target token."""
 
     def __init__(self, vocabulary: Vocabulary, d_model: int, span: int, shared: bool) -> None:
         super().__init__()
@@ -75,14 +81,14 @@ class MemoryTable(nn.Module):
 
 
 class MemoryVectors(NamedTuple):
-    """Vectors that a hop reads: of source tokens and of earlier target tokens."""
+    """The embeddings that a hop reads: those of the source tokens and those of the preceding target tokens."""
 
     source: Float[Tensor, "rows source d_model"]
     written: Float[Tensor, "rows new span d_model"]
 
 
 class MemoryNetworkModel(BaselineModel):
-    """A model without recurrence or layers: hops of attention over the memory."""
+    """A memory network, which has no recurrence or layers but attends to its memory in several hops."""
 
     def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -99,13 +105,16 @@ class MemoryNetworkModel(BaselineModel):
         self.readout = spec.readout.build(tables[-1].target.weight, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns the source tokens as the memory, and padding for the target tokens before the first one."""
+        """Returns the source tokens as memory, and padding in place of the target tokens that precede the first one."""
         return Encoded((source, visible), (source.new_full((len(source), self.spec.span), self.spec.symbols.pad),))
 
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns u after the last hop at each of `tokens`, and the last `span` tokens or padding."""
+        """Returns the query u after the last hop for each of `tokens`, and the last `span` tokens.
+
+        If there are fewer than `span` tokens, padding takes the place of the others.
+        """
         source, visible = memory if rows is None else (tensor[rows.sentences] for tensor in memory)
         (before,) = carried
         spec, new = self.spec, tokens.shape[1]
@@ -127,13 +136,13 @@ class MemoryNetworkModel(BaselineModel):
             weights = masked_softmax(scores, visible_memory)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
             attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
-            # ReLU of one half of the features (section 5 of Sukhbaatar et al. 2015).
+            # ReLU is applied to one half of the features (section 5 of Sukhbaatar et al. 2015).
             linear, rectified = (self.between(query) + self.dropout(attended)).chunk(2, dim=-1)
             query = torch.cat([linear, functional.relu(rectified)], dim=-1)
         return query, (torch.cat([before, tokens], dim=1)[:, -spec.span :],)
 
     def tables_of(self, hop: int) -> tuple[MemoryTable, MemoryTable]:
-        """The tables of a hop's input vectors and output vectors."""
+        """Returns the tables of the input embeddings and of the output embeddings of a hop."""
         tables = list(self.tables)
         first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
         return tables[first], tables[first + 1]

@@ -1,4 +1,4 @@
-"""Extended Neural GPU: convolutional gated recurrence on a memory, an active output tape (Kaiser and Bengio 2016)."""
+"""The Extended Neural GPU, with convolutional gated recurrent units and an output tape (Kaiser and Bengio 2016)."""
 
 import math
 from typing import Literal
@@ -33,10 +33,11 @@ Image = Float[Tensor, "rows d_model columns height"]
 
 
 class NeuralGpu(BaseModelSpec):
-    """A memory of `height` rows and one column a token, which `layers` gated convolutions update in every step.
+    """Settings of a Neural GPU, which applies `layers` convolutional GRUs to its whole memory in every step.
 
-    The memory has `stretch` times as many columns as the source, and `extra` more. A longer translation writes to its
-    last column.
+    The memory has `height` rows. It has `stretch` times as many columns as the source has tokens, plus `extra` columns.
+    Each target token is written to the next column, and all tokens beyond the last column are written to the last
+    column.
     """
 
     kind: Literal["neural_gpu"] = "neural_gpu"
@@ -50,26 +51,30 @@ class NeuralGpu(BaseModelSpec):
     @field_validator("kernel")
     @classmethod
     def _check_kernel(cls, value: int) -> int:
-        """Raises ValueError if the width is even, because it would change the size of the memory."""
+        """Raises ValueError if the kernel width is even, because the memory would then change its size."""
         if value % 2 == 0:
             raise ValueError("must be odd")
         return value
 
     def build(self, vocabulary: Vocabulary) -> "NeuralGpuModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model, with weights that are initialised from torch's random number generator."""
         return NeuralGpuModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts multiplications as defined by `BaseModelSpec.multiplications`; each step updates the whole memory."""
+        """Counts the multiplications per source token and per target token; see `BaseModelSpec.multiplications`.
+
+        Every step updates the whole memory.
+        """
         columns = math.ceil(self.stretch * length) + self.extra
         step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
         return columns * 3 * step / length, 6 * step
 
 
 class ConvolutionalGru(nn.Module):
-    """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions.
+    """A gated recurrent unit in which convolutions replace the linear maps.
 
-    The gates u and r are sigmoids of convolutions of the memory s and the tape p.
+    It computes u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B) from the memory s and the tape p. The gates u and r are
+    sigmoids of convolutions of s and p.
     """
 
     def __init__(self, spec: NeuralGpu, tape: bool) -> None:
@@ -81,7 +86,7 @@ class ConvolutionalGru(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
-        """Computes the memory one step later, zero where a sentence has no column."""
+        """Computes the memory after one step, which is zero in columns that a sentence does not have."""
         update, reset = self.gates(memory).chunk(2, 1)
         if tape is None or self.from_tape is None:
             added: Tensor | float = 0.0
@@ -94,7 +99,10 @@ class ConvolutionalGru(nn.Module):
 
 
 class NeuralGpuModel(BaselineModel):
-    """Updates the whole memory in every step; target tokens are written to a tape in the shape of the memory."""
+    """A Neural GPU, which updates its whole memory in every step.
+
+    The target tokens are written to a tape that has the same shape as the memory.
+    """
 
     def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -106,7 +114,7 @@ class NeuralGpuModel(BaselineModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns each sentence's number of columns, its memory after as many steps, and an empty tape."""
+        """Returns the number of columns of each sentence, its memory after that number of steps, and an empty tape."""
         # In float64, as in Python: 1.2 · 25 is 30 in float64, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
         width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
@@ -125,7 +133,10 @@ class NeuralGpuModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns each new token's column of the image after the step that reads the token; then image and tape."""
+        """Returns a hidden state for each new token, and the updated memory and tape.
+
+        The hidden state of a token is the first cell of its column in the memory, after the step that reads the token.
+        """
         columns = memory[0] if rows is None else memory[0][rows.sentences]
         image, tape = carried
         present, vectors, states = self._present(columns, image), self.target_embedding(tokens), []
@@ -141,6 +152,6 @@ class NeuralGpuModel(BaselineModel):
         return torch.stack(states, dim=1), (image, tape)
 
     def _present(self, columns: Tensor, memory: Image) -> Tensor:
-        """Marks columns that a sentence has with 1, others with 0."""
+        """Returns a mask that is 1 in the columns that a sentence has, and 0 in all others."""
         numbers = torch.arange(memory.shape[2], device=memory.device)
         return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)

@@ -1,4 +1,4 @@
-"""Recurrent encoder and decoder with attention (Bahdanau et al. 2015, Luong et al. 2015, Wu et al. 2016)."""
+"""Recurrent encoder-decoder models with attention (Bahdanau et al. 2015, Luong et al. 2015, Wu et al. 2016)."""
 
 from typing import Literal
 
@@ -36,13 +36,14 @@ CarriedStates = tuple[Float[Tensor, "rows _"], ...]
 
 
 class Recurrent(BaseModelSpec):
-    """Layers of recurrent cells; the decoder attends to the encoder's states.
+    """Settings of a recurrent encoder-decoder whose decoder attends to the encoder's hidden states.
 
-    `directions`: the encoder reads forwards, both ways in every layer, or both ways only in the first layer.
-    `attending`: the state of the decoder's top layer attends (Luong et al.), or the state of its bottom layer. In the
-    second case all layers above read the attention output (in Wu et al., the attention output of the previous step).
-    `input_feeding` gives the bottom layer the attention output of the step before. `residual` adds a layer's input to
-    its output from the third layer on.
+    The encoder reads forwards, in both directions in every layer, or in both directions only in the first layer
+    (`directions`). `attending` determines the decoder layer whose state is the query of the attention. With `top`, it
+    is the top layer (Luong et al. 2015). With `bottom`, it is the bottom layer, and all higher layers read the
+    attention output (in Wu et al. 2016, they read that of the previous step). If `input_feeding`, the bottom layer
+    reads the attention output of the previous step. If `residual`, the input of a layer is added to its output from the
+    third layer on.
     """
 
     kind: Literal["recurrent"] = "recurrent"
@@ -72,21 +73,21 @@ class Recurrent(BaseModelSpec):
         return self
 
     def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model, with weights that are initialised from torch's random number generator."""
         return RecurrentModel(self, vocabulary)
 
     def is_bidirectional(self, number: int) -> bool:
-        """Whether layer `number` of the encoder reads in both directions."""
+        """Returns True if layer `number` of the encoder reads in both directions."""
         return self.directions == "both" or (self.directions == "both_first" and number == 0)
 
     def input_width(self, number: int, annotation: int) -> int:
-        """Input width of decoder layer `number`, if encoder states have the width `annotation`."""
+        """Returns the input width of decoder layer `number`; `annotation` is the width of the encoder's states."""
         bottom = self.attending == "bottom"
         reads_attention = self.input_feeding if number == 0 else bottom
         return self.d_model + (annotation if bottom else self.d_model) * reads_attention
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts multiplications as defined by `BaseModelSpec.multiplications`."""
+        """Counts the multiplications per source token and per target token; see `BaseModelSpec.multiplications`."""
         source, inputs, d_model = 0, self.d_model, self.d_model
         for number in range(self.encoder_layers):
             cells = 2 if self.is_bidirectional(number) else 1
@@ -103,7 +104,7 @@ class Recurrent(BaseModelSpec):
 
 
 class RecurrentEncoderLayer(nn.Module):
-    """A cell that reads forwards, and with `bidirectional` a second cell that reads backwards."""
+    """A layer with one cell that reads forwards and, if `bidirectional`, another cell that reads backwards."""
 
     def __init__(self, cell: Cell, inputs: int, d_model: int, bidirectional: bool) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class RecurrentEncoderLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source outputs"], Float[Tensor, "batch outputs"]]:
-        """Returns the states of both directions, concatenated, and the last state of each direction."""
+        """Returns the hidden states of both directions, concatenated, and the last hidden state of each direction."""
         all_outputs, last = [], []
         for cell, backwards in ((self.forwards, False), (self.backwards, True)):
             if cell is not None:
@@ -126,7 +127,10 @@ class RecurrentEncoderLayer(nn.Module):
 
 
 class SourceAttention(nn.Module):
-    """One head over the encoder's states: their weighted mean a, or with `combines` s̄ = tanh(W_c [a; s] + b_c)."""
+    """Attention with one head over the encoder's hidden states.
+
+    The output is their weighted mean a or, if `combines`, s̄ = tanh(W_c [a; s] + b_c), where s is the decoder state.
+    """
 
     def __init__(self, compatibility: Compatibility, d_model: int, annotation: int, combines: bool) -> None:
         super().__init__()
@@ -139,7 +143,7 @@ class SourceAttention(nn.Module):
         self.outputs = d_model if combines else annotation
 
     def project_key_value(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
-        """Projects a sentence's encoder states to keys; the values are the states."""
+        """Projects the encoder's hidden states to keys; the values are the hidden states themselves."""
         return self.key(encoded), encoded
 
     def forward(
@@ -149,7 +153,7 @@ class SourceAttention(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new outputs"]:
-        """Computes a or s̄ for each state."""
+        """Computes a or s̄ for each decoder state."""
         query = self.query(states)
         query = query if rows is None else rows.to_rectangle(query)
         scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
@@ -161,7 +165,7 @@ class SourceAttention(nn.Module):
 
 
 class RecurrentModel(BaselineModel):
-    """Encoder and decoder of recurrent cells; the decoder attends to the encoder's states."""
+    """A recurrent encoder-decoder whose decoder attends to the encoder's hidden states."""
 
     def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -185,11 +189,12 @@ class RecurrentModel(BaselineModel):
 
     @torch.no_grad()
     def _scale_input_weights(self) -> None:
-        """Multiplies the weights that read tokens by √d_model, as if each feature of a token had variance 1.
+        """Multiplies the weights that read tokens by √d_model, as if each feature of an embedding had variance 1.
 
-        A fresh token vector has length 1, because the softmax shares its table; the Transformer multiplies it by
-        √d_model (section 3.4). Without this factor the states after different tokens are nearly equal, more so in
-        deeper models: four layers did not learn to copy in 800 steps (docs/experiments.md).
+        The initial embedding of a token has a norm of about 1, because its table is shared with the softmax; the
+        Transformer multiplies embeddings by √d_model instead (section 3.4). Without this factor, the hidden states
+        after different tokens are nearly equal, especially in deep models: a model with four layers did not learn to
+        copy in 800 steps (docs/experiments.md).
         """
         bottom = next(iter(self.encoder))
         for cell in (bottom.forwards, bottom.backwards, next(iter(self.decoder))):
@@ -197,7 +202,10 @@ class RecurrentModel(BaselineModel):
                 cell.from_input.weight[:, : self.spec.d_model] *= self.spec.d_model**0.5
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns keys, values and visible positions; a zero attention output, then the states of the cells."""
+        """Returns keys, values and visible positions as memory, and the tensors carried before the first token.
+
+        The carried tensors are an attention output of zeros and the initial states of the decoder's cells.
+        """
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
             outputs, last = layer(states, visible)
@@ -211,7 +219,10 @@ class RecurrentModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns s̄ of each new token, or the top layer's states, and the carried tensors after the last token."""
+        """Returns the hidden states after the new tokens, and the tensors that are carried to the next token.
+
+        The hidden states are s̄ if the top layer attends, and those of the top layer if the bottom layer attends.
+        """
         keys, values, visible = memory
         inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
@@ -235,7 +246,10 @@ class RecurrentModel(BaselineModel):
         carried: CarriedStates,
         attended: Float[Tensor, "rows new annotation"] | None = None,
     ) -> tuple[Float[Tensor, "rows new outputs"], CarriedStates]:
-        """Runs the decoder's `layers` over the new tokens; each layer also reads `attended`, the attention output."""
+        """Runs the decoder's `layers` over the new tokens.
+
+        If the attention output `attended` is given, each layer reads it in addition to the states.
+        """
         next_carried = list(carried)
         for number, cell in list(enumerate(self.decoder))[layers]:
             part = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)
