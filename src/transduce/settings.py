@@ -1,7 +1,8 @@
-"""Settings: the base of all settings records, and how settings are merged and validated.
+"""Provides the base class of all settings records, and functions that merge and validate settings.
 
-Presets, recipes, `--set` and `config.json` are dictionaries until they are merged. Only the merged whole is validated,
-so a preset or an override may consist of a few keys, and an error can say where each key belongs.
+The values from presets, recipes, `--set` and `config.json` are plain dictionaries until they have been merged. Only the
+merged result is validated, so a preset or an override may contain just a few keys, and an error message can say where
+each key belongs.
 """
 
 import contextlib
@@ -18,12 +19,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticKnownError, core_schema
 
 MAX_SHOWN_FAULTS = 20
-MAX_SHOWN_LENGTH = 200  # characters of a value in a message
+MAX_SHOWN_LENGTH = 200  # in characters; longer values are truncated in error messages
 
-# Limits of a settings file, whoever wrote it.
-MAX_INTEGER = 2**53 - 1  # all JSON readers represent integers exactly up to this value
-MAX_DEPTH = 50  # levels of mappings and lists
-MAX_VALUES = 100_000  # a value that YAML aliases repeat counts every time
+# Limits on the content of every settings file.
+MAX_INTEGER = 2**53 - 1  # the largest integer that every JSON reader represents exactly
+MAX_DEPTH = 50  # levels of nested mappings and lists
+MAX_VALUES = 100_000  # a value that YAML aliases repeat is counted each time
 
 KeyPath = tuple[str, ...]
 
@@ -31,24 +32,28 @@ AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Spec(BaseModel):
-    """Base of every settings record: frozen and strict; unknown keys, infinity and NaN are refused."""
+    """Base class of all settings records.
+
+    Records are immutable and are validated strictly: unknown keys, infinity and NaN are errors.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
     def as_dictionary(self) -> dict[str, Any]:
-        """The whole record, defaults included, as JSON values."""
+        """Returns the whole record, including default values, as a dictionary of JSON values."""
         dictionary: dict[str, Any] = self.model_dump(mode="json")
         return dictionary
 
     def replaced(self, **changes: Any) -> Self:
-        """Copies the record with different values for some keys; raises ValueError if they do not fit."""
+        """Returns a copy of the record with new values for some keys; raises ValueError if the result is invalid."""
         return type(self)(**{**dict(self), **changes})
 
 
 def from_satellite(path: str) -> Any:
-    """Imports the object that `module:name` names, from a module that no module of the core imports.
+    """Imports an object from a satellite, which is a module that the core does not import directly.
 
-    Raises ValueError if this installation lacks the module.
+    `path` has the form `module:name`. Raises ValueError if the module, or another module that it imports, is not
+    installed.
     """
     module, _, name = path.partition(":")
     try:
@@ -70,15 +75,20 @@ PLAIN_WORDS = {
     "input should be greater than": "write more than",
     "input should be less than": "write less than",
     "input should be an object": "write keys and values, such as {kind: NAME}",
-    "is not readable": "cannot be read: permission denied",
+    "is not one of 'ctranslate2'.": "is not one of 'ctranslate2'; without --engine, transduce itself translates.",
+    "is not readable": "cannot be read: permission denied; ask its owner, or change it with `chmod +r`",
 }
-"""Replacements for pydantic's wording in messages, with a lower-case first letter."""
+"""Maps phrases in pydantic's error messages to plainer wording.
+
+The phrases are replaced after the first letter of a message has been lowercased.
+"""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The question "; did you mean `X`?" for the most similar of `names`; empty if none is similar.
+    """Returns the hint "; did you mean `X`?" with the closest match in `names`, or an empty string if there is none.
 
-    A name is similar if `name` contains it as a word: `base` in `transformer_base`.
+    A name that is a word of `name` takes precedence over names with a similar spelling. For `transformer_base`, for
+    example, the hint suggests `base`.
     """
     names = list(names)
     nearest = [word for word in name.replace("-", "_").split("_") if word in names]
@@ -87,34 +97,34 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def type_in_words(value: object) -> str:
-    """Names the type of a value, for example "a list", "an int" or "None"."""
+    """Returns the name of a value's type with an article, for example "a list" or "an int", or "None" for None."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 class ByKind:
-    """The annotation of a field that holds one of several specs, chosen by `kind`.
+    """Annotates a field whose value is one of several specs, selected by the key `kind`.
 
-    It is a closed table from kinds to classes, like a discriminated union in pydantic. Instead of a class, the table
-    may contain the path of a satellite's class, for example `transduce.paper.models.bytenet:ByteNet`. The satellite is
-    imported when a recipe or a `config.json` names that kind, or to word an error.
+    It works like a discriminated union in pydantic: `classes` maps every kind to its class. If the class is in a
+    satellite, `classes` contains its path instead, for example `transduce.paper.models.bytenet:ByteNet`. The satellite
+    is then imported only when a recipe or a `config.json` names that kind, or when an error message needs its keys.
     """
 
     def __init__(self, classes: Mapping[str, type[Spec] | str]) -> None:
         self.table = classes
 
     def class_of(self, kind: str) -> type[Spec]:
-        """The class of a kind; raises ValueError if it is in a satellite that is not installed."""
+        """Returns the class of a kind; raises ValueError if the class is in a satellite that is not installed."""
         entry = self.table[kind]
         found: type[Spec] = from_satellite(entry) if isinstance(entry, str) else entry
         return found
 
     def core_classes(self) -> list[type[Spec]]:
-        """The classes that are not in a satellite."""
+        """Returns the classes that belong to the core, leaving out those in satellites."""
         return [entry for entry in self.table.values() if not isinstance(entry, str)]
 
     def all_classes(self) -> Iterator[type[Spec]]:
-        """Yields the classes of all kinds, except classes of satellites that are not installed."""
+        """Yields the classes of all kinds, skipping those in satellites that are not installed."""
         for kind in self.table:
             with contextlib.suppress(ValueError):
                 yield self.class_of(kind)
@@ -123,7 +133,10 @@ class ByKind:
         return core_schema.no_info_plain_validator_function(self._validated)
 
     def _validated(self, value: object) -> Spec:
-        """Converts a record, or the values of a record, to a record of its kind; errors are worded like pydantic's."""
+        """Validates a record, or a mapping with its values, and returns a record of the class for its kind.
+
+        Raises the same errors as a discriminated union in pydantic.
+        """
         if not isinstance(value, Mapping | Spec):
             raise PydanticKnownError("dict_type")
         kind = value.get("kind") if isinstance(value, Mapping) else getattr(value, "kind", None)
@@ -134,14 +147,15 @@ class ByKind:
             details = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": kinds}
             raise PydanticKnownError("union_tag_invalid", details)
         spec = self.class_of(kind)
-        # As JSON, where a list may stand for a tuple: pydantic passes what it has read from JSON as Python values.
+        # Pydantic has already parsed the JSON. Because strict validation of Python values does not accept a list for a
+        # tuple, the values are converted to JSON and validated in that form.
         return spec.model_validate(value) if isinstance(value, Spec) else spec.model_validate_json(json.dumps(value))
 
 
 def merged(base: Any, change: Any) -> Any:
-    """Merges the values of `change` into `base`, key by key.
+    """Merges `change` into `base` recursively and returns the result.
 
-    A mapping with a different `kind` replaces the mapping in `base`, because the keys of one variant mean nothing to
+    A mapping with a different `kind` replaces the whole mapping in `base`, because the keys of one kind are unknown to
     another.
     """
     if not isinstance(base, Mapping) or not isinstance(change, Mapping):
@@ -152,7 +166,7 @@ def merged(base: Any, change: Any) -> Any:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the path of each key, in the notation of `--set`, and its value."""
+    """Yields each value together with the dotted path of its key, which is the path that `--set` accepts."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
@@ -161,9 +175,10 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:
-    """Converts `values` to a `spec`.
+    """Validates `values` and returns them as an instance of `spec`.
 
-    Raises ValueError with `place`, for example a file name, and for each fault the key's path and the allowed values.
+    Raises ValueError if the values are invalid. The message begins with `place`, for example a file name, and states
+    the path of each faulty key and the values that are allowed.
     """
     check_plain(values, place=place)
     try:
@@ -177,7 +192,10 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
 
 
 def parse_json(content: bytes, *, place: str) -> Any:
-    """Parses the content of a JSON file; if it is not JSON, raises ValueError, whose message begins with `place`."""
+    """Parses the content of a JSON file.
+
+    Raises ValueError if the content is not valid JSON; the message begins with `place`.
+    """
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -185,14 +203,17 @@ def parse_json(content: bytes, *, place: str) -> Any:
 
 
 def check_version(values: Any, version: int, *, place: str) -> None:
-    """Raises ValueError, whose message begins with `place`, if a file has a version other than `version`."""
+    """Raises ValueError if `values` contain a version number other than `version`.
+
+    Values without a version number are accepted. The message begins with `place`.
+    """
     written = values.get("version") if isinstance(values, Mapping) else None
     if written is not None and written != version:
         raise ValueError(f"{place} has version {json.dumps(written)}; this program reads version {version}")
 
 
 def _fault(spec: type[Spec], values: Any, details: Any) -> str:
-    """Words one of pydantic's errors as a sentence."""
+    """Returns a sentence that explains one of pydantic's errors to the user."""
     path = _path(values, details["loc"])
     if details["type"] == "missing":
         return f"`{'.'.join([*path, str(details['loc'][-1])])}` is missing"
@@ -221,13 +242,13 @@ def _fault(spec: type[Spec], values: Any, details: Any) -> str:
 
 
 def _shortened(value: Any) -> str:
-    """Formats a value as JSON, cut after MAX_SHOWN_LENGTH characters."""
+    """Formats a value as JSON and truncates it after MAX_SHOWN_LENGTH characters."""
     text = json.dumps(value)
     return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
 
 
 def _path(values: Any, location: tuple[str | int, ...]) -> list[str]:
-    """The steps of pydantic's `location` that lead through `values`, without the variants of unions."""
+    """Returns the path in `values` that pydantic's `location` denotes, leaving out the names of union members."""
     path = []
     for step in location:
         keys = range(len(values)) if isinstance(values, list) else values if isinstance(values, Mapping) else ()
@@ -238,9 +259,13 @@ def _path(values: Any, location: tuple[str | int, ...]) -> list[str]:
 
 
 def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
-    """A sentence that names the unknown key and the nearest key, or the kinds or sections that have the key."""
+    """Returns a message that names an unknown key and suggests what the user may have meant.
+
+    It suggests the nearest key, or the kinds or sections that have a key of this name. If there are none, it lists the
+    keys that are allowed at this place.
+    """
     name, keys = path[-1], list(_keys(spec))
-    # Indices of lists and names that the user chooses are not sections.
+    # List indices, and names that the user chooses, are not sections.
     section = ".".join(step for step in path[:-1] if step in {key.name for key in keys})
     sections = sorted({key.section for key in keys if key.name == name})
     siblings = [key for key in keys if key.section == section]
@@ -250,9 +275,10 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
     names = [key.name for key in siblings if key.kind == kind] or [key.name for key in siblings]
     sentence = f"unknown key `{'.'.join(path)}`"
     if name in OTHER_NAMES:
-        return f"{sentence}; it is `{OTHER_NAMES[name]}` here"
+        unit = ", which counts tokens, not sentences" if name == "batch_size" else ""
+        return f"{sentence}; it is `{OTHER_NAMES[name]}` here{unit}"
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    meant = f"; did you mean `{nearest[0]}`?" if nearest and nearest[0] != name else ";"
+    meant = f"; did you mean `{'.'.join([*path[:-1], nearest[0]])}`?" if nearest and nearest[0] != name else ";"
     if section in sections:
         kinds = " or ".join(sorted(f"`{key.kind}`" for key in siblings if key.name == name and key.kind))
         of_kind = f"kind {kinds}" if kinds else f"another variant of `{section}`"
@@ -269,7 +295,7 @@ def _unknown_key(spec: type[Spec], values: Any, path: list[str]) -> str:
 
 
 OTHER_VALUES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32"}
-"""Maps values in other toolkits to values in a recipe."""
+"""Maps values that other toolkits use to the equivalent values in a recipe."""
 
 OTHER_NAMES = {
     **dict.fromkeys(("lr", "learning_rate", "max_lr"), "training.schedule.peak"),
@@ -283,16 +309,19 @@ OTHER_NAMES = {
     **dict.fromkeys(("beam_size", "num_beams"), "decoding.beam"),
     "optimizer": "training.optimiser",
 }
-"""Maps names in other toolkits to keys of a recipe."""
+"""Maps option names that other toolkits use to the equivalent keys in a recipe."""
 
 
 def key_paths(spec: type[Spec]) -> list[str]:
-    """Path of every key of `spec` and of the specs inside it, for example `model.mixer.heads`, each once."""
+    """Returns the unique dotted paths of all keys in `spec` and its nested specs, for example `model.mixer.heads`."""
     return list(dict.fromkeys(f"{key.section}.{key.name}".lstrip(".") for key in _keys(spec)))
 
 
 class _Key(NamedTuple):
-    """A key of a settings file: its section, its name, and the kind of section that has it, or None."""
+    """A key of a settings file.
+
+    If the section has several kinds, `kind` is the one that has the key; otherwise it is None.
+    """
 
     section: str
     name: str
@@ -300,7 +329,7 @@ class _Key(NamedTuple):
 
 
 def _keys(spec: type[BaseModel], section: str = "") -> Iterator[_Key]:
-    """Yields every key of `spec` and of the specs inside it."""
+    """Yields every key of `spec` and its nested specs; `section` is the dotted path of `spec` itself."""
     kind = spec.model_fields["kind"].default if "kind" in spec.model_fields else None
     for name, field in spec.model_fields.items():
         yield _Key(section, name, kind)
@@ -309,13 +338,13 @@ def _keys(spec: type[BaseModel], section: str = "") -> Iterator[_Key]:
 
 
 def specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
-    """Yields the spec types that a field may hold."""
+    """Yields the spec classes whose instances a field accepts."""
     by_kind = [mark for mark in field.metadata if isinstance(mark, ByKind)]
     yield from by_kind[0].all_classes() if by_kind else _specs_in(field.annotation)
 
 
 def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
-    """Yields the spec types of an annotation, even inside unions, optionals, tuples and dictionaries."""
+    """Yields the spec classes in an annotation, including those inside unions, optionals, tuples and dictionaries."""
     arguments = typing.get_args(annotation)
     if not arguments and isinstance(annotation, type) and issubclass(annotation, Spec):
         yield annotation
@@ -324,7 +353,10 @@ def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def check_plain(values: Any, *, place: str) -> None:
-    """Raises ValueError with `place` and the path of the key if `values` are not JSON or exceed the limits."""
+    """Raises ValueError if `values` cannot be represented as JSON, or if they exceed the limits of a settings file.
+
+    The message contains `place` and the path of the key.
+    """
     pending: list[tuple[KeyPath, Any]] = [((), values)]
     count = 0
     while pending:
@@ -338,7 +370,7 @@ def check_plain(values: Any, *, place: str) -> None:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the values of a mapping or list, each with its key or index."""
+    """Yields the items of a mapping or list, each with its key or index as a string."""
     if isinstance(value, Mapping):
         yield from ((_key_name(key), inner) for key, inner in value.items())
     elif isinstance(value, list | tuple):
@@ -346,7 +378,10 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value_fault(value: Any, depth: int) -> str | None:
-    """The fault of a value, not of the values inside it; None if there is none."""
+    """Returns an error message for an invalid value, or None if the value is valid.
+
+    Values that are nested inside it are not checked.
+    """
     if depth > MAX_DEPTH:
         return f"is nested deeper than {MAX_DEPTH} levels"
     if isinstance(value, Mapping):
@@ -361,7 +396,10 @@ def _value_fault(value: Any, depth: int) -> str | None:
 
 
 def _keys_fault(values: Mapping[Any, Any]) -> str | None:
-    """The fault of the keys of a mapping. As keys, JSON turns numbers, booleans and null into strings."""
+    """Returns an error message for a mapping with invalid keys, or None if all keys are valid.
+
+    JSON writes numbers, booleans and null as strings if they are keys, so different keys may become the same string.
+    """
     for key in values:
         if not (key is None or isinstance(key, str | int | float)):
             return f"has the key {key!r}; a key is a string"
@@ -371,12 +409,15 @@ def _keys_fault(values: Mapping[Any, Any]) -> str | None:
 
 
 def _string_fault(string: str) -> str | None:
-    """The fault of a string: NUL, which no path can have, or a surrogate, which UTF-8 cannot encode."""
+    """Returns an error message for an invalid string, or None if the string is valid.
+
+    A string must not contain NUL, because no file path can contain it, or surrogates, because UTF-8 cannot encode them.
+    """
     if "\0" in string:
         return "holds a NUL character"
     return "holds a character that UTF-8 cannot encode" if any("\ud800" <= c <= "\udfff" for c in string) else None
 
 
 def _key_name(key: Any) -> str:
-    """A key as JSON writes it."""
+    """Returns the string that JSON writes for a key."""
     return json.dumps(key) if key is None or isinstance(key, int | float) else str(key)

@@ -56,7 +56,7 @@ def test_the_other_settings_and_files_stay(model):
         ("training.steps=5", "--set training.steps=5: only the settings of decoding change in a finished model"),
         ("beam=5", "write decoding.KEY=VALUE, where KEY is one of beam, length_penalty, extra_length, margin"),
         ("decoding=5", "write decoding.KEY=VALUE"),
-        ("decoding.beams=5", "--set: unknown key `decoding.beams`; did you mean `beam`?"),
+        ("decoding.beams=5", "--set: unknown key `decoding.beams`; did you mean `decoding.beam`?"),
         ("decoding.beam=0", "`decoding.beam` is 0"),
         ("decoding.beam", "write KEY=VALUE"),
     ],

@@ -70,7 +70,10 @@ def test_an_end_that_is_no_doubling_is_refused(start: int, end: int) -> None:
         (0, "`batch_tokens` is 0: write at least 1"),
         ("many", '`batch_tokens` is "many": write a whole number'),
         ({"start": 3, "end": 6}, "`batch_tokens.steps` is missing"),
-        ({"start": 3, "end": 6, "step": 2, "steps": 2}, "unknown key `batch_tokens.step`; did you mean `steps`?"),
+        (
+            {"start": 3, "end": 6, "step": 2, "steps": 2},
+            "unknown key `batch_tokens.step`; did you mean `batch_tokens.steps`?",
+        ),
     ],
 )
 def test_a_number_and_a_ramp_have_messages_of_their_own(batch_tokens: object, fault: str) -> None:

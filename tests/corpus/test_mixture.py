@@ -218,7 +218,7 @@ def test_one_validation_stays_one_and_a_list_is_several(data_of):
     single = validated(DataSpec, {"train": {"tsv": "t"}, "validation": {"tsv": "v"}}, place="recipe")
     assert single.validation.tsv == "v"
     assert single.validations == (single.validation,)
-    with pytest.raises(ValueError, match=r"unknown key `validation.1.tvs`; did you mean `tsv`"):
+    with pytest.raises(ValueError, match=r"unknown key `validation.1.tvs`; did you mean `validation.1.tsv`"):
         validated(DataSpec, {"train": {"tsv": "t"}, "validation": [{"tsv": "v"}, {"tsv": "v", "tvs": 1}]}, place="r")
     with pytest.raises(ValueError, match="validation"):
         validated(DataSpec, {"train": {"tsv": "t"}, "validation": []}, place="r")

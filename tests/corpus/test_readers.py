@@ -160,8 +160,8 @@ def test_the_keys_decide_the_kind_of_corpus() -> None:
     ("train", "message"),
     [
         ({"source": "s"}, r"`train.target` is missing"),
-        ({"tsv": "s", "wieght": 1}, r"unknown key `train.wieght`.*`weight`"),
-        ({"embedded": "train", "wieght": 1}, r"unknown key `train.wieght`.*`weight`"),
+        ({"tsv": "s", "wieght": 1}, r"unknown key `train.wieght`.*`train.weight`"),
+        ({"embedded": "train", "wieght": 1}, r"unknown key `train.wieght`.*`train.weight`"),
         ({"tsv": "s", "target": "t"}, r"unknown key `train.target`"),
         ({"tsv": "s", "weight": 0}, r"`train.weight` is 0: write more than 0"),
         ([{"tsv": "s"}, {"embedded": "trian"}], r"`train.1.embedded` is \"trian\": .*'train'"),

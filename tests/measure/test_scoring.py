@@ -113,6 +113,13 @@ def test_every_metric_is_full_on_equal_text_and_signs_itself():
     assert all((score.low, score.high) == (None, None) for score in measured.values())
 
 
+def test_flat_lists_are_refused_with_what_to_write():
+    with pytest.raises(TypeError, match=r"`references` is a list of str: give a list of lists, \[references\]"):
+        scores(["a b"], ["a b"])
+    with pytest.raises(TypeError, match=r"`metrics` is a str: give a list of names, \['bleu'\]"):
+        scores(["a b"], [["a b"]], metrics="bleu")
+
+
 def test_a_second_reference_can_only_help():
     reference, output = ["a b c d e f", "a a b b c c d"], ["a b c d x f", "d d c c b b a"]
     single = scores(output, [reference])["bleu"].score

@@ -44,7 +44,10 @@ def test_tables_of_kinds_name_each_class_by_its_kind(table):
     [
         ({"kind": "other"}, "`attention`: this needs `transduce.nowhere.other`, and there is no module"),
         ({"kind": "third"}, '`attention.kind` is "third"; did you mean `other`? kinds: attention, other'),
-        ({"kind": "attention", "heads": 1, "d_k": 1, "d_v": 1, "head": 2}, "`attention.head`; did you mean `heads`?"),
+        (
+            {"kind": "attention", "heads": 1, "d_k": 1, "d_v": 1, "head": 2},
+            "`attention.head`; did you mean `attention.heads`?",
+        ),
         ({"heads": 1}, "unable to extract tag using discriminator 'kind'"),
         (1, "`attention` is 1: write keys and values, such as {kind: NAME}"),
     ],

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from transduce.corpus.corpus_kinds import Embedded
-from transduce.recipe.recipe import dump, load
+from transduce.recipe.recipe import Recipe, dump, load
 
 TRAIN = "data: {train: {source: a.en, target: a.de}}\n"
 
@@ -168,10 +168,10 @@ def test_a_dump_loads_as_the_same_recipe(write_recipe, tmp_path, monkeypatch):
     ("text", "parts"),
     [
         ("trainig: {steps: 3}\n", ["`trainig`", "did you mean `training`"]),
-        ("training: {step: 3}\n", ["`training.step`", "did you mean `steps`"]),
+        ("training: {step: 3}\n", ["`training.step`", "did you mean `training.steps`"]),
         ("training: {beam: 3}\n", ["`training.beam`", "did you mean `decoding.beam`?"]),
         ("decoding: {warmup: 3}\n", ["`decoding.warmup`", "`training.schedule.warmup`?"]),
-        ("model: {preset: tiny, mixer: {d_v: 3, dk: 4}}\n", ["`model.mixer.dk`", "did you mean `d_k`"]),
+        ("model: {preset: tiny, mixer: {d_v: 3, dk: 4}}\n", ["`model.mixer.dk`", "did you mean `model.mixer.d_k`"]),
         ("training: {schedule: {kind: paper, peak: 3.0}}\n", ["`training.schedule.peak`"]),
         ('training: {steps: "4"}\n', ["`training.steps`", '"4"', "a whole number"]),
         ("training: {steps: 0}\n", ["`training.steps`", "0", "write at least 1"]),
@@ -229,3 +229,9 @@ def test_paths_without_a_readable_file(tmp_path):
     assert f"{tmp_path / 'pipe'} is a pipe; write" in refusal(tmp_path / "pipe")
     (tmp_path / "latin.yaml").write_bytes("data: {train: {tsv: naïve}}".encode("latin-1"))
     assert "latin.yaml is not YAML" in refusal(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize("changes", ["training.steps=3", {"training.steps": 3}])
+def test_changes_are_a_list(write_recipe, changes):
+    with pytest.raises(TypeError, match=r"give a list of KEY=VALUE, such as \['training.steps=1000'\]"):
+        Recipe.load(write_recipe(), changes)

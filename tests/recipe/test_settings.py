@@ -149,10 +149,10 @@ def test_messages_name_the_path_of_a_faulty_or_missing_value(values: dict[str, A
     ("values", "expected"),
     [
         ({"copy": 2}, "unknown key `copy`; did you mean `copies`?"),
-        ({"frame": {"widht": 2}}, "unknown key `frame.widht`; did you mean `width`?"),
-        ({"shape": {"kind": "circle", "raduis": 2.0}}, "unknown key `shape.raduis`; did you mean `radius`?"),
-        ({"frames": [{}, {"widht": 2}]}, "unknown key `frames.1.widht`; did you mean `width`?"),
-        ({"named": {"best": {"widht": 2}}}, "unknown key `named.best.widht`; did you mean `width`?"),
+        ({"frame": {"widht": 2}}, "unknown key `frame.widht`; did you mean `frame.width`?"),
+        ({"shape": {"kind": "circle", "raduis": 2.0}}, "unknown key `shape.raduis`; did you mean `shape.radius`?"),
+        ({"frames": [{}, {"widht": 2}]}, "unknown key `frames.1.widht`; did you mean `frames.1.width`?"),
+        ({"named": {"best": {"widht": 2}}}, "unknown key `named.best.widht`; did you mean `named.best.width`?"),
         ({"colour": "red"}, "unknown key `colour`; did you mean `frame.colour` or `frames.colour` or `named.colour`?"),
         ({"frame": {"radius": 2.0}}, "unknown key `frame.radius`; did you mean `shape.radius`?"),
         ({"frame": {"title": "two"}}, "unknown key `frame.title`; did you mean `title`?"),
@@ -187,5 +187,5 @@ def test_every_fault_has_one_line() -> None:
     assert text.split("\n") == [
         "picture.yaml: `title` is missing",
         '`copies` is "4": write a whole number',
-        "unknown key `frame.widht`; did you mean `width`?",
+        "unknown key `frame.widht`; did you mean `frame.width`?",
     ]

@@ -91,3 +91,8 @@ def test_a_training_by_the_name_of_its_recipe_and_one_that_nobody_reads(micro, t
     assert not (tmp_path / "unread").exists()
     with pytest.raises(ValueError, match=r"there is no recipe .*missing\.yaml"):
         train(tmp_path / "missing.yaml", tmp_path / "unread")
+
+
+def test_an_unknown_option_of_train_is_named_with_those_there_are(tmp_path):
+    with pytest.raises(TypeError, match=r"`train` has no option `devise`; did you mean `device`\? options: device, "):
+        train("recipe.yaml", tmp_path, devise="cpu")

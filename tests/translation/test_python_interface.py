@@ -178,13 +178,37 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
         translator.translate_records("cat dog", prefix=["gip"])
 
 
+def test_a_directory_is_loaded_and_not_given_to_the_constructor() -> None:
+    with pytest.raises(TypeError, match=r"a model is loaded by `Translator.load\('runs/demo'\)`"):
+        Translator("runs/demo")  # type: ignore[arg-type, call-arg]
+
+
+def test_the_device_and_the_precision_can_be_read(translator: Translator) -> None:
+    assert (str(translator.device), translator.precision) == ("cpu", "float32")
+
+
+def test_a_name_of_a_file_and_a_text_of_several_lines_get_a_note(
+    translator: Translator, tmp_path: Path, log_lines: list[str]
+) -> None:
+    path = tmp_path / "input.txt"
+    translator.translate(str(path))
+    assert log_lines == []
+    path.write_text("cat\n")
+    translator.translate(str(path))
+    assert [f"{path} is also a file, which was not read" in line for line in log_lines] == [True]
+    translator.translate("cat\ndog\n")
+    assert "give a list with one sentence each" in log_lines[-1]
+    translator.translate("cat\n")
+    assert len(log_lines) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"cat dog", "`text` is a bytes"),
+        (b"cat dog", "`text` is a bytes: give text, `text.decode()`"),
         (None, "`text` is None"),
-        (7, "`text` is an int"),
-        ([b"cat dog"], "`text` 1 is a bytes, not a str"),
+        (7, "`text` is an int: give a str, or a list"),
+        ([b"cat dog"], "`text` 1 is a bytes, not a str: open the file as text"),
         (["cat dog", 7], "`text` 2 is an int, not a str"),
         (["cat dog", None], "`text` 2 is None, a missing value: put '' in its place, or leave it out"),
         (["cat dog", float("nan")], "`text` 2 is nan, a missing value"),
@@ -203,9 +227,10 @@ def test_values_that_are_no_text_are_refused(translator: Translator, text: Any, 
 
 def test_a_text_of_several_sentences_is_noted(translator: Translator, log_lines: list[str]) -> None:
     translator.translate(["cat dog", "Owls saw the cat. Dogs ate."])
-    assert (
-        "note: 1 text seems to hold several sentences (the first: text 2); each text is translated as one sentence"
-        in (log_lines)
+    (note,) = log_lines
+    assert note == (
+        "note: 1 text seems to hold several sentences (the first: text 2); each text is translated as one sentence; "
+        "give a list with one sentence each"
     )
 
 

@@ -1,6 +1,6 @@
-"""Finished shards on disk: kept until all are finished, then joined to the outputs.
+"""Keeps translated shards on disk until a text is complete, and then joins them to its output file.
 
-A record says what each output was made from.
+For each output, a record states which text, models and settings it was produced from.
 """
 
 import hashlib
@@ -20,19 +20,20 @@ from transduce.storage.result_files import name_in_errors
 class PairFilter:
     """Drops pairs with an empty side, pairs whose sides are equal, and duplicates of earlier pairs.
 
-    Must be called on the shards in order. Each pair seen takes about 70 bytes of memory.
+    The filter must be called on the shards in their order. It takes about 70 bytes of memory for each pair that it
+    keeps.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """Numbers of pairs kept and of lines left out, by reason."""
+        """The number of pairs that were kept, and the number of lines that were dropped for each reason."""
         self._seen: set[int] = set()
 
     def __call__(self, text: str) -> str:
-        """Returns the kept lines of `text`; each is a pair with a tab between its sides."""
+        """Returns the lines of `text` that are kept. Each line is a pair whose sides are separated by a tab."""
         pairs = []
         for line in text.removesuffix("\n").split("\n") if text else ():
-            target, _, source = line.partition("\t")
+            source, _, target = line.partition("\t")
             digest = int.from_bytes(hashlib.blake2b(line.encode(), digest_size=8).digest())
             if not source.strip() or not target.strip():
                 self.counts["lines without text or translation"] += 1
@@ -48,10 +49,10 @@ class PairFilter:
 
 
 class FinishedShards:
-    """A folder of finished shards. The file name of a shard is a checksum of all its inputs.
+    """A folder of finished shards, each in a file whose name is a checksum of everything that the shard depends on.
 
-    `origin` is everything that the translations depend on, except the text. `pairs` filters the lines if the output
-    consists of pairs.
+    `origin` is everything that the translations depend on, except the text. If the output consists of pairs, `pairs` is
+    the filter for its lines.
     """
 
     def __init__(self, folder: Path, origin: Mapping[str, Any], pairs: PairFilter | None = None) -> None:
@@ -60,13 +61,13 @@ class FinishedShards:
             part.mkdir(exist_ok=True)
 
     def save(self, shard: Shard, result: ShardResult) -> None:
-        """Saves a finished shard."""
+        """Saves the result of a shard, together with a checksum."""
         content = f"{json.dumps(result.faults)}\n{result.text}"
         with name_in_errors(self.path(shard)):
             atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
     def load(self, shard: Shard) -> ShardResult | None:
-        """Loads a finished shard; None if it is missing or damaged."""
+        """Loads the result of a shard, or returns None if it is missing or damaged."""
         try:
             checksum, _, content = self.path(shard).read_bytes().partition(b"\n")
         except FileNotFoundError:
@@ -77,12 +78,15 @@ class FinishedShards:
         return ShardResult(text, [(number, fault) for number, fault in json.loads(faults)])
 
     def path(self, shard: Shard) -> Path:
-        """Path of a finished shard."""
+        """Returns the path of the file for the result of a shard."""
         identity = [Path(shard.path).name, shard.lines_before, shard.sha256]
         return self.shards / hashlib.sha256(json.dumps([self.origin, identity]).encode()).hexdigest()
 
     def write_output(self, text: ShardedText) -> None:
-        """Joins the shards of a text and writes its output atomically. Raises OSError if a shard is damaged."""
+        """Joins the shards of a text and writes its output atomically.
+
+        Raises OSError if a shard is missing or damaged.
+        """
 
         def write_to(temporary: Path) -> None:
             faults = []
@@ -103,7 +107,11 @@ class FinishedShards:
             atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
-        """Whether the output of a text has been written. Raises ValueError if the file is a different output."""
+        """Returns True if the output of a text has already been written.
+
+        Raises ValueError if the output file exists but was not written by this program, was changed, or was produced
+        from a different text or with a different model or settings.
+        """
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"
@@ -118,20 +126,23 @@ class FinishedShards:
         return True
 
     def faults(self, text: ShardedText) -> list[tuple[int, str]]:
-        """Lines of a finished text that could not be translated: number and reason."""
+        """Returns the line number and the reason for every line of a finished text that could not be translated."""
         return [(number, fault) for number, fault in (self._read_record(text) or {"faults": []})["faults"]]
 
     def counts(self, text: ShardedText) -> dict[str, int]:
-        """Numbers of pairs and of lines left out in a finished output of pairs."""
+        """Returns the number of pairs in a finished output, and the number of lines that were dropped for each reason.
+
+        The result is empty unless the output consists of pairs.
+        """
         counts = (self._read_record(text) or {}).get("counts", {})
         return {str(name): int(count) for name, count in counts.items()}
 
     def remove_shards(self) -> None:
-        """Removes all shards, once the outputs are written."""
+        """Deletes all shards, which are not needed any more after the outputs are written."""
         shutil.rmtree(self.shards)
 
     def _read_record(self, text: ShardedText) -> dict[str, Any] | None:
-        """Reads the record of the output of a text; None if it is missing or damaged."""
+        """Reads the record for the output of a text, or returns None if it is missing or damaged."""
         try:
             record = json.loads(self._record_path(text).read_text("utf-8"))
         except (FileNotFoundError, ValueError):

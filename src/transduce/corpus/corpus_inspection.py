@@ -1,4 +1,4 @@
-"""Inspects a corpus: reads its pairs and finds their faults, then reads it again for examples."""
+"""Inspects a corpus: finds the faults of its pairs, and then reads it again to collect examples of each fault."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,16 +15,16 @@ from transduce.inspection.line_checks import Check
 from transduce.runtime.progress import track
 
 THROUGHOUT = 0.9
-"""If more than this share of a corpus's pairs, or of a set's lines, has a fault, the whole is judged to have it."""
+"""The share of faulty pairs in a corpus, or of faulty lines in a set, above which the whole is considered faulty."""
 
 LEAST_PAIRS = 100
-"""The smallest number of pairs in a corpus, or of lines in a set, for which a share is meaningful."""
+"""The minimum number of pairs in a corpus, or of lines in a set, for which this share is meaningful."""
 
 PROGRESS_PAIRS = 10_000
 
 
 class FaultExample(NamedTuple):
-    """A pair with a fault; `repeats` is the number of the earlier pair that it repeats, if any."""
+    """A pair with a fault. If it repeats an earlier pair, `repeats` is the number of that pair, and otherwise None."""
 
     number: int
     source: str
@@ -33,7 +33,7 @@ class FaultExample(NamedTuple):
 
 
 class CorpusInspection(NamedTuple):
-    """The faults of a corpus with the first examples of each, and the faults of the corpus as a whole."""
+    """The faults of individual pairs, with the first examples of each, and the faults of the corpus as a whole."""
 
     name: str
     inspection: Inspection
@@ -46,7 +46,9 @@ class CorpusInspection(NamedTuple):
         if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > THROUGHOUT:
             verdicts.append("The target is the source throughout the corpus.")
         if inspection.share(Check.SWAPPED) > 0.5:
-            verdicts.append("The sides are exchanged throughout the corpus.")
+            verdicts.append(
+                "The sides are exchanged throughout the corpus: exchange the two files, or their languages."
+            )
         for side, codes in zip(("source", "target"), inspection.languages, strict=True):
             if codes and inspection.share(Check.WRONG_LANGUAGE) > 0.5:
                 language = max(codes, key=codes.__getitem__)
@@ -72,9 +74,10 @@ def inspect_corpus(
     held_out: Sequence[HeldOutText] = (),
     examples: int = 3,
 ) -> CorpusInspection:
-    """Finds the faults of a corpus, and the first `examples` pairs with each fault.
+    """Finds the faults of a corpus, and collects the first `examples` pairs with each fault.
 
-    `languages` identifies languages, if they are checked. Raises ValueError or OSError if the corpus cannot be read.
+    `languages` is needed only for checks that identify languages, and `held_out` only for `Check.OVERLAP`. Raises
+    ValueError or OSError if the corpus cannot be read.
     """
     inspection = inspect_pairs(corpus, checks, languages, held_out)
     misalignment = find_misalignment(
@@ -89,7 +92,10 @@ def inspect_pairs(
     languages: PairLanguages | None = None,
     held_out: Sequence[HeldOutText] = (),
 ) -> Inspection:
-    """Finds the faults of the pairs of a corpus, which is read once; raises the errors of `inspect_corpus`."""
+    """Reads a corpus once and returns the faults of its pairs.
+
+    Raises ValueError or OSError if the corpus cannot be read.
+    """
     inspector = PairInspector(checks, languages, held_out)
     with track(f"inspecting {name_of(corpus)}") as progress:
         for number, (source, target, is_utf8) in enumerate(read_decoded(corpus), start=1):
@@ -100,7 +106,10 @@ def inspect_pairs(
 
 
 def read_decoded(corpus: CorpusSpec) -> Iterator[tuple[str, str, bool]]:
-    """Yields each pair as text, and whether its bytes are UTF-8; invalid bytes become U+FFFD."""
+    """Yields the source and the target of each pair as text, and whether both are valid UTF-8.
+
+    Invalid bytes are replaced with U+FFFD.
+    """
     for source, target in read_byte_pairs(corpus):
         try:
             yield source.decode(), target.decode(), True
@@ -109,7 +118,7 @@ def read_decoded(corpus: CorpusSpec) -> Iterator[tuple[str, str, bool]]:
 
 
 def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Check, list[FaultExample]]:
-    """Reads the corpus up to the last example, and returns the first `count` pairs with each fault."""
+    """Returns the first `count` pairs with each fault. The corpus is read only up to the last of them."""
     chosen = {check: [int(number) for number in numbers[:count]] for check, numbers in inspection.faults.items()}
     numbers_of_examples = {number for numbers in chosen.values() for number in numbers}
     pairs = enumerate(islice(read_decoded(corpus), max(numbers_of_examples, default=0)), start=1)
@@ -127,7 +136,10 @@ def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Ch
 
 
 def read_held_out(sets: Iterable[tuple[str, CorpusSpec]]) -> list[HeldOutText]:
-    """Reads the sources of validation and test sets by name; leaves out sets whose files do not exist."""
+    """Reads the sources of validation and test sets, each given as a name and a corpus.
+
+    Sets whose files do not exist are left out.
+    """
     texts = []
     for name, corpus in sets:
         try:

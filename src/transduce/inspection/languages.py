@@ -1,8 +1,8 @@
-"""Finds the script and the language of each line, and the lines that differ from the rest of their side.
+"""Finds the script and the language of each line, and the lines that differ from the other lines on their side.
 
-The language identifier, py3langid, reads a few thousand lines a second, which is too slow for a large corpus. It
-identifies the first `LEARNED` pairs, and the frequent words of each side are learned from the lines in the usual
-language. Later lines are identified only if they have few frequent words.
+The language identifier, py3langid, reads a few thousand lines per second, which is too slow for a large corpus. It is
+therefore applied only to the first `LEARNED` pairs, from which the frequent words in the usual language of each side
+are learned, and to later lines that contain few of these words.
 """
 
 import re
@@ -31,21 +31,24 @@ RANGES = {
     "Hangul": "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
     "Han and Kana": "\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f",
 }
-"""Letters of each script; scripts that are mixed in one text, for example Han and kana, count as one."""
+"""The letters of each script. Scripts that are mixed in the same text, such as Han and Kana, count as one."""
 
 SCRIPTS = ("none", *RANGES, "another")
 LETTERS = [re.compile(f"[{letters}]") for letters in RANGES.values()]
 BEYOND_LATIN = re.compile(r"[^\W\d_A-Za-zªºÀ-ÖØ-öø-ɏḀ-ỿʰ-ˀ]")
 
 USUAL_SHARE = 0.05
-"""Smallest share of a side's lines that makes a script usual."""
+"""The minimum share of lines on a side that must be in a script for this script to count as usual."""
 
 LEAST_SCRIPT_LETTERS = 8
-"""Fewest letters of a line that shows its script: a shorter line may be a name."""
+"""The minimum number of letters in a line for its script to be determined. A shorter line may be a name."""
 
 
 def script_of(line: str) -> int:
-    """Index in `SCRIPTS` of the script of most letters of a line; 0 for a line with few letters."""
+    """Returns the index in `SCRIPTS` of the script that most letters of a line belong to.
+
+    The index is 0 if the line has fewer than `LEAST_SCRIPT_LETTERS` letters.
+    """
     if line.isascii() or not BEYOND_LATIN.search(line):
         has_letters = len(line) >= LEAST_SCRIPT_LETTERS and sum(map(str.isalpha, line)) >= LEAST_SCRIPT_LETTERS
         return SCRIPTS.index("Latin") if has_letters else 0
@@ -57,7 +60,10 @@ def script_of(line: str) -> int:
 
 
 def lines_in_other_scripts(scripts: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether each line of a side is in a script that fewer than `USUAL_SHARE` of the lines are in."""
+    """Returns True for each line on a side whose script is used in less than `USUAL_SHARE` of the lines.
+
+    Lines without a script are not counted, and the result for them is False.
+    """
     counts = np.bincount(scripts, minlength=len(SCRIPTS))
     is_rare = counts < USUAL_SHARE * counts[1:].sum()
     is_rare[0] = False
@@ -71,27 +77,24 @@ LanguageScores = Mapping[str, float]
 Identifier = Callable[[str], LanguageScores]
 
 LEARNED = 2000
-"""Pairs from which the usual languages and their frequent words are learned."""
+"""The number of pairs from which the usual languages and their frequent words are learned."""
 
 FREQUENT_WORDS = 400
 LEAST_COVERAGE = 0.25
-"""Share of frequent words in a line below which the line is identified."""
+"""A later line is passed to the language identifier if a smaller share of its words is frequent."""
 
 LEAST_LETTERS = 25
-"""Fewest letters of a line that shows its language."""
+"""The minimum number of letters in a line for its language to be identified."""
 
 MARGIN = 30.0
-"""Nats by which a line must fit a different language better than its own."""
-
-THROUGHOUT = 0.5
-"""If at least this share of the first pairs has exchanged languages, the sides count as exchanged throughout."""
+"""The number of nats by which a line must fit a different language better than the usual one to count as a fault."""
 
 
 @cache
 def load_language_identifier() -> Identifier | None:
-    """Returns a function that scores a text in each language; None if the extra `languages` is not installed.
+    """Returns a function that scores a text in each language, or None if the extra `languages` is not installed.
 
-    The text is normalised like a source, because characters that nobody sees do not change its language.
+    The function normalises the text like a source sentence, because invisible characters do not change its language.
     """
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -102,17 +105,17 @@ def load_language_identifier() -> Identifier | None:
 
 
 class UsualLanguage(NamedTuple):
-    """The language that a side should have, and the words that are frequent in it."""
+    """The language in which a side should be, and its frequent words."""
 
     code: str
     words: frozenset[str]
 
 
 class PairLanguages:
-    """Judges the languages of pairs, after it has learned the usual languages from the first pairs.
+    """Checks the languages of pairs after learning from the first pairs which language is usual on each side.
 
-    `codes` are the languages of source and target. If a code is None or unknown, the most frequent language on that
-    side counts as the usual language.
+    `codes` are the languages of the source and the target. If a code is None or unknown to the identifier, the most
+    frequent language on that side is the usual one.
     """
 
     def __init__(self, identify: Identifier, codes: tuple[str | None, str | None] = (None, None)) -> None:
@@ -120,10 +123,10 @@ class PairLanguages:
         self._codes = codes
         self.sides: tuple[UsualLanguage, UsualLanguage] | None = None
         self.identified: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        """Number of identified lines on each side by language, in the first pairs."""
+        """For each side, the number of lines in each language among the first pairs."""
 
     def learn(self, pairs: list[tuple[str, str]]) -> None:
-        """Learns the usual languages and their frequent words from the first pairs."""
+        """Learns the usual language of each side and its frequent words from the first pairs."""
         sides = []
         for side, code in enumerate(self._codes):
             lines = [pair[side] for pair in pairs if _has_letters(pair[side])]
@@ -138,7 +141,10 @@ class PairLanguages:
         self.sides = sides[0], sides[1]
 
     def faults(self, source: str, target: str) -> list[Check]:
-        """Returns the faults of a pair: its sides are exchanged, or one of them is in a different language."""
+        """Returns a fault if the sides of a pair are swapped, or if one of them is not in the usual language.
+
+        The list contains at most one fault.
+        """
         assert self.sides is not None
         left, right = self.sides
         if not left.code or not right.code or left.code == right.code:
@@ -158,7 +164,10 @@ class PairLanguages:
         return [Check.WRONG_LANGUAGE] if wrong else []
 
     def _scores(self, line: str, usual: UsualLanguage) -> LanguageScores | None:
-        """Scores of a line; None if the line is short or has enough words of its language."""
+        """Returns the language scores of a line.
+
+        Returns None if the line is too short, or if enough of its words are frequent in the usual language.
+        """
         if not _has_letters(line):
             return None
         words = line.casefold().split()
@@ -168,7 +177,10 @@ class PairLanguages:
 
 
 def _has_letters(line: str) -> bool:
-    """Whether a line shows its language. A Chinese, Japanese or Korean letter counts as three."""
+    """Returns True if a line has enough letters for its language to be identified.
+
+    A Chinese, Japanese or Korean letter counts as three letters.
+    """
     return (
         len(line) >= LEAST_LETTERS // 3
         and sum(1 + 2 * (letter > "\u2e7f") for letter in line if letter.isalpha()) >= LEAST_LETTERS

@@ -1,4 +1,4 @@
-"""Scores translations against references, with signatures, and compares systems by the paired bootstrap test."""
+"""Scores translations against references, and compares systems with the paired bootstrap test."""
 
 import logging
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 class Score(NamedTuple):
-    """A score from 0 to 100, its signature, and its 95 % confidence interval by bootstrap; None without bootstrap.
+    """A score with its signature and its 95 % bootstrap confidence interval.
 
-    For TER, 0 is best and there is no upper bound. The interval is sacreBLEU's (the mean ± half of the width between
-    the quantiles), but cut at the bounds of the metric, and widened if the score lies outside it.
+    Scores range from 0 to 100, except for TER, where 0 is best and there is no upper bound. `low` and `high` are None
+    if no bootstrap was run. The interval is computed as in sacreBLEU: the mean of the resamples ± half of the distance
+    between the quantiles. It is then limited to the range of the metric, and extended if it does not contain the score.
     """
 
     score: float
@@ -28,9 +29,9 @@ class Score(NamedTuple):
 class Difference(NamedTuple):
     """A system's score, its difference from the baseline, and sacreBLEU's p-value of this difference.
 
-    The p-value is the share of resamples whose absolute difference exceeds the mean absolute difference by more than
-    the observed difference; for clear differences that is half of a two-sided p-value. It is None for one sentence,
-    because its resamples are all equal.
+    The p-value is the share of resamples in which the absolute difference exceeds the mean absolute difference by more
+    than the observed difference. For a clear difference, this is half of a two-sided p-value. The p-value is None if
+    there is only one sentence, because all resamples are then equal.
     """
 
     score: Score
@@ -39,7 +40,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The baseline's score, and how each of the other systems differs from it, in order."""
+    """The baseline's score, and the differences of the other systems from it, in the order of the systems."""
 
     baseline: Score
     differences: tuple[Difference, ...]
@@ -54,11 +55,14 @@ def scores(
     tokenize: str | None = None,
     bootstrap: int | None = None,
 ) -> dict[str, Score]:
-    """Scores `outputs`, one line per sentence, by each of `metrics` against one or several references.
+    """Scores `outputs`, one line per sentence, with each of `metrics` against one or more references.
 
-    `language` is the language of the outputs, `tokenize` the tokeniser of `bleu` (13a). `bootstrap` is the number of
-    resamples for the confidence interval, with sacreBLEU's fixed seed; None leaves the interval out. Raises ValueError
-    if the numbers of lines differ, or if a metric or the tokeniser is unknown.
+    `language` is the language of the outputs, and `tokenize` overrides the tokeniser of `bleu`, which is 13a for most
+    languages. `bootstrap` is the number of resamples for the confidence interval, which are drawn with sacreBLEU's
+    fixed seed; if it is None, no interval is computed.
+
+    Raises ValueError if the numbers of lines differ, or if a metric or the tokeniser is unknown. Raises TypeError if
+    `metrics` or a reference is a str.
     """
     compared = compare([outputs], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
     return {name: comparison.baseline for name, comparison in compared.items()}
@@ -73,11 +77,15 @@ def compare(
     tokenize: str | None = None,
     bootstrap: int | None = 1000,
 ) -> dict[str, Comparison]:
-    """Compares the outputs of `systems` by each of `metrics`, with a paired bootstrap test (Koehn 2004).
+    """Compares the outputs of `systems` with each of `metrics`, using a paired bootstrap test (Koehn 2004).
 
-    The first system is the baseline. See `scores` for the other arguments; without bootstrap only one system can be
-    scored.
+    The first system is the baseline. If `bootstrap` is None, there must be only one system. The other arguments are
+    those of `scores`.
     """
+    if isinstance(metrics, str):
+        raise TypeError(f"`metrics` is a str: give a list of names, [{metrics!r}]")
+    if any(isinstance(reference, str) for reference in references):
+        raise TypeError("`references` is a list of str: give a list of lists, [references], one for each reference")
     chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
     if not references:
         raise ValueError("there is no reference to measure against; give one or several")
@@ -92,7 +100,7 @@ def compare(
             raise ValueError("the output and its references have no lines; there is nothing to measure")
     check_resamples(bootstrap)
     for output in systems if "bleu" in metrics and tokenize != "none" else ():
-        # Warns of text that is already tokenised, by sacreBLEU's rule: 100 lines that end in " .".
+        # Warns about text that seems to be tokenised already: by sacreBLEU's rule, if 100 lines end in " .".
         count = sum(line.endswith(" .") for line in output)
         if count >= 100:
             _log.warning(
@@ -107,7 +115,7 @@ def compare(
 def _compare(
     metric: Metric, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int | None
 ) -> Comparison:
-    """Scores and confidence intervals of all systems, and their differences from the first system."""
+    """Returns the first system's score and the differences of the other systems from it, with confidence intervals."""
     if bootstrap is None:
         (output,) = systems
         score = metric.scorer.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])

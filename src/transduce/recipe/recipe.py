@@ -1,4 +1,4 @@
-"""The recipe: the settings of a run as one record, from a file, a preset and `--set`."""
+"""The recipe: all settings of a run as one record, which is built from a file, a preset and `--set` options."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -32,45 +32,52 @@ if TYPE_CHECKING:
 
 
 class Recipe(Spec):
-    """Settings of a run: its data, subwords, model, training and decoding."""
+    """All settings of a run: its data, subwords, model, training and decoding."""
 
-    data: DataSpec = Field(description="Corpora to train on, validate on and test on.")
-    subwords: SubwordsSpec = Field(default=Bpe(), description="Vocabulary.")
-    model: ModelSpec = Field(
-        description="A `preset` and changes to it, or the settings of a model; the preset is `base` if none is named."
+    data: DataSpec = Field(description="Corpora for training, validation and testing.")
+    subwords: SubwordsSpec = Field(default=Bpe(), description="Subword segmentation and vocabulary.")
+    model: ModelSpec = Field(description="Name of a `preset`, by default `base`, and settings that override it.")
+    training: Training = Field(
+        default=Training(), description="Duration, batches, learning rate, validation and checkpoints."
     )
-    training: Training = Field(default=Training(), description="Duration, batches, learning rate, checkpoints.")
-    decoding: Decoding = Field(default=Decoding(), description="Beam search.")
+    decoding: Decoding = Field(default=Decoding(), description="Beam search settings.")
 
     @classmethod
     def load(cls, path: str | Path, changes: Iterable[str] = (), *, start_from: str | Path | None = None) -> "Recipe":
-        """Loads the recipe in the YAML file `path`; each `KEY=VALUE` of `changes` overrides it.
+        """Loads the recipe in the YAML file `path`. Each `KEY=VALUE` in `changes` overrides a value of the file.
 
-        If `start_from` is a model directory, the file may contain only `data`; the other settings come from that model.
+        If `start_from` is a model directory, the recipe is for fine-tuning that model. The file may then contain only
+        `data`, because all other settings default to the settings of the model.
         """
         from transduce.recipe.starting_point import StartingPoint  # which imports this module
 
         if not isinstance(path, str | Path):
             raise TypeError(f"`path` is {type_in_words(path)}: name a recipe, a file .yaml")
+        if isinstance(changes, str | Mapping):
+            kind = type_in_words(changes)
+            raise TypeError(f"`changes` is {kind}: give a list of KEY=VALUE, such as ['training.steps=1000']")
         return load(Path(path), changes, start=StartingPoint.of(Path(start_from)) if start_from else None)
 
     @model_validator(mode="after")
     def _check_symbols(self) -> "Recipe":
-        """Raises ValueError if symbol ids differ from the subwords' ids; imported models may have other ids."""
+        """Raises ValueError if the model's padding, BOS and EOS ids differ from the ids in the subwords.
+
+        Only imported models may have other ids.
+        """
         if self.model.symbols != Symbols(pad=PAD, begin=BEGIN, end=END):
             raise ValueError(f"model.symbols must be pad {PAD}, begin {BEGIN}, end {END}, as the subwords have them")
         return self
 
     @model_validator(mode="after")
     def _check_sharing(self) -> "Recipe":
-        """Raises ValueError for shared embeddings with two vocabularies."""
+        """Raises ValueError if embeddings are shared although the two sides have different vocabularies."""
         if not self.subwords.shared and self.model.embeddings == "shared":
             raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
         return self
 
     @model_validator(mode="after")
     def _check_parsing(self) -> "Recipe":
-        """Raises ValueError if trees are trained with settings for translation, or vice versa."""
+        """Raises ValueError if a recipe for trees has settings for translation, or vice versa."""
         is_parser, measure = self.data.tree_linearisation is not None, self.training.validate_by
         if is_parser and self.subwords.shared:
             raise ValueError(
@@ -90,14 +97,14 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_patience(self) -> "Recipe":
-        """Raises ValueError for patience without a validation set."""
+        """Raises ValueError if `patience` is set but there is no validation set."""
         if self.training.patience is not None and self.data.validation is None:
             raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
         return self
 
     @model_validator(mode="after")
     def _check_regulariser(self) -> "Recipe":
-        """Raises ValueError for R-Drop without dropout, because its two passes would be equal."""
+        """Raises ValueError if R-Drop is used without dropout, because its two forward passes would then be equal."""
         if self.training.regulariser is not None and not _has_dropout(self.model.as_dictionary()):
             raise ValueError(
                 "`training.regulariser: {kind: r_drop}` compares two passes that differ by dropout alone, and the "
@@ -116,16 +123,18 @@ def _has_dropout(settings: Mapping[str, Any]) -> bool:
 def load(path: Path, changes: Iterable[str] = (), start: "StartingPoint | None" = None) -> Recipe:
     """Loads the recipe in `path`.
 
-    Each `KEY=VALUE` of `changes` overrides it, and both override the settings of `start`.
-
-    Paths in the file are relative to its folder, paths in changes to the working directory. Raises ValueError with the
-    file, the key and the remedy.
+    Each `KEY=VALUE` in `changes` overrides a value of the file. If the run starts from a model, `start`, both override
+    the settings of that model. Paths in the file are relative to its folder, and paths in `changes` are relative to the
+    working directory. Raises ValueError, which names the file, the key and the remedy, if the recipe is not valid.
     """
     return from_values(read_values(path), changes, place=str(path), start=start)
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Reads the values that a recipe in YAML sets, and makes the paths of corpora absolute."""
+    """Reads the values in a YAML recipe.
+
+    Environment variables are substituted, and the paths of corpora are made absolute.
+    """
     values: dict[str, Any] = fill_variables(read_yaml(path), path)
     values["data"] = make_absolute(values.get("data", {}), path.parent)
     return values
@@ -134,9 +143,10 @@ def read_values(path: Path) -> dict[str, Any]:
 def from_values(
     values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str, start: "StartingPoint | None" = None
 ) -> Recipe:
-    """Builds the recipe from `values`; each `KEY=VALUE` of `changes` overrides them. Errors call the recipe `place`.
+    """Builds a recipe from `values`. Each `KEY=VALUE` in `changes` overrides one of them.
 
-    The values override the settings of `start`, or of a preset.
+    Settings that are not specified are taken from `start`, the model that the run starts from, or else from a preset.
+    Raises ValueError if the recipe is not valid; the message refers to it as `place`.
     """
     for change in changes:
         values = merged(without_corpora(values, change), parse_change(change))
@@ -150,12 +160,18 @@ def from_values(
 
 
 def read_resolved_recipe(path: Path) -> Recipe:
-    """Reads the recipe that a run wrote; raises ValueError if the file is not one."""
+    """Reads a recipe that a run wrote, which contains all settings.
+
+    Raises ValueError if the file is not such a recipe.
+    """
     return validated(Recipe, read_yaml(path), place=str(path))
 
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-    """Merges `values` over the preset that `model` names (`base` without a name), and the preset over the defaults."""
+    """Merges `values` over the preset that `model` names, and the preset over the defaults.
+
+    If `model` does not name a preset, `base` is used.
+    """
     preset, model = split_preset(values, place=place)
     sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
     defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
@@ -164,7 +180,11 @@ def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
 
 
 def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | None, Values]:
-    """Splits `model` into the preset that it names (None without a name) and its other keys."""
+    """Splits the section `model` into the preset that it names and its other keys.
+
+    Returns None for the preset if the section does not name one. Raises ValueError if there is no preset with that
+    name, or if the section is not a mapping.
+    """
     section = {} if values.get("model") is None else values["model"]
     if not isinstance(section, Mapping):
         raise ValueError(
@@ -182,13 +202,13 @@ def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | Non
 
 
 def dump(recipe: Recipe) -> str:
-    """Writes the recipe as YAML, with everything resolved."""
+    """Returns the recipe as YAML, including all defaults and all values from presets."""
     # JSON is valid YAML, and it preserves numbers like 1e-09.
     return json.dumps(recipe.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
 
 
 def without_training_paths(recipe: Any) -> Any:
-    """Removes the paths of the training data from a recipe, because checksums identify its content."""
+    """Returns a recipe without the paths of its training data, because the data is identified by checksums."""
     match recipe:
         case {"data": {"train": [*corpora], **data}, **rest}:
             without_paths = [

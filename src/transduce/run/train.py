@@ -1,4 +1,8 @@
-"""Entry points of training: `prepare` writes the store, `train` yields steps, `run_training` trains to the end."""
+"""The entry points for training: `prepare`, `train` and `run_training`.
+
+`prepare` learns the subwords and writes the token store. `train` is a generator that yields one record per training
+step. `run_training` trains until the run ends and returns the result.
+"""
 
 import contextlib
 import logging
@@ -33,6 +37,7 @@ from transduce.runtime.device import choose_device, count_cores, keep_freed_memo
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
 from transduce.runtime.progress import quiet
 from transduce.runtime.signals import StoppedTogether
+from transduce.settings import did_you_mean
 from transduce.storage.locks import exclusive_lock
 from transduce.training.loop import StepRecord
 
@@ -40,16 +45,16 @@ _log = logging.getLogger("transduce")
 
 
 class TrainOptions(NamedTuple):
-    """Options of a run that are not in its recipe."""
+    """Options of a training run that are not part of its recipe."""
 
     device: str = "auto"
     threads: int | None = None
-    restart: bool = False  # moves an earlier run aside
-    start_from: Path | str | None = None  # a model directory; the run begins with its weights and subwords
-    grow_vocabulary: int | None = None  # most subwords that each side gains from the training corpora
-    report: bool = True  # with `start_from`, measures the test sets before and after
-    trackers: TrackerChoice = NO_TRACKERS  # receive the metrics while the run trains
-    accept_changes: bool = False  # a resumed run may change the keys of `run_directory.ACCEPTED`
+    restart: bool = False  # moves an earlier run in the output directory aside and begins a new one
+    start_from: Path | str | None = None  # a model directory whose weights and subwords the run starts with
+    grow_vocabulary: int | None = None  # maximum number of subwords added to each side from the training corpora
+    report: bool = True  # with `start_from`, evaluates both models on the test sets, before and after training
+    trackers: TrackerChoice = NO_TRACKERS  # the trackers that receive the metrics during training
+    accept_changes: bool = False  # lets a resumed run change the keys in `run_directory.ACCEPTED`
 
 
 DEFAULTS = TrainOptions()
@@ -62,11 +67,13 @@ def prepare(
     threads: int | None = None,
     growth: int | None = None,
 ) -> PreparedCorpus:
-    """Learns subwords and writes the token store into `out`, unless it is complete already; returns the opened store.
+    """Learns the subwords, writes the token store into `out`, and returns the opened store.
 
-    With `start_from` the subwords are that model's, plus at most `growth` new ones. `threads` limits the number of
-    cores used. Raises ValueError if `out` holds anything other than a run, if a run has begun on a store of other data,
-    or if `out` has a model whose checkpoints are gone.
+    If the store is already complete, it is only opened. With `start_from`, the subwords of that model are used, and
+    each side gains at most `growth` new ones. `threads` limits the number of CPU cores used.
+
+    Raises ValueError if `out` holds anything other than a run, if the run in `out` was trained on different data, or
+    if `out` holds a model whose checkpoints are missing.
     """
     check_is_run_or_empty(out)
     check_can_go_on(out)
@@ -91,24 +98,35 @@ def train(
     metric: MetricFunction | None = None,
     **changes: Any,
 ) -> Generator[StepRecord, None, TrainResult]:
-    """Trains `recipe`, or the recipe in a file, into the model directory `out`, or resumes the run there.
+    """Trains a model as described by `recipe` and writes it to the model directory `out`.
 
-    It trains while you read the generator, which yields one record per step and returns the result.
+    If `out` already holds a run with the same recipe, the run is resumed from its last checkpoint. `recipe` may also be
+    the path of a recipe file.
 
-    `changes` are fields of `TrainOptions`, for example `device="cpu"`, that replace fields of `options`.
-    `model` builds your own model for a recipe with `model.kind: custom`; a resumed run needs it again.
-    `metric(sources, translations, references)` scores validations instead of `training.validate_by`; higher is
-    better.
+    Training advances only while you iterate over the returned generator, which yields one record per step and returns
+    the result of the run.
 
-    Progress is logged by the logger `transduce`, on rank 0 only.
+    Keyword arguments in `changes`, such as `device="cpu"`, override the fields of `options` with the same names.
+    `model` is a function that builds your own model for a recipe with `model.kind: custom`; it must also be passed when
+    the run is resumed. `metric(sources, translations, references)` replaces `training.validate_by` as the score of
+    validations; higher scores are better.
 
-    Closing the generator stops the run without a checkpoint; the same call resumes from the last checkpoint. The
-    generator runs in any thread, but handles signals only in the main thread. While it is open, it changes the
-    process's settings for threads, deterministic algorithms and subnormal numbers; afterwards it restores them.
+    Progress is logged to the logger `transduce`, on rank 0 only.
 
-    Raises ValueError for faults in the recipe, the files or `out`, DivergedError if the loss is not finite on any data,
-    Interrupted after a signal, and OSError if the last checkpoint cannot be written. Saved checkpoints stay.
+    Closing the generator stops the run without saving a checkpoint. The generator can run in any thread, but it handles
+    signals only in the main thread. While it is open, it changes the number of threads, deterministic mode and the
+    treatment of subnormal numbers for the whole process; the earlier settings are restored when it is closed.
+
+    Raises ValueError if there is a fault in the recipe, the data files or `out`, DivergedError if the loss stays
+    infinite or NaN, Interrupted after a signal, and OSError if the final checkpoint cannot be written. Checkpoints that
+    were saved before the error are kept.
     """
+    for name in changes:
+        if name not in TrainOptions._fields:
+            names = ", ".join(TrainOptions._fields)
+            raise TypeError(
+                f"`train` has no option `{name}`{did_you_mean(name, TrainOptions._fields) or ';'} options: {names}"
+            )
     options = options._replace(**changes)
     if isinstance(recipe, Path | str):
         recipe = Recipe.load(recipe, start_from=options.start_from)
@@ -119,7 +137,7 @@ def train(
 
 
 def _warn_unless_begun(begun: list[bool]) -> None:
-    """Warns if nobody has read the records of a run."""
+    """Logs a warning that nothing was trained, if the generator that `train` returned was never iterated over."""
     if not begun:
         _log.warning(
             "warning: `train` was called, and nothing is trained until its steps are read: `for step in train(…)`"
@@ -134,7 +152,7 @@ def _train(
     metric: MetricFunction | None,
     begun: list[bool],
 ) -> Generator[StepRecord, None, TrainResult]:
-    """Does the work of `train`, and sets `begun` to say that it has started."""
+    """Implements `train`; appends to `begun` as soon as the caller starts to iterate."""
     begun.append(True)
     recipe = _with_builder(recipe, model)
     options.trackers.check()
@@ -157,7 +175,8 @@ def _train(
             training = recipe.training
             restarts = options.restart and restart_count() == 0
             is_resumed = has_saved(out) and not restarts
-            # Checked before the slow preparation, unless `auto` depends on a GPU or on a checkpoint.
+            # The number is checked before the slow preparation, unless it is `auto` and depends on the memory of a GPU
+            # or on the checkpoint of a resumed run.
             if training.micro_batches != "auto" or (own_device.type == "cpu" and not is_resumed):
                 micro_batches = micro_batches_per_step(training.max_batch_tokens, training.micro_batches)
                 check_micro_batches(micro_batches, group.size, is_resumed=is_resumed)
@@ -185,7 +204,11 @@ def _train(
 
 
 def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
-    """Adds the function that builds the recipe's custom model; raises ValueError if only one of the two is given."""
+    """Returns the recipe with `builder` as the function that builds its custom model.
+
+    A recipe whose model is not custom is returned unchanged. Raises ValueError if `builder` is given for such a recipe,
+    if nothing builds a custom model, or if a custom model is to be sharded.
+    """
     spec = recipe.model
     if not isinstance(spec, CustomModel):
         if builder is not None:
@@ -197,7 +220,7 @@ def _with_builder(recipe: Recipe, builder: ModelBuilder | None) -> Recipe:
 
 
 def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
-    """Starts the trackers on rank 0; they end with `stack`."""
+    """Starts the chosen trackers on rank 0, and registers them with `stack`, which closes them."""
     if trainer.group.is_rank_zero:
         trainer.metrics_log.trackers = start_trackers(choice, trainer.out, trainer.recipe.as_dictionary())
         for tracker in trainer.metrics_log.trackers:
@@ -205,7 +228,10 @@ def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.E
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) -> TrainResult:
-    """Trains to the end and returns the result; raises the errors of `train`."""
+    """Trains until the run ends and returns its result.
+
+    The arguments and the exceptions raised are those of `train`.
+    """
     steps = train(recipe, out, options)
     while True:
         try:
@@ -216,6 +242,9 @@ def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS) ->
 
 
 def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
-    """Leaves the process group, except after an error of this process: waiting for the others would then hang."""
+    """Leaves the process group, unless this process has failed.
+
+    After a failure the group is not closed, because this process would wait for the other processes indefinitely.
+    """
     if kind is None or issubclass(kind, StoppedTogether | GeneratorExit):
         group.close()

@@ -1,4 +1,4 @@
-"""What a server accepts from its clients: sizes of texts and bodies, the time in which a body arrives, rates, keys."""
+"""Limits the sizes of texts and bodies, the time in which a body must arrive and the request rate; checks API keys."""
 
 import asyncio
 import hmac
@@ -16,23 +16,26 @@ from transduce.storage.regular_files import read_regular_file
 
 
 class Limits(NamedTuple):
-    """Limits of a server; a client that exceeds one gets an error, and other clients are not affected."""
+    """The limits of a server. A client that exceeds a limit gets an error, and other clients are not affected."""
 
     characters: int = 10_000  # in all texts of a request
     texts: int = 100  # per request
-    requests_per_minute: int | None = 120  # per client
-    accepted: int = 64  # requests that wait or are being translated
-    seconds: float = 30.0  # until an accepted request is answered
+    requests_per_minute: int | None = 120  # per client; None: no limit
+    accepted: int = 64  # requests that are waiting or being translated
+    seconds: float = 30.0  # time in which an accepted request must be answered
     document_characters: int = 100_000  # in the text of a document
     document_bytes: int = 8 << 20
 
     @property
     def body_bytes(self) -> int:
-        """The largest size of a request without a document, in bytes; with escapes a character takes up to 12 bytes."""
+        """Returns the largest size of a request without a document, in bytes.
+
+        A character may take up to 12 bytes, because JSON allows it to be escaped.
+        """
         return 12 * self.characters + 1024 * self.texts + 4096
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Raises an HTTP error with status 400 for too many texts or characters, and for half a surrogate pair."""
+        """Raises an HTTP error with status 400 for too many texts or characters, and for an unpaired surrogate."""
         if len(texts) > self.texts:
             raise HTTPException(400, f"Invalid request: request ({len(texts)}) exceeds batch limit ({self.texts})")
         characters = sum(map(len, texts))
@@ -44,7 +47,10 @@ class Limits(NamedTuple):
 
 
 def address_of(request: Request) -> str:
-    """Address of a client; for IPv6 its 64-bit network, because one client may have all addresses of a network."""
+    """Returns the IP address of a client, or the 64-bit network of an IPv6 address.
+
+    A single client may have all addresses of an IPv6 network, so that limits must apply to the whole network.
+    """
     host = request.client.host if request.client else ""
     try:
         address = ipaddress.ip_address(host)
@@ -56,19 +62,21 @@ def address_of(request: Request) -> str:
 
 
 class ApiKeys:
-    """The keys that clients must send; there are none if the server is open."""
+    """The API keys that a server accepts; without any keys, it accepts every client."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         self._keys = [key.encode() for key in keys]
 
     @classmethod
     def read(cls, path: Path) -> "ApiKeys":
-        """Reads a file with one key per line; lines that begin with "#" are comments.
+        """Reads a file with one key per line, in which lines that begin with "#" are comments.
 
-        Raises ValueError if it has no key, or is not UTF-8.
+        Raises ValueError if the file contains no key or is not UTF-8.
         """
         try:
             lines = map(str.strip, read_regular_file(path).decode("utf-8-sig").split("\n"))
+        except FileNotFoundError:
+            raise ValueError(f"--keys: there is no file {path}; write one with a secret key on each line") from None
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not UTF-8; convert it to UTF-8") from None
         keys = [line for line in lines if line and not line.startswith("#")]
@@ -78,11 +86,11 @@ class ApiKeys:
 
     @property
     def are_required(self) -> bool:
-        """Whether clients need a key."""
+        """Returns True if clients must send a key."""
         return bool(self._keys)
 
     def check(self, key: str | None) -> None:
-        """Raises an HTTP error with status 403 unless `key` is in the file or no key is required."""
+        """Raises an HTTP error with status 403 if keys are required and `key` is missing or wrong."""
         if not self._keys:
             return
         if key is None:
@@ -92,20 +100,23 @@ class ApiKeys:
             raise HTTPException(403, "Invalid API key")
 
 
-BODY_SECONDS = 20.0
+BODY_SECONDS = 20.0  # time in which a body must arrive
 
 
 class BodyLimit:
-    """Wraps an ASGI application, and reads at most `max_bytes` of each body.
+    """ASGI middleware that limits the size of request bodies and the time in which they must arrive.
 
-    `exceptions` maps paths to other limits.
+    A body may have `max_bytes` at most, unless `exceptions` maps the path of the request to another limit.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, exceptions: Mapping[str, int]) -> None:
         self._application, self._max_bytes, self._exceptions = app, max_bytes, exceptions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it with status 408, 413 or 415."""
+        """Passes a request on, or rejects it because of its body.
+
+        The status is 408 if the body does not arrive in time, 413 if it is too large, and 415 if it is compressed.
+        """
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -114,7 +125,7 @@ class BodyLimit:
         too_large = f"Invalid request: a body has at most {max_bytes:,} bytes"
 
         async def refuse(status: int, message: str) -> None:
-            """Answers without reading the body, and ends the connection."""
+            """Answers without reading the body, and closes the connection."""
             await JSONResponse({"error": message}, status, {"Connection": "close"})(scope, receive, send)
 
         if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":

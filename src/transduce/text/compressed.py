@@ -1,4 +1,4 @@
-"""Text files that are compressed with gzip or xz, which are read like plain ones."""
+"""Reads text files that are compressed with gzip or xz as if they were plain text."""
 
 import gzip
 import zlib
@@ -9,39 +9,41 @@ from pathlib import Path
 from typing import Any
 
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
-"""First bytes of compressed files that can be read."""
+"""Maps the first bytes of the compressed files that can be read to the name of the compression."""
 
 REFUSED = {
     b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
-    b"PK\x03\x04": "a ZIP archive, or a document such as ODT or DOCX; unpack it with `unzip`, or save it as text",
+    b"PK\x03\x04": "a ZIP archive, or a document such as ODT or DOCX: save the document as DOCX for "
+    "`transduce translate-document`, or as text; unpack an archive with `unzip`",
 }
-"""First bytes of files that cannot be read, and what to do with them."""
+"""Maps the first bytes of unsupported files to a description that tells the user what to do."""
 
 LONGEST_SIGNATURE = max(map(len, (*READ, *REFUSED)))
-"""Number of bytes at the beginning of a file that show its compression."""
+"""The number of bytes at the beginning of a file that are needed to recognise its compression."""
 
 
 class UnreadCompressionError(ValueError):
-    """A file has a compression that cannot be read."""
+    """Raised if a file has a compression that cannot be read."""
 
 
 def compression_of(beginning: bytes) -> str | None:
-    """The compression of a file with this beginning, gzip or xz; None if it is not compressed."""
+    """Returns the compression of a file that begins with `beginning`, "gzip" or "xz", or None for any other file."""
     return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
 
 
 def plain_name(path: Path) -> str:
-    """Name of a file after unpacking, without `.gz` or `.xz`."""
+    """Returns the name that a file has after decompression, without `.gz` or `.xz`."""
     return path.stem if path.suffix.lower() in (".gz", ".xz") else path.name
 
 
 @contextmanager
 def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
-    """Yields the content of a plain, gzipped or xz-compressed file, recognised by its first bytes, not by its name.
+    """Returns a context manager for the content of a file that is plain or is compressed with gzip or xz.
 
-    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when damaged data is read.
-    Data after the last whole stream of an xz file is ignored, as the library does.
+    The compression is recognised by the first bytes of the file, not by its name. Raises UnreadCompressionError, which
+    names `path`, for any other compression, and ValueError when damaged data is read. Data after the last complete
+    stream of an xz file is ignored, because the `lzma` library ignores it.
     """
     kind = compression_of(file.peek(LONGEST_SIGNATURE))
     if kind is None:
@@ -58,14 +60,14 @@ def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _open_gzip(file: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Returns the content of a gzipped file, and the errors that damage raises while it is read."""
+    """Opens a gzip file and returns it with the exceptions that are raised when damaged data is read from it."""
     return gzip.open(file), (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Like `_open_gzip` for an xz file; raises UnreadCompressionError if Python lacks lzma."""
+    """Opens an xz file as `_open_gzip` does; raises UnreadCompressionError if Python was built without lzma."""
     try:
-        import lzma  # imported here, because a Python without lzma can read everything else
+        import lzma  # imported here, because a Python without lzma can still read all other files
     except ImportError:
         fault = "is compressed with xz, which this Python cannot read; unpack it with `unxz`"
         raise UnreadCompressionError(f"{path} {fault}") from None

@@ -1,7 +1,7 @@
-"""Glossaries: terms of the source language, and the translations that they must have.
+"""Glossaries, which prescribe translations for terms of the source language.
 
-A file has one term per line: source, target and an optional note, separated by tabs. Without a target the term is
-copied. Lines with the same source are alternatives, for example inflections of the target.
+A glossary file has one term per line: source, target and an optional note, separated by tabs. If a line has no target,
+the term is copied. Several lines with the same source give alternative translations, such as inflected forms.
 """
 
 import logging
@@ -17,14 +17,17 @@ _log = logging.getLogger("transduce")
 
 MAX_COLUMNS = 3
 
-# Scripts without spaces between words, and Hangul, whose particles follow a noun without a space.
+# Scripts without spaces between words, and Hangul, in which particles are attached to nouns without a space.
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 
 
 class Occurrence(NamedTuple):
-    """A term in a line: its start and end, and its translations; the output must have one of them."""
+    """An occurrence of a term in a line.
+
+    `start` and `end` are character indices, and the output must contain one of the translations in `targets`.
+    """
 
     start: int
     end: int
@@ -32,23 +35,27 @@ class Occurrence(NamedTuple):
 
 
 class Glossary:
-    """Finds terms in lines, and the translations of terms in outputs."""
+    """Finds the terms of a glossary in lines, and their prescribed translations in outputs."""
 
     def __init__(self, targets: dict[str, tuple[str, ...]]) -> None:
-        """Takes the alternative translations of each term; raises ValueError if there is no term."""
+        """Creates a glossary; `targets` maps each term to its alternative translations.
+
+        Raises ValueError if there are no terms.
+        """
         if not targets:
             raise ValueError("the glossary has no term: write lines of source, tab and target")
         self.targets = targets
-        # Longest first, because the search at a position ends with the first alternative that matches.
+        # Longer terms come first, because a regular expression takes the first alternative that matches at a position.
         self._terms = re.compile("|".join(map(_occurrences, sorted(targets, key=len, reverse=True))))
         self.is_spaced = not any(UNSPACED.match(target[-1]) for row in targets.values() for target in row)
-        """Whether the translations are in a script with spaces between words."""
+        """True if the translations are in a script with spaces between words."""
 
     @classmethod
     def read(cls, path: Path) -> "Glossary":
-        """Reads a file; raises ValueError for a line without a source or with more than three columns.
+        """Reads a glossary file.
 
-        Also raises ValueError if commas or semicolons separate the columns, because each line would then be a term.
+        Raises ValueError if the file has no terms, or if a line has no source or more than three columns. Also raises
+        ValueError if the columns are separated by commas or semicolons, because each whole line would then be a term.
         """
         targets: dict[str, tuple[str, ...]] = {}
         lines = read_lines(str(path))
@@ -67,15 +74,19 @@ class Glossary:
             target = rest[0] if rest and rest[0] else source
             targets[source] = tuple(dict.fromkeys([*targets.get(source, ()), target]))
         if targets and not any("\t" in line for line in lines):
-            _log.warning(f"warning: {path} has no tab: each of its lines is a term that is not translated")
+            _log.warning(
+                f"warning: {path} has no tab: each of its lines is a term that is not translated; for a translation, "
+                "write the term, a tab and its translation"
+            )
         if not targets:
             raise ValueError(f"{path} has no term: write lines of source, tab and target")
         return cls(targets)
 
     def find(self, line: str) -> list[Occurrence]:
-        """Finds the terms in `line` from left to right, without overlaps; of terms that begin together, the longest.
+        """Returns the terms in `line` from left to right, without overlaps.
 
-        A term in lower case is also found in capitals; any other term must be written as in the glossary.
+        If several terms begin at the same position, the longest of them is returned. A term that the glossary writes in
+        lower case matches regardless of case; any other term must be written in the line exactly as in the glossary.
         """
         occurrences = []
         position = 0
@@ -90,7 +101,7 @@ class Glossary:
         return occurrences
 
     def missing(self, output: str, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
-        """Returns the occurrences in the source whose translation is missing from `output`.
+        """Returns the occurrences of terms whose translation is missing from `output`.
 
         Each translation in `output` counts for only one occurrence.
         """
@@ -107,14 +118,14 @@ class Glossary:
 
 
 def capitalise(text: str) -> str:
-    """Capitalises the first letter and leaves the rest as it is."""
+    """Capitalises the first letter of a text and leaves the other letters unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def _spans(target: str, output: str) -> list[tuple[int, int]]:
-    """Returns the places of a translation in `output`.
+    """Returns the start and end of every place at which `output` contains the translation `target`.
 
-    At the beginning of the output, its first letter may be a capital.
+    At the beginning of the output, the first letter of the translation may be capitalised.
     """
     spans = [match.span() for match in re.finditer(_whole_words(target), output)]
     first = re.search(r"\w", output)
@@ -124,18 +135,21 @@ def _spans(target: str, output: str) -> list[tuple[int, int]]:
 
 
 def _whole_words(term: str) -> str:
-    """Pattern for the term, not followed or preceded by further letters, in scripts with spaces between words."""
+    """Returns a regular expression that matches the term.
+
+    In scripts with spaces between words, it does not match if further letters precede or follow the term.
+    """
     before, after = (is_in_word(letter) and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
     return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")
 
 
 def _cuts_a_word(text: str, start: int, end: int) -> bool:
-    """Whether a combining mark, which `\\w` does not match, shows that a match is part of a word."""
+    """Returns True if a combining mark, which `\\w` does not match, shows that the match is only part of a word."""
     is_continued = end < len(text) and is_mark(text[end])
     is_spaced = not UNSPACED.match(text[start])
     return is_continued or (is_spaced and start > 0 and is_mark(text[start - 1]))
 
 
 def _occurrences(term: str) -> str:
-    """Pattern for the term in a line: a lower-case term in any case, any other term as it is written."""
+    """Returns a regular expression that finds the term in a line, ignoring case if the term is in lower case."""
     return f"(?i:{_whole_words(term)})" if term.islower() else _whole_words(term)

@@ -1,46 +1,51 @@
-"""Divergence: counts skipped steps, and decides when a run rolls back to its last checkpoint or gives up."""
+"""Detects divergence: counts skipped steps, and decides when a run rolls back to a checkpoint or is aborted."""
 
 from typing import NamedTuple
 
 from transduce.training.loop import StepRecord
 from transduce.training.precision import Precision
 
-MAX_SKIPS_IN_A_ROW = 5  # after this many, the run rolls back to the weights of the last checkpoint
-MAX_ROLLBACKS = 3  # after this many without a new checkpoint in between, the run has diverged
+MAX_SKIPS_IN_A_ROW = 5  # after this many consecutive skipped steps, the run rolls back to its last checkpoint
+MAX_ROLLBACKS = 3  # a run that needs more rollbacks than this without a new checkpoint in between has diverged
 
 
 class DivergedError(RuntimeError):
-    """The loss or its gradient is infinite or NaN on any data."""
+    """Raised if the loss or its gradient remains infinite or NaN, even on different data."""
 
 
 class SkippedSteps(NamedTuple):
-    """Counts of the steps of a run that were skipped because their gradient was not finite."""
+    """Counts the steps of a run that were skipped because their gradient was infinite or NaN."""
 
-    total: int = 0
-    in_a_row: int = 0
+    total: int = 0  # all skipped steps of the run
+    in_a_row: int = 0  # consecutive skipped steps up to now
     rollbacks: int = 0  # rollbacks since the last checkpoint was saved
 
     @property
     def needs_rollback(self) -> bool:
-        """Whether `MAX_SKIPS_IN_A_ROW` steps in a row were skipped, so that the weights must be the cause."""
+        """Whether `MAX_SKIPS_IN_A_ROW` consecutive steps were skipped, in which case the weights must be the cause."""
         return self.in_a_row >= MAX_SKIPS_IN_A_ROW
 
     def after_step(self, skipped: bool) -> "SkippedSteps":
-        """Counts one more step."""
+        """Returns the counts after one more step, which may have been `skipped`."""
         return self._replace(total=self.total + skipped, in_a_row=self.in_a_row + 1 if skipped else 0)
 
 
 class DivergenceDetector:
-    """Finds skipped steps; on a GPU one step late, so that no step waits for the device."""
+    """Detects skipped steps.
+
+    On a GPU, a skipped step is detected only after the next step, so that no step has to wait for the device.
+    """
 
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
         self._previous: StepRecord | None = None
 
     def find_skipped_step(self, record: StepRecord) -> StepRecord | None:
-        """Returns the skipped step, or None if the step was not skipped; on a GPU it checks the step before `record`.
+        """Checks the step of `record` or, on a GPU, the step before it.
 
-        A float16 step that lowers the loss scale does not count as skipped.
+        Returns the record of the checked step if that step was skipped, else None. In float16, a step that only lowers
+        the loss scale does not count as skipped. Because the loss scale depends on every step, float16 steps are always
+        checked immediately.
         """
         is_late = self._precision.device.type == "cuda" and self._precision.name != "float16"
         checked, self._previous = (self._previous, record) if is_late else (record, None)
@@ -50,9 +55,9 @@ class DivergenceDetector:
 
 
 def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> SkippedSteps:
-    """Counts one more rollback.
+    """Returns the counts after one more rollback.
 
-    Raises DivergedError if no checkpoint is `saved`, or if `MAX_ROLLBACKS` rollbacks have not helped.
+    Raises DivergedError if no checkpoint has been `saved`, or if `MAX_ROLLBACKS` rollbacks have already failed to help.
     """
     if saved and skips.rollbacks < MAX_ROLLBACKS:
         return skips._replace(in_a_row=0, rollbacks=skips.rollbacks + 1)
@@ -61,6 +66,6 @@ def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> Skip
     remedy = "`transduce train` goes on from the last checkpoint with --accept-changes and" if saved else "Try"
     raise DivergedError(
         f"training diverged at step {record.step}, {history}: loss {record.loss}, gradient norm "
-        f"{record.gradient_norm}. {remedy} a lower rate (now {record.rate:.2e}) or a longer warm-up in "
+        f"{record.gradient_norm}. {remedy} a lower learning rate (now {record.rate:.2e}) or a longer warm-up in "
         "`training.schedule`, `--set training.clip=1.0`, or in float16 `--set training.precision=float32`"
     )

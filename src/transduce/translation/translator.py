@@ -1,4 +1,4 @@
-"""The translator: from text to text, with one model, an ensemble, or any other search engine."""
+"""Translates text end to end with a single model, an ensemble or another search engine."""
 
 import copy
 import logging
@@ -52,13 +52,14 @@ from transduce.translation.source_request import SourceRequest, choose_tags
 
 _log = logging.getLogger("transduce")
 
-BATCH_TOKENS = 8192  # source positions translated at once
-SCORED_TOKENS = 4096  # positions scored at once; the log-probabilities of all of them are in memory
-LOOKAHEAD = 1000  # lines that a stream reads before it translates
+BATCH_TOKENS = 8192  # source positions in a batch
+SCORED_TOKENS = 4096  # positions in a batch for scoring, which keeps all log-probabilities in memory
+MAX_FILE_NAME = 255  # characters of a text that may be the name of a file
+LOOKAHEAD = 1000  # lines that `stream` reads before it translates them
 
 
 class _Origin(NamedTuple):
-    """Where a translator was loaded from; pickling saves this instead of the models."""
+    """The information that is needed to load a translator again; it is pickled in place of the models."""
 
     directories: tuple[Path, ...]
     fingerprints: tuple[str, ...]
@@ -67,31 +68,37 @@ class _Origin(NamedTuple):
 
 
 class Translator:
-    """Translates text with an engine; with one torch model or an ensemble, it also scores and explains.
+    """Translates text with a search engine; with a `TorchEngine`, it can also score and explain translations.
 
-    A translator that was made by `load` can be pickled, so that `Pool.map(translator.translate, texts)` works: the
-    other process loads the same directories.
+    A translator that was created by `load` can be pickled, and the process that unpickles it loads the same model
+    directories. `Pool.map(translator.translate, texts)` therefore works.
     """
 
     configs: tuple[Config, ...] = ()
-    """The settings of the models that `load` has read."""
+    """The settings of the models that `load` has read; empty if the translator was created in another way."""
 
     _origin: _Origin | None = None
-    _loaded: tuple[WeightsRecord, ...] = ()  # the models' weights as the directories have them; empty: not known
+    _loaded: tuple[WeightsRecord, ...] = ()  # the weights as they were loaded; empty if that is unknown
+
+    def __new__(cls, *arguments: object, **named: object) -> Self:
+        """Raises TypeError if the first argument is a model directory, which `load` reads."""
+        if arguments and isinstance(arguments[0], str | PathLike):
+            raise TypeError(f"a model is loaded by `{cls.__name__}.load({str(arguments[0])!r})`")
+        return super().__new__(cls)
 
     def __init__(
         self, engine: SearchEngine, source: TokenVocabulary, target: TokenVocabulary, decoding: Decoding
     ) -> None:
-        """Takes an engine that reads tokens of `source` and writes tokens of `target`.
+        """Creates a translator from an engine that reads tokens of `source` and writes tokens of `target`.
 
-        `load` builds one from models.
+        To create a translator from model directories, call `load` instead.
         """
         self.engine, self.source, self.target, self.decoding = engine, source, target, decoding
         self.max_line_tokens = engine.max_line_tokens
         self.source_tags: tuple[int, ...] = ()
-        self.target_language: str | None = None  # set for a model with several directions
+        self.target_language: str | None = None  # set only for a model with several directions
         self._stop_check: StopCheck | None = None
-        # For messages about memory; in int8 the attention weights of only a few rows are in memory at a time.
+        # For error messages about memory. In int8, the attention weights of only a few rows are in memory at a time.
         has_weights = isinstance(engine, TorchEngine) and engine.precision != "int8"
         self._attention_heads = count_heads(self.models) if has_weights else 0
 
@@ -105,7 +112,7 @@ class Translator:
         precision: TranslationPrecision = "float32",
         linearisation: TopDown | InOrder | None = None,
     ) -> Self:
-        """Builds a translator from models in evaluation mode; arguments and errors are as in `TorchEngine`."""
+        """Creates a translator from models in evaluation mode; arguments and errors are those of `TorchEngine`."""
         return cls(TorchEngine(models, source, target, precision, linearisation), source, target, decoding)
 
     @classmethod
@@ -118,12 +125,12 @@ class Translator:
         source_language: str | None = None,
         tag: str | None = None,
     ) -> "Translator":
-        """Reads the model of one directory, or an ensemble from several.
+        """Loads the model in a directory, or an ensemble of the models in several directories.
 
-        `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster and nearly as accurate;
-        bfloat16 is for a GPU. A model with several directions needs `to`, the target language; see `into`. Raises
-        ValueError if a model is missing or damaged, the models have different subwords, or the device or the precision
-        is not available.
+        `device` is auto, cpu, cuda or a specific GPU such as cuda:1. The precision int8 requires a CPU, on which it is
+        much faster than float32 and nearly as accurate; bfloat16 is meant for a GPU. A model with several target
+        languages requires `to`, which is explained in `into`. Raises ValueError if a model is missing or damaged, if
+        the models have different subwords, or if the device or the precision is not available.
         """
         check_precision(precision)
         if precision == "int8" and device == "auto":
@@ -141,7 +148,7 @@ class Translator:
 
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
-        """Reads the models of directories, without choosing a direction."""
+        """Loads the models in `directories` without choosing a direction."""
         paths = tuple(Path(directory).absolute() for directory in directories)
         fingerprints = tuple(map(fingerprint, paths))
         models = [Model.read(Path(directory)) for directory in directories]
@@ -169,12 +176,12 @@ class Translator:
         return translator
 
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
-        """Returns a translator with the same models for another request.
+        """Returns a translator that uses the same models for another direction or tag.
 
-        `to` is the target language; it is required if the models have several. `source_language` must be a language
-        that the models were trained on, and `tag` a tag that they were trained with. Raises ValueError for other
-        languages or tags. Logs a note that a direction is zero-shot if the models were trained on both its languages,
-        but not in this direction.
+        `to` is the target language, which is required if the models have several. `source_language` must be a language
+        on which the models were trained, and `tag` a tag with which they were trained. Raises ValueError for any other
+        language or tag. Logs a note if the direction is zero-shot, which means that the models were trained on both
+        languages but not in this direction.
         """
         assert self.configs, "`into` is for translators that `load` has made"
         request = SourceRequest(to, source_language, tag)
@@ -189,24 +196,37 @@ class Translator:
 
     @property
     def source_language(self) -> str | None:
-        """The code of the source language; None if the model has none or several."""
+        """The code of the source language, or None if the model does not name one or has several."""
         return self.configs[0].source_language if self.configs else None
 
     @property
     def torch_engine(self) -> TorchEngine:
-        """The engine; raises ValueError if it has no torch models, because it then cannot score or explain."""
+        """The engine, provided that it is a `TorchEngine`.
+
+        Raises ValueError for any other engine, because only torch models can score and explain translations.
+        """
         if not isinstance(self.engine, TorchEngine):
             raise ValueError("this engine translates alone: load the model with torch to score or to explain with it")
         return self.engine
 
     @property
+    def device(self) -> torch.device:
+        """The device of the models; raises ValueError if the engine is not a `TorchEngine`."""
+        return self.torch_engine.device
+
+    @property
+    def precision(self) -> TranslationPrecision:
+        """The precision of the models; raises ValueError if the engine is not a `TorchEngine`."""
+        return self.torch_engine.precision
+
+    @property
     def models(self) -> tuple[TranslationModel, ...]:
-        """The torch models of the engine; raises ValueError like `torch_engine`."""
+        """The torch models of the engine; raises ValueError if the engine is not a `TorchEngine`."""
         return self.torch_engine.models
 
     @property
     def linearisation(self) -> TopDown | InOrder | None:
-        """How the trees of a parser are written; None for a model that translates."""
+        """The way in which a parser writes trees as symbols, or None for a translation model."""
         return self.engine.linearisation if isinstance(self.engine, TorchEngine) else None
 
     def __repr__(self) -> str:
@@ -217,7 +237,7 @@ class Translator:
         return f"Translator({models}, {sizes}, {self.engine.precision} on {self.engine.device}, {self.decoding!r})"
 
     def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
-        """Returns a translator with the same models that puts the ids `tags` before each source."""
+        """Returns a translator with the same models that prepends the token ids `tags` to each source."""
         tagging = copy.copy(self)
         tagging.source_tags, tagging.target_language = tuple(tags), target_language
         return tagging
@@ -225,8 +245,8 @@ class Translator:
     def with_stop_check(self, check: StopCheck) -> Self:
         """Returns a translator with the same models that calls `check` between the steps of each search.
 
-        If `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
-        same models are not affected.
+        `check` can raise SearchStoppedError to stop the search; the method that translates or scores then raises it
+        too. Other translators that use the same models are not affected.
         """
         checking = copy.copy(self)
         checking._stop_check = check
@@ -237,9 +257,10 @@ class Translator:
     @overload
     def translate(self, text: Iterable[str], **options: Unpack[TextsOptions]) -> list[str]: ...
     def translate(self, text: str | Iterable[str], **options: Any) -> str | list[str]:
-        """Translates one sentence to a str, or an iterable of sentences to a list of str.
+        """Translates one sentence or several sentences.
 
-        Arguments and errors are as in `translate_records`, which can also return scores and several translations.
+        Returns a str if `text` is a str, and a list of str if it is an iterable of str. Arguments and errors are those
+        of `translate_records`, which can also return scores and several translations of each sentence.
         """
         if "n_best" in options:
             raise TypeError("`translate` returns one text for each: `translate_records` has `n_best`")
@@ -271,13 +292,15 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         **options: Unpack[SearchOptions],
     ) -> Translation | list[Translation] | list[list[Translation]]:
-        """Translates one sentence to a `Translation`, or an iterable of sentences to a list.
+        """Translates one sentence to a `Translation`, or an iterable of sentences to a list of them.
 
-        With `n_best` each text gets a list of at most `n_best` translations, best first, instead of a single one.
-        `prefix` is the beginning of the translation, or an iterable with one prefix for each text. `options` are
-        described in `SearchOptions`. An empty text has an empty translation; several sentences, or several lines, count
-        as one sentence. Raises TypeError if a text is not a str. Raises ValueError for options that exclude each other
-        or are out of range, if the numbers of prefixes and texts differ, and for a text that is too long.
+        If `n_best` is given, the result for each text is a list of at most `n_best` translations, best first, instead
+        of a single translation. `prefix` is the text with which the translation must begin; for several texts, it is an
+        iterable with one prefix for each. The other options are described in `SearchOptions`.
+
+        An empty text has an empty translation. A text with several sentences or lines is translated as if it were one
+        sentence. Raises TypeError if a text is not a str. Raises ValueError if options exclude each other or are out of
+        range, if the numbers of prefixes and texts differ, or if a text is too long.
         """
         method = search_method(self.decoding, 1 if n_best is None else n_best, **options)
         if isinstance(text, str):
@@ -287,6 +310,7 @@ class Translator:
                 [text], method, prefixes=None if prefix is None else [prefix], batch_tokens=batch_tokens
             )
             _note_several_sentences([text])
+            _note_file_name(text)
             return best[0] if n_best is None else best
         texts, prefixes = list(_each_text(text, "text")), None if prefix is None else list(_each_text(prefix, "prefix"))
         with progress_line():
@@ -303,9 +327,9 @@ class Translator:
         lookahead: int = LOOKAHEAD,
         **options: Unpack[SearchOptions],
     ) -> Iterator[str]:
-        """Yields the translation of each line, in order; reads at most `lookahead` lines ahead.
+        """Yields the translations of the lines in order, and reads at most `lookahead` lines ahead.
 
-        With a `lookahead` of 1, each line is translated before the next is read. The other arguments are as in
+        If `lookahead` is 1, each line is translated before the next one is read. The other arguments are those of
         `translate`.
         """
         method = search_method(self.decoding, **options)
@@ -338,11 +362,11 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Translation]]:
-        """Returns the translations of each line, best first; a line without text to translate is copied.
+        """Returns a list of translations, best first, for each line.
 
-        A line without text to translate has no letter outside URLs and e-mail addresses; the copy has no invisible
-        characters. `lines_before` counts the lines of the text before these: messages and draws use the number in the
-        whole text.
+        A line that has no letter outside URLs and e-mail addresses is not translated; it is copied without its
+        invisible characters. `lines_before` is the number of lines that precede `lines` in the whole text. It is added
+        to the line numbers in error messages and to the indices on which the random draws of sampling depend.
         """
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
@@ -363,9 +387,10 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> Iterator[tuple[int, list[Translation] | str]]:
-        """Yields each line's index with its translations or a message: first copied lines, then batch by batch.
+        """Yields the index of each line, together with its translations or an error message.
 
-        Messages and errors are as in `translate_by_halves` and `batches`.
+        The lines that are copied come first. The others follow batch by batch, so they are not in their original order.
+        The error messages are those of `translate_by_halves`, and the errors raised are those of `batches`.
         """
         batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
         if self.linearisation is None:
@@ -375,13 +400,14 @@ class Translator:
                 yield index - lines_before, best
 
     def translate_by_halves(self, batch: SentenceBatch, method: SearchMethod) -> list[list[Translation] | str]:
-        """Translates a batch, in halves if memory is short; a line that does not fit even alone gets a message instead.
+        """Translates a batch, and splits it into halves if it does not fit in memory.
 
-        Raises the errors of the engine.
+        For a line that does not fit in memory even by itself, the result contains an error message instead of
+        translations. Other errors of the engine are raised.
         """
 
-        # Two splits into subwords may spell the same text, so all hypotheses of the beam are candidates for n different
-        # texts.
+        # Hypotheses that segment the same text in different ways count as one translation. To find n different texts,
+        # the search therefore returns all hypotheses in the beam.
         widened = method._replace(n_best=method.width) if method.n_best > 1 else method
 
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
@@ -394,7 +420,7 @@ class Translator:
         return run_by_halves(translate, range(len(batch.sources)), fault)
 
     def _check(self) -> None:
-        """Raises SearchStoppedError if a search must stop; does nothing without a stop check."""
+        """Calls the stop check, if there is one; it raises SearchStoppedError if the search must stop."""
         if self._stop_check is not None:
             self._stop_check()
 
@@ -406,10 +432,10 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[SentenceBatch]:
-        """Encodes the lines with text to translate and groups them by length, longest first.
+        """Encodes the lines that have text to translate and groups them into batches by length, longest first.
 
-        Raises ValueError for a line or a prefix that is too long, if the numbers of prefixes and lines differ, and if a
-        line without text to translate has a prefix.
+        Raises ValueError if a line or a prefix is too long, if the numbers of prefixes and lines differ, or if a line
+        has a prefix but no text to translate.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -437,7 +463,10 @@ class Translator:
         ]
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
-        """Returns a message, by line index, for each line that is too long or whose prefix is too long."""
+        """Returns a dictionary of error messages for the lines that are too long or have a prefix that is too long.
+
+        The keys are the indices of these lines.
+        """
         sides = [("", self._encode(lines, self.source, self.source_tags))]
         if prefixes:
             beginnings = _without_last_space(prefixes)
@@ -450,25 +479,25 @@ class Translator:
         }
 
     def check_lengths(self, lines: Sequence[str]) -> None:
-        """Raises ValueError for the first line that is too long, before any line is translated."""
+        """Raises ValueError if any line is too long, so that the error occurs before translation starts."""
         # A subword has at least one byte, so a line with few bytes cannot be too long.
         long = [place for place, line in enumerate(lines) if len(line.encode()) > self.max_line_tokens]
         for place, fault in sorted(self.line_faults([lines[place] for place in long]).items()):
             raise ValueError(f"line {long[place] + 1} {fault}")
 
     def is_translated(self, line: str) -> bool:
-        """True if a line is translated or parsed; False if it is copied."""
+        """Returns True if a line has to be translated or parsed, and False if it is only copied."""
         return bool(line.strip()) if self.linearisation is not None else has_text_to_translate(line)
 
     def copied(self, line: str) -> list[Translation]:
-        """Returns the output for a line that is not translated."""
+        """Returns the output for a line that is not translated: its normalised text, or an empty text for a parser."""
         text = normalise(line, "target") if self.linearisation is None else ""
         return [EMPTY._replace(text=one_line(text))]
 
     def encode_sources(
         self, lines: Sequence[str], side: str = " of the source", numbers: Sequence[int] | None = None
     ) -> list[list[int]]:
-        """Encodes each line, with the source tags before it; raises ValueError like `encode_checked`."""
+        """Encodes each line and prepends the source tags; raises ValueError like `encode_checked`."""
         return self.encode_checked(lines, self.source, side, numbers, self.source_tags)
 
     def encode_checked(
@@ -479,9 +508,10 @@ class Translator:
         numbers: Sequence[int] | None = None,
         tags: Sequence[int] = (),
     ) -> list[list[int]]:
-        """Returns `tags` and the tokens of each line.
+        """Returns, for each line, `tags` followed by the line's tokens.
 
-        Raises ValueError for a line that is too long; `side`, for example " of the source", and `numbers` locate it.
+        Raises ValueError if a line is too long. The error message identifies the line by its entry in `numbers` and by
+        `side`, for example " of the source".
         """
         encoded = []
         for place, tokens in enumerate(self._encode(lines, subwords, tags)):
@@ -497,10 +527,10 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[float]:
-        """Returns the log-probability of each target given its source, including the end symbol.
+        """Returns the log-probability of each target given its source, including the EOS token.
 
-        If a text can be split into subwords in several ways, the most probable split that is found is scored, so that a
-        translation gets the log-probability that it had when it was generated.
+        A target can often be segmented into subwords in several ways. The score is that of the most probable
+        segmentation that is found, so a translation gets the log-probability that it had when it was generated.
         """
         pairs = self._encode_pairs(sources, targets)
         scored = self._score(pairs, batch_tokens)
@@ -519,16 +549,16 @@ class Translator:
     def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, including the end symbol.
+        """Returns the log-probabilities of the tokens of each target, including the EOS token.
 
         Raises ValueError if the numbers of sources and targets differ, or if a line is too long. Raises
-        LineTooLargeError for a pair that does not fit into memory even alone, and RuntimeError for a log-probability
-        that is not finite.
+        LineTooLargeError if a pair does not fit in memory even by itself, and RuntimeError if a log-probability is not
+        finite.
         """
         return self.score_tokens(self._encode_pairs(sources, targets), batch_tokens=batch_tokens)
 
     def _encode_pairs(self, sources: Sequence[str], targets: Sequence[str]) -> list[TokenPair]:
-        """Encodes sources, tags included, and targets; raises ValueError like `token_scores`."""
+        """Encodes the sources, including their tags, and the targets; raises ValueError like `token_scores`."""
         sources, targets = list(_each_text(sources, "source")), list(_each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
@@ -539,11 +569,14 @@ class Translator:
     def score_tokens(
         self, pairs: Sequence[TokenPair], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
-        """Like `token_scores`, but for pairs of source tokens, tags included, and target tokens."""
+        """Computes the same scores as `token_scores` from token ids instead of text.
+
+        Each pair consists of source tokens, including the source tags, and target tokens.
+        """
         return [scored.log_probabilities for scored in self._score(pairs, batch_tokens)]
 
     def _score(self, pairs: Sequence[TokenPair], batch_tokens: int) -> list[ScoredTarget]:
-        """Scores each pair; raises the errors of `token_scores`."""
+        """Returns the scores of each pair; raises LineTooLargeError and RuntimeError like `token_scores`."""
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
         scores: list[ScoredTarget] = [ScoredTarget(np.zeros(0), has_rival=False)] * len(pairs)
         for places in sentence_batches(lengths, batch_tokens):
@@ -551,13 +584,13 @@ class Translator:
                 if not np.isfinite(row.log_probabilities).all():
                     raise RuntimeError(
                         f"line {place + 1}: the model computes no finite log-probability, because its weights are "
-                        "damaged or too large; restore it from a backup, or train it with a lower rate"
+                        "damaged or too large; restore it from a backup, or train it with a lower learning rate"
                     )
                 scores[int(place)] = row
         return scores
 
     def _encode_targets(self, targets: Sequence[str]) -> list[list[int]]:
-        """Encodes each target; raises ValueError for one that is too long or has unknown symbols."""
+        """Encodes each target; raises ValueError if a target is too long or contains unknown symbols."""
         encoded = self.encode_checked(targets, self.target, " of the target")
         for number, tokens in enumerate(encoded, start=1):
             if isinstance(self.target, SymbolVocabulary) and UNKNOWN in tokens:
@@ -572,7 +605,7 @@ class Translator:
         return encoded
 
     def _score_by_halves(self, pairs: Sequence[TokenPair], places: NDArray[np.int64]) -> list[ScoredTarget]:
-        """Scores the pairs at `places`, in halves if memory is short."""
+        """Scores the pairs at the indices `places`, and splits them into halves if they do not fit in memory."""
 
         def refuse(place: int) -> ScoredTarget:
             source, target = pairs[place]
@@ -585,10 +618,11 @@ class Translator:
         )
 
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
-        """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
+        """Returns the translation of `text` together with the attention weights of the first model.
 
-        Raises ValueError if the first model has no attention weights to show, or a text is too long, and
-        LineTooLargeError if the weights do not fit into memory.
+        If `target` is given, as text or as tokens, it is used instead of the model's translation. Raises ValueError if
+        a text is too long or if the first model has no attention weights to show, and LineTooLargeError if the weights
+        do not fit in memory.
         """
         if not isinstance(text, str):
             raise TypeError(f"`text` is {type_in_words(text)}: `explain` takes one sentence, a str")
@@ -601,7 +635,7 @@ class Translator:
             (target_tokens,) = self._encode_targets([target])
         else:
             tokens = self.translate_records(text).tokens if target is None else target
-            # A translation that was cut at its bound may be a token longer than the positions.
+            # A translation that was cut off at its bound may have one token more than the model has positions.
             target_tokens = tokens[: self.max_line_tokens]
         try:
             encoder, decoder, cross = engine.attention_weights(source_tokens, target_tokens)
@@ -623,11 +657,14 @@ class Translator:
         )
 
     def check_explicable(self) -> None:
-        """Raises ValueError if the engine or the first model has no attention weights to show."""
+        """Raises ValueError if `explain` cannot return attention weights for this engine and its first model."""
         self.torch_engine.attention_model()
 
     def __copy__(self) -> Self:
-        """Copies the translator but shares its models; by default copying would pickle, and load them again."""
+        """Copies the translator but shares its models.
+
+        By default, `copy.copy` would pickle the translator and so load the models again.
+        """
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
@@ -640,10 +677,10 @@ class Translator:
         return copied
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickles the origin of the models instead of the models.
+        """Pickles a description of how the models were loaded, instead of the models themselves.
 
-        Raises ValueError if the weights were changed after loading, and TypeError if another process cannot load the
-        models.
+        Raises ValueError if the weights have been changed since they were loaded. Raises TypeError if the translator
+        was not created by `load`, or if it has a stop check, because it then cannot be unpickled in another process.
         """
         if self._origin is None:
             raise TypeError(
@@ -657,7 +694,7 @@ class Translator:
         return _load_again, (type(self), self._origin, self.decoding, self.source_tags, self.target_language)
 
     def _check_weights(self, loaded: "Translator") -> None:
-        """Raises ValueError unless the models have the same weights as the models just `loaded`."""
+        """Raises ValueError if the weights of the models differ from those of `loaded`, which has just been loaded."""
         for ours, theirs in zip(self.models, loaded.models, strict=True):
             left, right = dict(ours.named_parameters()), dict(theirs.named_parameters())
             are_equal = left.keys() == right.keys() and all(
@@ -679,10 +716,10 @@ def _load_again(
     source_tags: tuple[int, ...],
     target_language: str | None,
 ) -> Translator:
-    """Rebuilds a pickled translator; raises ValueError if a directory's model has changed since it was loaded.
+    """Unpickles a translator; raises ValueError if the model in a directory has changed since it was first loaded.
 
-    A forked process lacks the threads of its parent, so it translates with one thread. A worker process, which gets the
-    translator with each task, loads it only once.
+    A forked process does not have the threads of its parent, so it translates with a single thread. A worker process
+    receives the translator again with every task, so it caches the models that it has loaded.
     """
     if count_forks():
         torch.set_num_threads(1)
@@ -699,42 +736,56 @@ def _load_origin(kind: type[Translator], origin: _Origin) -> Translator:
     return kind._read(origin.directories, origin.device, origin.precision)
 
 
-# More than one entry, because a pool may alternate between directions.
+# The cache has several entries because the tasks of a pool may alternate between translators.
 _load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(maxsize=4)(_load_origin))
 
 
 def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
-    """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
+    """Yields each text of an iterable without its line ending; `name` is the argument's name in error messages.
 
-    Raises TypeError if `lines` is not an iterable of str; a single str is an error too.
+    Raises TypeError if `lines` is a single str or is not an iterable of str.
     """
     kind = type_in_words(lines)
     if isinstance(lines, PathLike):
         raise TypeError(f"`{name}` is the path of a file: give the open file, `open(path, encoding='utf-8')`")
     if isinstance(lines, Mapping) or hasattr(lines, "columns"):
         raise TypeError(f"`{name}` is {kind}: give one of its columns or values, such as {name}['en']")
-    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"`{name}` is {kind}: give a list, or another iterable, of str")
+    if isinstance(lines, bytes):
+        raise TypeError(f"`{name}` is a bytes: give text, `{name}.decode()`")
+    if isinstance(lines, str) or not isinstance(lines, Iterable):
+        one = "a str, or " if name == "text" else ""
+        raise TypeError(f"`{name}` is {kind}: give {one}a list, or another iterable, of str")
     for number, line in enumerate(lines, start=1):
         if line is None or (isinstance(line, float) and line != line):
             raise TypeError(f"`{name}` {number} is {line}, a missing value: put '' in its place, or leave it out")
+        if isinstance(line, bytes):
+            raise TypeError(f"`{name}` {number} is a bytes, not a str: open the file as text, or `decode()` its bytes")
         if not isinstance(line, str):
             raise TypeError(f"`{name}` {number} is {type_in_words(line)}, not a str")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
 
 
 def _note_several_sentences(texts: Sequence[str]) -> None:
-    """Logs a warning for texts that seem to hold several sentences."""
+    """Logs a note if texts seem to contain several sentences, because each text is translated as one."""
     if numbers := [number for number, text in enumerate(texts, start=1) if has_several_sentences(text)]:
-        _log.warning("note: %s; each text is translated as one sentence", several_sentences_in(numbers, "text"))
+        remedy = "each text is translated as one sentence; give a list with one sentence each"
+        _log.warning("note: %s; %s", several_sentences_in(numbers, "text"), remedy)
+
+
+def _note_file_name(text: str) -> None:
+    """Logs a note if the text is the name of a file, because the file is not read."""
+    if " " not in text and len(text) <= MAX_FILE_NAME and Path(text).is_file():
+        _log.warning(
+            f"note: {text} is also a file, which was not read; open({text!r}, encoding='utf-8') gives its lines"
+        )
 
 
 def _without_last_space(prefixes: Sequence[str]) -> list[str]:
-    """Strips the spaces at the ends of prefixes, because a space belongs to the word that follows."""
+    """Removes trailing spaces from prefixes, because in the subwords a space belongs to the word that follows it."""
     return [prefix.rstrip() for prefix in prefixes]
 
 
 def _same_subwords(first: Model, second: Model) -> bool:
-    """Whether two models have the same subwords on both sides."""
+    """Returns True if two models have the same subwords on both sides."""
     sides = ((first.source, second.source), (first.target, second.target))
     return all(left.as_json() == right.as_json() for left, right in sides)
