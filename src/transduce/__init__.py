@@ -1,23 +1,27 @@
-"""transduce: the Transformer of "Attention Is All You Need", from text to subwords, training, search and BLEU."""
+"""A machine-translation toolkit that implements the Transformer of "Attention Is All You Need".
+
+It covers the whole pipeline: subword segmentation, training, beam search and evaluation with BLEU.
+"""
 
 import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# GNU OpenMP reads this variable when torch is first imported. Spinning for some tens of microseconds bridges the gaps
-# between the operations of a small model. The default spins a hundred times as long, and two runs side by side on two
-# cores then take ten times as long.
+# GNU OpenMP reads this variable when torch is first imported. With this value, idle threads spin for some tens of
+# microseconds, which is enough to bridge the gaps between the operations of a small model. By default, they spin a
+# hundred times as long, and two runs that share two cores then take ten times as long.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-# oneDNN keeps the int8 products of this many shapes. With its default of 1,024, memory grows by a gigabyte during
-# translation. The variable, or its older name, is read at the first product.
+# oneDNN caches its compiled int8 matrix multiplications for this many shapes. With the default capacity of 1,024, the
+# memory in use grows by a gigabyte during translation. oneDNN reads the variable, or its older name, when it multiplies
+# for the first time.
 if "DNNL_PRIMITIVE_CACHE_CAPACITY" not in os.environ:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
 __version__ = "0.1.0"
 
-# The modules of the public names, imported at first use because importing torch takes a second.
+# Maps each public name to its module, which is imported at first use because importing torch takes a second.
 _MODULES = {
     "Decoding": "transduce.search.beam",
     "Recipe": "transduce.recipe.recipe",

@@ -1,4 +1,4 @@
-"""Runs the command line: `python -m transduce` is `transduce`."""
+"""Runs the command-line interface, so that `python -m transduce` does the same as `transduce`."""
 
 from transduce.commands import main
 

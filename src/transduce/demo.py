@@ -1,6 +1,7 @@
-"""The demos of translating and parsing: each trains on the embedded corpus, measures and draws, without a download.
+"""Runs the demos, one of which trains a translation model and the other a parser.
 
-The test sets `test` and `novel` are not seen in training.
+Each demo trains on the embedded corpus, so that nothing has to be downloaded. It then scores the model on the test sets
+`test` and `novel`, which are not used for training, and draws a picture.
 """
 
 import logging
@@ -31,9 +32,11 @@ PARSING = read_yaml(Path(__file__).with_name("demo_parsing.yaml"))
 
 
 def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[str, dict[str, Score]]:
-    """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
+    """Trains and evaluates a translation model, and draws a picture of its attention weights.
 
-    The systems are the model and two baselines that need no training.
+    Training takes `minutes`. The model and the picture are saved in the directory `out`. Prints the BLEU scores and a
+    few translations. Returns the scores by test set and then by system; the systems are the model and two baselines,
+    which are a translation memory and word-by-word translation.
     """
     began = time.monotonic()
     _train(TRANSLATING, "sentence pairs", out, minutes, options)
@@ -53,9 +56,10 @@ def demo_translation(out: Path, minutes: float, options: TrainOptions) -> dict[s
 
 
 def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, BracketScore]:
-    """Trains a parser into `out`, then prints scores, trees and the path of a picture.
+    """Trains and evaluates a parser, and draws a picture of one of its trees.
 
-    Returns the score of each test set.
+    Training takes `minutes`. The model and the picture are saved in the directory `out`. Prints the scores and a few
+    trees. Returns the bracket scores of each test set.
     """
     began = time.monotonic()
     _train(PARSING, "trees", out, minutes, options)
@@ -80,13 +84,13 @@ def demo_parsing(out: Path, minutes: float, options: TrainOptions) -> dict[str, 
 
 
 def _train(recipe: Values, what: str, out: Path, minutes: float, options: TrainOptions) -> None:
-    """Trains a demo's recipe for the given minutes."""
+    """Trains a model with the recipe of a demo for `minutes`; `what` describes the training data in the log."""
     _log.info(f"training for {minutes:g} minutes on 40,000 embedded {what}, into {out}")
     run_training(from_values(recipe, [f"training.minutes={minutes}"], place="the demo"), out, options)
 
 
 def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -> dict[str, Score]:
-    """BLEU of the model and of the two baselines on a test set."""
+    """Returns the BLEU scores of the model and of the two baselines on the test set `name`."""
     examples = list(split(name))
     sources, references = [example.source for example in examples], [example.target for example in examples]
     outputs = {
@@ -98,7 +102,7 @@ def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -
 
 
 def _print_table(rows: Iterable[tuple[str, Sequence[float]]]) -> None:
-    """Prints one row for each name, with one figure for each test set."""
+    """Prints a table with one row for each name and one column for each test set."""
     _log.info(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
     for name, figures in rows:
         _log.info(f"{name:24}{''.join(f'{figure:14.2f}' for figure in figures)}")
@@ -106,6 +110,6 @@ def _print_table(rows: Iterable[tuple[str, Sequence[float]]]) -> None:
 
 
 def _print_end(began: float, sentence: str, command: str) -> None:
-    """Prints how long the demo took, and a command that uses its model."""
+    """Prints how long the demo took, and a command with which the user can try the trained model."""
     _log.info(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
     _log.info(f'\n    echo "{sentence}" | {command}\n')

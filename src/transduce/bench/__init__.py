@@ -1,1 +1,1 @@
-"""Benchmarks: the speed of training and of translation, compared with the machine's rate of matrix multiplication."""
+"""Benchmarks of training and translation speed, which also report the machine's rate of matrix multiplication."""

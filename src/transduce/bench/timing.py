@@ -1,4 +1,4 @@
-"""What all benchmarks share: timing, the rate of plain matrix multiplication, and the settings that a report names."""
+"""Functions shared by all benchmarks: timing, the rate of matrix multiplication, and the settings for a report."""
 
 import statistics
 import time
@@ -18,7 +18,7 @@ def bench_settings(
     batch_tokens: int,
     details: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Settings of a benchmark, for its report; `details` describe the model or the search."""
+    """Returns the settings of a benchmark for its report; `details` describes the model or the search."""
     return {
         "what": what,
         "data": data,
@@ -33,7 +33,10 @@ def bench_settings(
 
 
 def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:
-    """Median seconds of `call`, including device synchronisation; the first `warm_up` calls do not count."""
+    """Returns the median duration of `runs` calls in seconds, including device synchronisation.
+
+    Before these calls, `call` is called `warm_up` times without being measured.
+    """
     times = []
     for run in range(warm_up + runs):
         began = time.perf_counter()
@@ -45,14 +48,14 @@ def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, war
 
 
 class StepTimer:
-    """Measures the times between marks without device synchronisation at the marks."""
+    """Measures the times between marks, without synchronising the device at each mark."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._marks: list[Any] = []
 
     def mark(self) -> None:
-        """Marks the moment at which the device has finished all work that is queued now."""
+        """Marks the moment at which the device will have finished all work that is queued so far."""
         if self._device.type == "cuda":
             self._marks.append(torch.cuda.Event(enable_timing=True))
             self._marks[-1].record()
@@ -60,7 +63,7 @@ class StepTimer:
             self._marks.append(time.perf_counter())
 
     def seconds(self) -> list[float]:
-        """Waits for the device and returns the seconds from each mark to the next."""
+        """Waits for the device, then returns the number of seconds from each mark to the next."""
         synchronised_time(self._device)
         if self._device.type == "cuda":
             return [before.elapsed_time(after) / 1000 for before, after in pairwise(self._marks)]
@@ -68,17 +71,20 @@ class StepTimer:
 
 
 def synchronised_time(device: torch.device) -> float:
-    """Synchronises the device; returns the time in seconds."""
+    """Waits until the device has finished its work, then returns the current time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
-MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # large enough on a GPU that the time of the launch is negligible
+MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # on a GPU, large enough that the launch overhead is negligible
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations per second when multiplying two square matrices, the median of ten multiplications."""
+    """Returns the rate of matrix multiplication in floating-point operations per second.
+
+    The rate is computed from the median time of ten products of two square matrices.
+    """
     size = MATRIX_SIZES[device.type]
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)

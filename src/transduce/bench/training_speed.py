@@ -1,4 +1,4 @@
-"""The speed of training steps on sentence pairs, with dropout and label smoothing."""
+"""Measures the speed of training steps on sentence pairs, with dropout and label smoothing."""
 
 import statistics
 import tempfile
@@ -23,7 +23,7 @@ from transduce.training.muon import flat_optimiser
 from transduce.training.objective import TrainingObjective
 from transduce.training.precision import Precision
 
-WARM_UP = 3  # steps that do not count
+WARM_UP = 3  # number of steps that are not measured
 
 
 def bench_training(
@@ -33,11 +33,12 @@ def bench_training(
     runs: int,
     vocabulary_size: int | None = None,
 ) -> dict[str, Any]:
-    """Trains `recipe` for a few warm-up steps and `runs` measured steps; returns the values of `bench --json`.
+    """Trains on `recipe` for a few warm-up steps and `runs` measured steps; returns the values of `bench --json`.
 
-    Tokens per second and the share of the matrix rate are computed over all measured steps; milliseconds are medians. A
-    step of the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number
-    of rows of embeddings and softmax; raises ValueError if a side has more subwords.
+    Step times and waiting times are medians, whereas speeds are computed over all measured steps. The time for 25,000
+    target tokens is included because a step in the paper has about 25,000 source and 25,000 target tokens (section
+    5.1). `vocabulary_size` sets the number of rows of the embeddings and the softmax; raises ValueError if one side of
+    the corpus has more subwords.
     """
     flush_subnormals()
     keep_freed_memory()
@@ -74,11 +75,11 @@ def bench_training(
             records.append(record)
         planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
         step_seconds = timer.seconds()
-    rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine varies
+    rate = (rate_before + matrix_rate(device, dtype)) / 2  # the mean, because the speed of a shared machine varies
     seconds, tokens = sum(step_seconds), sum(record.tokens for record in records)
     micro_batches = [micro_batch for step in planned for micro_batch in step.micro_batches]
     sentences = sum(len(micro_batch.source) for micro_batch in micro_batches)
-    # End symbols are included, padding is excluded.
+    # EOS is counted, but padding is not.
     source_tokens = sum(int((micro_batch.source != 0).sum()) for micro_batch in micro_batches)
     target_tokens = sum(step.tokens for step in planned)
     source_flops, target_flops = flops(recipe.model, vocabulary, round(target_tokens / sentences))

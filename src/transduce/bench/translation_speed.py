@@ -1,4 +1,4 @@
-"""The speed of translating sentences with a trained model."""
+"""Measures the speed of translation with a trained model."""
 
 import statistics
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ def bench_translating(
     method: SearchMethod,
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Any]:
-    """Translates `lines` once to warm up and `runs` measured times; returns medians under the keys of `bench --json`.
+    """Translates `lines` once to warm up and then `runs` measured times; returns the values of `bench --json`.
 
-    Raises ValueError if all lines are blank.
+    The speeds are computed from the median time of the measured runs. In addition, up to MAX_SINGLE_LINES lines are
+    translated one by one, to measure the latency of a single sentence. Raises ValueError if all lines are blank.
     """
     if not any(line.strip() for line in lines):
         raise ValueError("there is nothing to translate: --data names a text without a word")

@@ -1,1 +1,1 @@
-"""Bulk translation of files in shards, in this process or by Ray actors; a call that was stopped can be resumed."""
+"""Bulk translation of files, which are split into shards so that an interrupted translation can be resumed."""

@@ -1,4 +1,4 @@
-"""Bulk translation by the actors of a Ray cluster: one model per device; an actor that dies is replaced."""
+"""Bulk translation on a Ray cluster. Each actor loads the models and is replaced if it dies."""
 
 import contextlib
 import io
@@ -18,16 +18,16 @@ from transduce.runtime.extras import install_command
 
 _log = logging.getLogger("transduce")
 
-THREADS = 4  # default for an actor without a GPU, if every machine has that many cores
-QUEUED_SHARDS = 2  # per actor: one that it translates, and one so that it never waits
+THREADS = 4  # default for an actor without a GPU; fewer if a machine has fewer cores
+QUEUED_SHARDS = 2  # per actor: one that it is translating, and one that waits so that the actor is never idle
 ATTEMPTS = 3  # per shard, each by a different actor
 
 STANDARD_ERROR = 2
-LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 means loopback only
+LOOPBACK_ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # if it is 0, Ray listens only on loopback
 
 
 class ActorPlan(NamedTuple):
-    """The number of actors, the resources of each, and the job with the actors' device and threads."""
+    """The number of actors, the resources that each actor needs, and the job with the actors' device and threads."""
 
     actors: int
     resources: Mapping[str, int]
@@ -41,11 +41,14 @@ class ActorPlan(NamedTuple):
 def translate_on_ray(
     job: TranslationJob, shards: Sequence[Shard], *, actors: int | None
 ) -> Generator[tuple[Shard, ShardResult]]:
-    """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
+    """Translates shards with Ray Data, and yields each one with its result when it is finished.
 
-    Each actor reads the models and the texts, so several machines need a shared folder. Raises RuntimeError if a shard
-    cannot be translated. Raises ValueError if Ray is missing, has too few resources or is already connected, or if it
-    was imported earlier, because its own cluster would then listen to other machines.
+    Ray runs on the cluster that RAY_ADDRESS names or, by default, on this machine. Every actor reads the models and the
+    texts from disk, so a cluster of several machines needs a shared folder.
+
+    Raises RuntimeError if a shard cannot be translated. Raises ValueError if Ray is not installed, has too few
+    resources or is already connected. Also raises ValueError if Ray was imported earlier and would have to start its
+    own cluster, because this cluster would accept connections from other machines.
     """
     with _connected() as ray:
         plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
@@ -68,15 +71,15 @@ def translate_on_ray(
 
 
 class _ShardActor:
-    """A translator of shards that Ray runs in its own process."""
+    """Translates shards in a process that Ray starts."""
 
     def __init__(self, job: TranslationJob, shards: Sequence[Shard], attempts: Any) -> None:
         self.translator, self.shards, self.attempts = ShardTranslator(job), shards, attempts
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Maps the number of a shard to its record, as JSON.
+        """Translates the shard with the given number and returns its record as JSON.
 
-        The record also contains errors, because Ray's own messages say less.
+        An error is returned in the record instead of being raised, because Ray's own messages contain less information.
         """
         import ray
 
@@ -85,7 +88,11 @@ class _ShardActor:
         return {"number": [number], "record": [json.dumps({"attempt": attempt, **self._record(number, attempt)})]}
 
     def _record(self, number: int, attempt: int) -> dict[str, Any]:
-        """Translates a shard; returns its result, or its error as `refused` (ValueError, OSError) or `failed`."""
+        """Translates a shard and returns its result.
+
+        If that fails, returns the error message under the key `refused` (for ValueError and OSError) or `failed` (for
+        other errors).
+        """
         if attempt > ATTEMPTS:
             message = f"{ATTEMPTS} actors died translating it, most likely because memory ran out; try fewer --actors, "
             return {"failed": f"{_name_of(self.shards[number])}: {message}or a smaller --beam"}
@@ -98,13 +105,13 @@ class _ShardActor:
 
 
 class _AttemptCounter:
-    """Counts the attempts at each shard: there is more than one if an actor died."""
+    """Counts the attempts at each shard. A shard needs more than one attempt if an actor dies."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
 
     def begin(self, number: int) -> int:
-        """Counts an attempt and returns the number of attempts."""
+        """Counts an attempt at a shard, and returns the number of attempts so far."""
         self.counts[number] += 1
         return self.counts[number]
 
@@ -114,7 +121,7 @@ def _name_of(shard: Shard) -> str:
 
 
 def _result_of(record: Mapping[str, Any]) -> ShardResult:
-    """Returns the result in an actor's record, or raises its error."""
+    """Returns the result in an actor's record, or raises the error that the record contains."""
     if "refused" in record:
         raise ValueError(record["refused"])
     if "failed" in record:
@@ -125,9 +132,10 @@ def _result_of(record: Mapping[str, Any]) -> ShardResult:
 def _plan_actors(
     nodes: Sequence[Mapping[str, Any]], job: TranslationJob, actors: int, *, is_required: bool
 ) -> ActorPlan:
-    """Plans one actor for each GPU or, without GPUs, one for each group of threads.
+    """Plans one actor for each GPU. If no GPU is used, plans one actor for each group of threads.
 
-    Raises ValueError if the cluster has no room for a single actor, or for `actors` if that number `is_required`.
+    At most `actors` actors are planned. Raises ValueError if the cluster does not have room for a single actor, or if
+    `is_required` is true and it does not have room for all of them.
     """
     machines = [node["Resources"] for node in nodes if node["Alive"]]
     gpus = sum(int(machine.get("GPU", 0)) for machine in machines)
@@ -151,15 +159,18 @@ def _plan_actors(
 
 @contextlib.contextmanager
 def _connected() -> Iterator[Any]:
-    """Connects to Ray and shuts it down at the end; shows Ray's own messages only if TRANSDUCE_DEBUG is 1."""
+    """Connects to Ray, and shuts it down when the context exits.
+
+    Messages from Ray itself are shown only if the environment variable TRANSDUCE_DEBUG is 1.
+    """
     is_verbose = os.environ.get("TRANSDUCE_DEBUG") == "1"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not is_verbose:
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     address = os.environ.get("RAY_ADDRESS", "local")
     if address == "local":
-        # Ray reads the variable at import. With it, Ray's own cluster listens only on loopback on every system, as it
-        # does on macOS.
+        # Ray reads this variable when it is imported. If it is set, Ray's own cluster listens only on loopback on every
+        # system, and not only on macOS.
         if sys.modules.get("ray") and LOOPBACK_ALONE not in os.environ:
             raise ValueError(
                 "--actors: this program imported Ray earlier, whose own cluster would listen to other machines: "
@@ -171,12 +182,12 @@ def _connected() -> Iterator[Any]:
         import ray.data
     except ImportError:
         raise ValueError(f"--actors needs Ray: {install_command('ray')}; or leave it out") from None
-    if ray.is_initialized():  # the shutdown at the end would end the program's own cluster too
+    if ray.is_initialized():  # the shutdown at the end would also shut down the program's own cluster
         raise ValueError("--actors: this program is connected to Ray already: call ray.shutdown() before")
     _log.info("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if is_verbose else logging.CRITICAL
-    # Ray prints the death of an actor on standard output, where only results belong.
+    # Ray reports the death of an actor on standard output, which is reserved for results.
     with contextlib.redirect_stdout(sys.stderr if is_verbose else io.StringIO()):
         try:
             with contextlib.nullcontext() if is_verbose else _mute(STANDARD_ERROR):
@@ -192,7 +203,7 @@ def _connected() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _mute(descriptor: int) -> Iterator[None]:
-    """Discards everything written to a file descriptor, even by Ray's native code."""
+    """Discards everything that is written to a file descriptor, including output from Ray's native code."""
     original = os.dup(descriptor)
     with Path(os.devnull).open("w") as null:
         os.dup2(null.fileno(), descriptor)

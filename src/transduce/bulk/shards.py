@@ -1,6 +1,7 @@
-"""Cuts texts into shards: consecutive lines of a file, with their position and their checksum.
+"""Splits texts into shards: blocks of consecutive lines, each with its position in the file and its checksum.
 
-A shard is read again by its offset when it is translated, so a compressed text is unpacked first.
+To translate a shard, its lines are read from the file again at its offset. Compressed texts are therefore unpacked
+first.
 """
 
 import hashlib
@@ -18,7 +19,10 @@ from transduce.text.lines import MAX_LINE_BYTES, decode_lines
 
 
 class Shard(NamedTuple):
-    """Consecutive lines of a file: `lines` of them after `lines_before`, beginning at the byte `offset`."""
+    """A block of `lines` consecutive lines in a file.
+
+    The block starts at the byte `offset`, after the first `lines_before` lines of the file. `sha256` is its checksum.
+    """
 
     path: str
     lines_before: int
@@ -27,9 +31,9 @@ class Shard(NamedTuple):
     sha256: str
 
     def read(self) -> list[str]:
-        """Reads the lines; of a line with more than `MAX_LINE_BYTES`, only the beginning.
+        """Reads the lines of the shard. A line with more than `MAX_LINE_BYTES` bytes is truncated.
 
-        Raises ValueError if the file was changed after it was cut.
+        Raises ValueError if the file has changed since it was split.
         """
         checksum = hashlib.sha256()
         with Path(self.path).open("rb") as file:
@@ -41,9 +45,9 @@ class Shard(NamedTuple):
 
 
 class ShardResult(NamedTuple):
-    """The output of a shard, and the lines that could not be translated: number in the text (from 1) and reason.
+    """The output of a shard, and the lines that could not be translated.
 
-    The output of a line that could not be translated is empty.
+    Each of these lines is listed with its number in the text, counted from 1, and the reason. Its output is empty.
     """
 
     text: str
@@ -51,7 +55,7 @@ class ShardResult(NamedTuple):
 
 
 class ShardedText(NamedTuple):
-    """A file cut into shards, and the path of its translation."""
+    """A file that is split into shards, and the path for its translation."""
 
     source: Path
     out: Path
@@ -60,15 +64,16 @@ class ShardedText(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """Number of lines in all shards."""
+        """The number of lines in all shards."""
         return sum(shard.lines for shard in self.shards)
 
 
 def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
-    """Splits a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
+    """Splits a file, or every file in a folder except hidden ones, into shards of `shard_lines` lines.
 
-    The translations of a folder are written to `out` under the names of its files. Raises ValueError for a file that is
-    not text, and if one of source and output is a file but the other is a folder.
+    The translations of a folder are written to the folder `out`, under the names of the source files. Raises ValueError
+    if a file is not text, if a folder has no files or contains other folders, or if `out` is a file or within the
+    folder.
     """
     if not source.is_dir():
         return [_cut_text(source, out, shard_lines)]
@@ -88,8 +93,8 @@ def cut_texts(source: Path, out: Path, shard_lines: int) -> list[ShardedText]:
 def _cut_text(source: Path, out: Path, shard_lines: int) -> ShardedText:
     """Splits a file into shards of `shard_lines` lines, with only one shard in memory at a time.
 
-    Raises ValueError for a pipe: a shard is read from the file again when it is translated, and a pipe can be read only
-    once.
+    Raises ValueError for a pipe. A pipe can be read only once, but the lines of a shard are read again when it is
+    translated.
     """
     if source.exists() and not source.is_file():
         raise ValueError(f"{source} is a folder, a pipe or a device; a corpus is read twice: save it as a file first")
@@ -112,9 +117,10 @@ def _cut_text(source: Path, out: Path, shard_lines: int) -> ShardedText:
 
 
 def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]:
-    """Reads a line with its line end, and adds it to the checksums; returns the line and its size in the file.
+    """Reads a line and adds it to the checksums. Returns the line with its line end, and its size in the file.
 
-    Of a very long line, only the first `MAX_LINE_BYTES` are returned, because no model translates a line that long.
+    If the line has more than `MAX_LINE_BYTES` bytes, only its beginning is returned, because no model translates a line
+    that long.
     """
     content = chunk = file.readline(MAX_LINE_BYTES)
     size = 0
@@ -123,17 +129,17 @@ def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> tuple[bytes, int]
             checksum.update(chunk)
         size += len(chunk)
         chunk = b"" if chunk.endswith(b"\n") else file.readline(MAX_LINE_BYTES)
-    if size > len(content):  # the last character may be cut
+    if size > len(content):  # the last character may be incomplete
         content = content[:-4].decode("utf-8", "ignore").encode() + b"\n"
     return content, size
 
 
 @contextmanager
 def plain_text(path: Path, folder: Path) -> Iterator[Path]:
-    """Yields `path`; if it is compressed, an unpacked file in `folder`, which is removed at the end.
+    """Yields the path of an uncompressed copy of a text, or `path` itself if the text is not compressed.
 
-    Raises ValueError for a damaged file, and if another process unpacks into `folder`. Raises OSError for a file that
-    cannot be read.
+    The copy is written to `folder`, which is deleted when the context exits. Raises ValueError if the file is damaged
+    or if another process is unpacking into `folder`, and OSError if the file cannot be read.
     """
     is_compressed = False
     if path.is_file():

@@ -1,6 +1,6 @@
-"""Bulk translation of texts: translates the missing shards and writes each output when its last shard is done.
+"""Bulk translation of texts: translates the missing shards, and writes each output when its last shard is finished.
 
-A `TranslationJob` says how every shard is translated; a `ShardTranslator` translates shards in one process.
+A `TranslationJob` specifies how every shard is translated, and a `ShardTranslator` translates shards in one process.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _log = logging.getLogger("transduce")
 
 
 class TranslationJob(NamedTuple):
-    """How every shard is translated: the models, the search and the output format."""
+    """Specifies how every shard is translated: the models, the search method, the output format and the device."""
 
     runs: tuple[str, ...]
     fingerprints: tuple[str, ...]  # of the models
@@ -41,14 +41,14 @@ class TranslationJob(NamedTuple):
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
-    int8_bits: int | None = None  # bits of an int8 weight where the job was created; None for another precision
+    int8_bits: int | None = None  # bits in an int8 weight where the job was created; None for other precisions
     request: SourceRequest = SourceRequest()
 
     @classmethod
     def of(cls, runs: Sequence[Path], method: SearchMethod, **fields: Any) -> "TranslationJob":
-        """Builds a job for the models in these directories as they are now.
+        """Creates a job for the models in these directories, recording their current fingerprints.
 
-        Raises ValueError for an unknown precision.
+        Raises ValueError if the precision is unknown.
         """
         directories = tuple(str(run.absolute()) for run in runs)
         job = cls(directories, tuple(map(fingerprint, runs)), method, **fields)
@@ -56,7 +56,7 @@ class TranslationJob(NamedTuple):
         return job._replace(int8_bits=int8_bits(job.precision))
 
     def load(self) -> Translator:
-        """Loads the models on their device; sets the threads of this process."""
+        """Loads the models on their device and sets the number of threads of this process."""
         device = set_up_device(self.device, self.threads, self.precision)
         translator = Translator.load(*self.runs, device=str(device), precision=self.precision, **self.request._asdict())
         self.output_format.check(translator)
@@ -64,7 +64,10 @@ class TranslationJob(NamedTuple):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Everything that the translations depend on except the text, as JSON; device and batch size do not matter."""
+        """Everything that the translations depend on except the text, as JSON values.
+
+        The device and the batch size are left out, because the translations do not depend on them.
+        """
         method = self.method
         return {
             "model": list(self.fingerprints),
@@ -80,23 +83,27 @@ class TranslationJob(NamedTuple):
 
 
 def int8_bits(precision: str) -> int | None:
-    """Bits of an int8 weight on this processor: 8, or 7 without VNNI; None for another precision."""
+    """Returns the number of bits in an int8 weight on this processor, which is 8, or 7 without VNNI.
+
+    Returns None if `precision` is not int8.
+    """
     if precision != "int8":
         return None
     return 8 if largest_weight() == LARGEST else 7
 
 
 class ShardTranslator:
-    """Translates shards one after another; loads the models when it translates the first shard."""
+    """Translates shards one after another. The models are loaded when the first shard is translated."""
 
     def __init__(self, job: TranslationJob) -> None:
         self.job = job
 
     @cached_property
     def translator(self) -> Translator:
-        """The loaded models.
+        """A translator with the loaded models.
 
-        Raises ValueError if a model has changed, or if int8 has a different number of bits than in the job.
+        Raises ValueError if a model has changed since the job was created, or if the number of bits in an int8 weight
+        is different on this processor.
         """
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
@@ -111,7 +118,10 @@ class ShardTranslator:
         return translator
 
     def translate(self, shard: Shard) -> ShardResult:
-        """Translates a shard; a line that is too long is empty in the output and has a fault."""
+        """Translates a shard.
+
+        If a line cannot be translated, its output is empty, and the result lists the line and the reason.
+        """
         job, before, lines = self.job, shard.lines_before, shard.read()
         faults = self.translator.line_faults(lines)
         lines = ["" if index in faults else line for index, line in enumerate(lines)]
@@ -133,18 +143,18 @@ class ShardTranslator:
 
 
 def translate_locally(job: TranslationJob, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:
-    """Translates shards in this process, in their order."""
+    """Translates shards in this process, one after another, and yields each shard with its result."""
     translator = ShardTranslator(job)
     for shard in shards:
         yield shard, translator.translate(shard)
 
 
 ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]
-"""Translates shards and yields each when it is done, in any order."""
+"""Translates shards and yields each one with its result when it is finished, in any order."""
 
 
-PROGRESS_SECONDS = 10.0  # least time between two reports of progress
-NAMED_FAULTS = 20  # largest number of untranslated lines that are reported one by one
+PROGRESS_SECONDS = 10.0  # minimum time between two progress messages
+NAMED_FAULTS = 20  # maximum number of untranslated lines that are reported individually
 
 
 def translate_texts(
@@ -154,12 +164,14 @@ def translate_texts(
     engine: ShardEngine,
     pairs: PairFilter | None = None,
 ) -> None:
-    """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
+    """Translates `texts` and writes their outputs.
 
-    The same call resumes a call that was stopped. With `pairs`, the output of a text consists of pairs; `pairs` drops
-    some of them, for example lines that could not be translated. Raises ValueError if an output exists that this job
-    did not write, or another process has locked the folder. Raises RuntimeError, after writing the outputs, if lines
-    could not be translated.
+    Until all outputs are written, finished shards are kept in the folder `out`.bulk, so that another call with the same
+    arguments resumes a call that was stopped. If `pairs` is given, the outputs consist of pairs for training, and
+    `pairs` drops some of them, for example pairs without a translation.
+
+    Raises ValueError if an output exists that this job did not write, or if another process has locked the folder. If
+    lines could not be translated and the outputs are not pairs, raises RuntimeError after all outputs are written.
     """
     folder = out.with_name(f"{out.name}.bulk")
     with exclusive_lock(folder, "translation"):
@@ -184,7 +196,7 @@ def translate_texts(
 def _translate_missing(
     job: TranslationJob, texts: Sequence[ShardedText], finished: FinishedShards, engine: ShardEngine
 ) -> None:
-    """Translates the missing shards, and writes each output after its last shard."""
+    """Translates the shards that are not finished, and writes each output when its last shard is finished."""
     missing_of = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
     missing = [shard for shards in missing_of.values() for shard in shards]
     shards = [shard for text in texts for shard in text.shards]
@@ -204,7 +216,7 @@ def _translate_missing(
     owners = {shard: text for text in texts for shard in missing_of[text.out]}
     remaining = {out: len(shards) for out, shards in missing_of.items()}
     lines, begun, translated = sum(shard.lines for shard in missing), time.monotonic(), 0
-    pace: ProgressRate | None = None  # counts from the first finished shard, when the models are loaded
+    pace: ProgressRate | None = None  # starts after the first shard, because the models are then loaded
     try:
         with contextlib.closing(engine(job, missing)) as results:
             for shard, result in results:

@@ -1,1 +1,1 @@
-"""The corpora of a run: readers, checks, the token store, and planning of batches."""
+"""This package reads and checks the corpora of a run, stores their tokens on disk, and plans the training batches."""

@@ -1,7 +1,7 @@
-"""What `data.checks` does with faults of the training corpora: drops pairs, or refuses a corpus.
+"""Applies `data.checks` to the training corpora: drops faulty pairs, or raises an error for a whole corpus.
 
-By default, two certain mistakes are errors: a corpus whose target equals its source throughout, and a validation or
-test set that the training corpora contain.
+By default, two mistakes raise an error: a corpus in which nearly every target is a copy of its source, and a validation
+or test set that is contained in the training corpora.
 """
 
 import contextlib
@@ -22,19 +22,20 @@ from transduce.runtime.extras import install_command
 _log = logging.getLogger("transduce")
 
 EXCHANGED = 0.3
-"""The sides of a corpus seem exchanged if they are in more than this share of its first long pairs.
+"""The share of a corpus's first long pairs whose languages must be swapped for a warning to be logged.
 
-The share is low because many pairs do not show their language.
+The share is low because many pairs do not show their language clearly.
 """
 
 DroppedPairs = Mapping[int, Check]
-"""Pairs that are dropped from a corpus, by number from 1, each with the first check that it fails."""
+"""Maps the number of each pair that is dropped from a corpus, counted from 1, to the first check that it fails."""
 
 
 def run_checks(data: DataSpec) -> list[DroppedPairs]:
-    """Returns, for each training corpus, the pairs that `data.checks` drops.
+    """Returns the pairs that `data.checks` drops from each training corpus.
 
-    Raises ValueError if a corpus has a fault that is refused, or if languages cannot be identified.
+    Raises ValueError if a corpus has a fault for which the recipe says `refuse`, if a validation or test set is
+    contained in the training corpora, or if a check needs language identification and it is not installed.
     """
     checks = {check: data.checks.get(check) for check in Check if _is_checked(data, check)}
     if not checks or data.tree_linearisation is not None:
@@ -51,8 +52,8 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
         inspection = inspect_pairs(corpus, checks, languages, held_out)
         _refuse(corpus, inspection, checks)
         dropped.append(_dropped(inspection, [check for check, action in checks.items() if action == "drop"]))
-    # Training corpora that contain a held-out set are refused, unless the recipe says what to do with overlapping
-    # pairs.
+    # Unless the recipe says what to do with overlapping pairs, a held-out set that the training corpora contain is an
+    # error.
     for text in held_out if checks.get(Check.OVERLAP, "keep") is None else ():
         if text.lines >= LEAST_PAIRS and text.share > THROUGHOUT:
             raise ValueError(
@@ -64,9 +65,10 @@ def run_checks(data: DataSpec) -> list[DroppedPairs]:
 
 
 def warn_of_exchanged_sides(data: DataSpec) -> None:
-    """Logs a warning for a corpus whose first pairs have the languages of source and target exchanged.
+    """Logs a warning for each corpus whose source and target languages seem to be swapped.
 
-    Only judges corpora of some size that name both languages, and only if the extra `languages` is installed.
+    Only the first pairs are examined. A corpus is skipped if it does not name both languages or has too few long pairs.
+    If the extra `languages` is not installed, no corpus is examined.
     """
     for corpus in data.train:
         direction = data.direction_of(corpus)
@@ -76,7 +78,7 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
         long = [(source, target) for source, target, _ in pairs if min(len(source), len(target)) >= LEAST_LETTERS]
         identify = None
         if len(long) >= LEAST_PAIRS:
-            with contextlib.suppress(OSError):  # the library unpacks its model on disk; a hint must not stop a run
+            with contextlib.suppress(OSError):  # a failure to unpack the library's model on disk must not stop a run
                 identify = load_language_identifier()
         if identify is not None:
             inspector = PairInspector([Check.SWAPPED], PairLanguages(identify, direction))
@@ -92,16 +94,17 @@ def warn_of_exchanged_sides(data: DataSpec) -> None:
 
 
 def _is_checked(data: DataSpec, check: Check) -> bool:
-    """Whether pairs are inspected for this fault."""
+    """Returns True if pairs are inspected for this fault, either because the recipe says so or by default."""
     is_default = check is Check.COPY or (check is Check.OVERLAP and (data.validations or data.test))
     return data.checks.get(check, "refuse" if is_default else "keep") != "keep"
 
 
 def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
-    """Yields the sources of the validation and test sets; leaves out sets whose files do not exist.
+    """Yields the sources of each validation and test set.
 
-    If the recipe asks for a comparison with a set that cannot be read, raises OSError or ValueError; otherwise the
-    error is raised later, when the set is used.
+    Sets whose files do not exist are left out. If a set cannot be read for a different reason, OSError or ValueError is
+    raised only if `data.checks` contains `overlap`. Otherwise, the set is left out here, and the error is raised when
+    the set is used.
     """
     named = [("the validation set", corpus) for corpus in data.validations]
     for name, corpus in (*named, *((f"the test set {name}", corpus) for name, corpus in data.test.items())):
@@ -113,7 +116,7 @@ def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
 
 
 def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, str | None]) -> None:
-    """Raises ValueError if pairs have a fault that is refused, or if the target equals the source throughout."""
+    """Raises ValueError for a fault with the action `refuse`, or if nearly every target is a copy of its source."""
     for check, action in checks.items():
         numbers = inspection.faults[check]
         if action == "refuse" and len(numbers):
@@ -131,9 +134,9 @@ def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, s
 
 
 def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
-    """Returns the pairs that fail one of `checks`.
+    """Returns the pairs that fail one of `checks`, each with the first check that it fails.
 
-    If the first of several equal pairs is dropped for another fault, the next one is kept instead.
+    If the first of several equal pairs is dropped because of a different fault, the next one is kept in its place.
     """
     dropped: dict[int, Check] = {}
     for check in checks:

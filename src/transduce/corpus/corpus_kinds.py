@@ -1,4 +1,4 @@
-"""The corpora that a recipe can name: the kinds of entry, and the files of each."""
+"""The kinds of corpus that a recipe can name, and the files that each corpus is read from."""
 
 import os
 from collections.abc import Callable
@@ -14,15 +14,19 @@ from transduce.text.source_tags import NAME
 from transduce.text.tree_linearisation import InOrder, LinearisationSpec, TopDown
 
 MAX_WEIGHT = 10_000.0
-"""Most uses of a pair in an epoch."""
+"""The maximum number of times that an epoch may use a pair."""
 
 Weight = Annotated[
-    float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")
+    float,
+    Field(gt=0.0, le=MAX_WEIGHT, description="Number of times that an epoch uses each training pair."),
 ]
 
 
 def _check_languages(value: Any) -> Any:
-    """Converts a list from a recipe to the tuple that strict validation expects; raises ValueError for other values."""
+    """Converts a list of two language codes to a tuple, because strict validation accepts only tuples.
+
+    Returns None for None. Raises ValueError if the value does not consist of two different codes.
+    """
     if value is None:
         return None
     codes = value if isinstance(value, list | tuple) else ()
@@ -32,88 +36,96 @@ def _check_languages(value: Any) -> Any:
 
 
 Languages = Annotated[tuple[LanguageCode, LanguageCode], BeforeValidator(_check_languages)]
-"""Codes of the source language and the target language, for example en and de."""
+"""The codes of the source language and the target language, for example `en` and `de`."""
 
 PATHS = ("source", "target", "tsv", "tmx", "trees")
-"""The keys that name files; `trees` may name a folder."""
+"""The keys whose values are file paths. The value of `trees` may also be the path of a folder."""
 
 
 class TaggedCorpus(Spec):
-    """The tag of a corpus, which is put before each source of the corpus."""
+    """A corpus with an optional tag."""
 
     tag: str | None = Field(
         default=None,
         pattern=NAME,
-        description="Kind of text, such as `synthetic`; a token for it stands before each source.",
+        description="Kind of text, such as `synthetic`; a token that stands for it is prepended to each source.",
     )
 
 
 class ParallelCorpus(TaggedCorpus):
-    """The languages of a corpus, and which side is translated into which."""
+    """A parallel corpus, with the languages of its two sides and the direction of translation."""
 
     source_language: LanguageCode | None = Field(
-        default=None, description="Code of the language of `source`, the first side; null: that of `data`."
+        default=None, description="Language code of the first side; null means `data.source_language`."
     )
     target_language: LanguageCode | None = Field(
-        default=None, description="Code of the language of `target`, the second side; null: that of `data`."
+        default=None, description="Language code of the second side; null means `data.target_language`."
     )
     direction: Literal["forward", "backward", "both"] = Field(
         default="forward",
-        description="`forward` translates the first side into the second, `backward` the second into the first, "
-        "`both` makes two corpora of one.",
+        description="`forward` translates the first side into the second, `backward` does the reverse, and `both` "
+        "uses the corpus once in each direction.",
     )
 
     def languages_or(self, languages: Direction) -> Direction:
-        """Returns the languages that this corpus translates between; `languages` fills in for sides without one."""
+        """Returns the direction in which this corpus is translated.
+
+        A side that names no language takes it from `languages`.
+        """
         sides = self.source_language or languages.source, self.target_language or languages.target
         return Direction(*(sides[::-1] if self.direction == "backward" else sides))
 
 
 class Files(ParallelCorpus):
-    """Two text files with the same number of lines, plain or compressed."""
+    """Two text files that are aligned line by line."""
 
-    source: str = Field(description="Text file, one sentence a line.")
-    target: str = Field(description="Its translation: line n translates line n of `source`.")
+    source: str = Field(description="Text file with one sentence per line.")
+    target: str = Field(description="Text file in which line n is the translation of line n of `source`.")
     weight: Weight = 1.0
 
 
 class Tsv(ParallelCorpus):
-    """One file, plain or compressed: source, tab, target; further columns are ignored."""
+    """A tab-separated text file with the source and the target in its first two columns."""
 
-    tsv: str = Field(description="Text file with source, tab, target on each line; further columns are ignored.")
+    tsv: str = Field(description="Text file; columns after the second are ignored.")
     weight: Weight = 1.0
 
 
 class Tmx(ParallelCorpus):
-    """A translation memory (TMX 1.4), plain or compressed."""
+    """A translation memory in TMX 1.4 format, plain or compressed."""
 
-    tmx: str = Field(description="Translation memory (TMX 1.4).")
+    tmx: str = Field(description="Path of the translation memory.")
     languages: Languages | None = Field(
-        default=None, description="Codes of source and target; null: the languages of `data`."
+        default=None,
+        description="Codes of the two languages in the file; null means `source_language` and `target_language`.",
     )
     weight: Weight = 1.0
 
 
 class Hub(ParallelCorpus):
-    """A data set of Hugging Face's hub, or a folder, that the package `datasets` reads."""
+    """A data set from the Hugging Face Hub, or a local folder, that is read with the package `datasets`."""
 
-    hub: str = Field(min_length=1, description="Name of a data set, or a folder that `datasets` can read.")
-    config: str | None = Field(default=None, description="Configuration of the data set, such as `de-en`.")
-    split: str = Field(default="train", description="Split of the data set.")
+    hub: str = Field(min_length=1, description="Name of a data set on the Hub, or path of a folder.")
+    config: str | None = Field(default=None, description="Name of the configuration (subset), such as `de-en`.")
+    split: str = Field(default="train", description="Name of the split.")
     revision: str | None = Field(
-        default=None, description="Version of the data set; with null, changes on the hub are not noticed."
+        default=None,
+        description="Branch, tag or commit of the data set. null reads the latest version; later changes are not "
+        "noticed.",
     )
     languages: Languages | None = Field(
-        default=None, description="Codes of source and target; null: the languages of `data`."
+        default=None,
+        description="Codes of the two languages in the data set; null means `source_language` and `target_language`.",
     )
     weight: Weight = 1.0
 
     @field_validator("hub")
     @classmethod
     def _refuse_ambiguous_folder(cls, value: str) -> str:
-        """Raises ValueError for a folder in the current directory, which `datasets` would mistake for the data set.
+        """Raises ValueError if the data set has the name of a folder in the current directory.
 
-        The recipe's own folders are absolute paths at this point.
+        In that case, `datasets` would read the folder instead of downloading the data set. A folder that the recipe
+        names is not affected, because its path is already absolute when this validator runs.
         """
         if not Path(value).is_absolute() and Path(value).is_dir():
             raise ValueError(
@@ -124,36 +136,36 @@ class Hub(ParallelCorpus):
 
 
 class Embedded(ParallelCorpus):
-    """A split of the corpus that comes with the package."""
+    """A split of the parallel corpus that is included in the package."""
 
-    embedded: Literal["train", "validation", "test", "novel"] = Field(description="Split of the embedded corpus.")
+    embedded: Literal["train", "validation", "test", "novel"] = Field(
+        description="Name of the split; `novel` contains word pairs that no other split contains."
+    )
     weight: Weight = 1.0
 
 
 class Trees(TaggedCorpus):
-    """Trees in brackets; their words are the source, and their symbols are the target."""
+    """A treebank in bracket notation. The words of each tree are the source, and its symbols are the target."""
 
     trees: str = Field(
-        description="File of trees in brackets, plain or compressed, or a folder, in which other files are left out."
+        description="File of trees in bracket notation, or a folder, in which files without trees are skipped."
     )
-    shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
+    shortest: int = Field(default=1, ge=1, description="Minimum number of words in a tree; shorter trees are skipped.")
     without: Annotated[
         tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-    ] = Field(default=(), description="Labels of whole trees that are left out, such as `[HEADING, TITLE]`.")
+    ] = Field(default=(), description="Root labels of trees to skip, such as `[HEADING, TITLE]`.")
     linearisation: LinearisationSpec | None = Field(
-        default=None, description="Symbols of the trees; null: `linearisation` of `data`."
+        default=None, description="How trees are written as symbols; null means `data.linearisation`."
     )
     weight: Weight = 1.0
 
 
 class EmbeddedTrees(TaggedCorpus):
-    """The English trees of a split of the corpus that comes with the package."""
+    """The English parse trees of one split of the corpus that is included in the package."""
 
-    embedded_trees: Literal["train", "validation", "test", "novel"] = Field(
-        description="Split of the embedded corpus, whose English trees are parsed."
-    )
+    embedded_trees: Literal["train", "validation", "test", "novel"] = Field(description="Name of the split.")
     linearisation: LinearisationSpec | None = Field(
-        default=None, description="Symbols of the trees; null: `linearisation` of `data`."
+        default=None, description="How trees are written as symbols; null means `data.linearisation`."
     )
     weight: Weight = 1.0
 
@@ -168,15 +180,15 @@ KINDS = {
     "source": "Files",
     "target": "Files",
 }
-"""The class of an entry, by a key that only this class has.
+"""Maps each key that identifies a class of corpus to the name of that class.
 
-The class name is the tag that pydantic puts into the path of an error; a tag that is also a key would look like a part
-of the path.
+The class name is the tag that pydantic inserts into the path of a validation error. The keys themselves are not used as
+tags, because a tag with the name of a key would look like a part of the path.
 """
 
 
 def _kind(value: Any) -> str | None:
-    """Name of the class of an entry; None if the entry has no key of any class."""
+    """Returns the name of the class for a corpus entry, or None if the entry has no key that identifies a class."""
     keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
     return next((kind for key, kind in KINDS.items() if key in keys), None)
 
@@ -199,7 +211,11 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """Returns the files from which `corpus` is read, the source's first."""
+    """Returns the files that `corpus` is read from.
+
+    If it consists of two files, the file with the sources comes first, even if `direction` is `backward`. The list is
+    empty for embedded corpora and for data sets on the Hub.
+    """
     if isinstance(corpus, Hub):
         return files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
@@ -211,7 +227,11 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Returns the files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
+    """Returns all files in a folder and its subfolders, sorted by path.
+
+    Symbolic links are followed, but each folder is entered only once, so that a link to a parent folder does not lead
+    to an endless loop.
+    """
     files, entered = list[Path](), set[str]()
     for current, subfolders, names in os.walk(folder, followlinks=True):
         if (place := os.path.realpath(current)) in entered:
@@ -224,25 +244,27 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def is_folder(hub: str) -> bool:
-    """Whether a `hub` key names a folder, that is, is an absolute path; the folder may no longer exist."""
+    """Returns True if the value of the key `hub` names a folder, that is, if it is an absolute path.
+
+    The folder itself may no longer exist.
+    """
     return Path(hub).is_absolute()
 
 
 def resolve_corpus(
     corpus: CorpusSpec, languages: Direction, linearisation: TopDown | InOrder | None
 ) -> list[CorpusSpec]:
-    """Fills in the languages and the linearisation that a corpus takes from the section `data`.
+    """Fills in the languages or the linearisation that a corpus takes from the section `data`.
 
-    Splits `both` into two corpora.
-
-    For example, with `source_language: en` and `target_language: de` in `data`:
+    A corpus with `direction: both` is split into two. For example, with `source_language: en` and `target_language: de`
+    in `data`:
 
         {tmx: m.tmx, direction: both}    →    {tmx: m.tmx, languages: [en, de], direction: forward},
                                               {tmx: m.tmx, languages: [en, de], direction: backward}
         {trees: wsj}                     →    {trees: wsj, linearisation: {kind: top_down}}
 
-    Raises ValueError for a corpus in several languages if no languages are named, and for languages that contradict
-    each other.
+    Raises ValueError if the languages of a TMX file or a Hugging Face data set are not specified, or if `languages`
+    names them in the opposite order to `source_language` and `target_language`.
     """
     if isinstance(corpus, Trees | EmbeddedTrees):
         return [corpus.replaced(linearisation=corpus.linearisation or linearisation or TopDown())]

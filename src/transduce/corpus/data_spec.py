@@ -1,4 +1,4 @@
-"""The `data` section of a recipe."""
+"""The `data` section of a recipe: its corpora, and the filters and noise that apply to training pairs."""
 
 import re
 from collections.abc import Collection
@@ -24,7 +24,7 @@ from transduce.text.tree_linearisation import InOrder, LinearisationSpec, TopDow
 
 
 def _as_tuple(value: Any) -> Any:
-    """Converts one corpus or a list of corpora to the tuple that strict validation expects."""
+    """Wraps a single corpus in a tuple and converts a list to a tuple, because strict validation requires a tuple."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -33,71 +33,74 @@ OneOrSeveral = Annotated[
     | Annotated[Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)], Tag("several")],
     Discriminator(lambda value: "several" if isinstance(value, list | tuple) else "one"),
 ]
-"""A corpus, or a list of corpora."""
+"""A single corpus, or a list of at least one corpus."""
 
 
 class DataSpec(Spec):
-    """Corpora, and limits on the lengths of training pairs."""
+    """The corpora to train, validate and test on, and the filters and noise that apply to training pairs."""
 
     # Languages and linearisation come before the corpora, because pydantic validates in this order and `_complete`
     # needs them.
     source_language: LanguageCode | None = Field(
-        default=None, description="Code of the source language, such as `en`; kept with the model."
+        default=None, description="Language code of the source, such as `en`; saved with the model."
     )
     target_language: LanguageCode | None = Field(
-        default=None, description="Code of the target language; some metrics tokenise by it."
+        default=None, description="Language code of the target; also selects the tokeniser of some metrics."
     )
     linearisation: LinearisationSpec | None = Field(
-        default=None, description="How corpora of trees become symbols; null: `{kind: top_down}`."
+        default=None, description="How parse trees are written as symbols; null means `{kind: top_down}`."
     )
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         description="Training corpora."
     )
     validation: OneOrSeveral | None = Field(
         default=None,
-        description="Corpora translated and scored at each validation, such as one a direction; the mean of their "
-        "scores selects the model.",
+        description="Corpora on which each validation scores the model, for example one per direction. The mean of "
+        "their scores selects the weights.",
     )
     test: dict[str, CorpusSpec] = Field(
         default_factory=dict,
-        description="Test sets by name, for `transduce evaluate RUN --test NAME`; with `direction: both`, NAME-en-de "
-        "and NAME-de-en.",
+        description="Test sets by name, for `transduce evaluate RUN --test NAME`. With `direction: both`, a set "
+        "becomes two, such as NAME-en-de and NAME-de-en.",
     )
     temperature: float | None = Field(
         default=None,
         ge=1.0,
         le=1000.0,
-        description="T of the mixture of directions: with n uses an epoch by the weights, a direction gets a share "
-        "proportional to n^(1/T) (Arivazhagan et al. 2019). null and 1: by the weights alone.",
+        description="Sampling temperature T for several directions: a direction with n weighted pairs gets a share "
+        "proportional to n^(1/T). Larger values favour small directions; null means 1.",
     )
     max_length: int = Field(
-        default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side."
+        default=256,
+        ge=1,
+        description="Maximum length of each side in tokens; longer training pairs are dropped.",
     )
     ratio: float | None = Field(
         default=3.0,
         ge=1.0,
-        description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all. "
-        "Not for trees.",
+        description="Maximum ratio between the lengths of the two sides in tokens; other training pairs are dropped. "
+        "null keeps all. Ignored for trees.",
     )
     noise: Noise | None = Field(
         default=None,
-        description="Changes a share of the training pairs in every epoch, so that the model learns text as people "
-        "write it: `{}` for the defaults of its keys; null for none. Not for trees.",
+        description="Adds noise to some training pairs in every epoch, so that the model copes with noisy input; `{}` "
+        "uses the default shares. Not for trees.",
     )
     checks: dict[str, Literal["keep", "drop", "refuse"]] = Field(
         default_factory=dict,
-        description="What happens to training pairs with a fault, by the names of the checks of `transduce inspect`, "
-        "such as `{duplicate: drop, numbers: refuse}`. Pairs of a check that is not named are kept; but `copied` "
-        "is refused for a corpus of 100 pairs and more where more than 90 % are copies, and `overlap` where training "
-        "has the sources of more than 90 % of a validation or test set of 100 lines and more. Not for trees.",
+        description="Action for training pairs that fail a check of `transduce inspect`, such as `{duplicate: drop}`. "
+        "The default is `keep`, except for extreme cases of `copied` and `overlap` ([know your "
+        "corpus](guides/know-your-corpus.md)). Not for trees.",
     )
 
     @field_validator("train", "validation", "test")
     @classmethod
     def _complete(cls, value: Any, info: ValidationInfo) -> Any:
-        """Adds this section's languages and linearisation to corpora that need them and name none.
+        """Fills in the languages and the linearisation for corpora that need them but do not set them.
 
-        A corpus with `direction: both` becomes two.
+        A corpus with `direction: both` is replaced with two corpora, one for each direction. If it is a test set, the
+        languages are appended to its name. Raises ValueError if a test set is named `validation`, if two test sets have
+        the same name, or if a corpus with `direction: both` lacks language codes.
         """
         languages = Direction(info.data.get("source_language"), info.data.get("target_language"))
 
@@ -137,7 +140,10 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
-        """Raises ValueError if trees and translations are mixed, or trees with different linearisations."""
+        """Raises ValueError unless all corpora are translations, or all are trees with the same linearisation.
+
+        Also raises ValueError if `linearisation` is set for translations, or if `noise` or `checks` is set for trees.
+        """
         corpora = [*self.train, *self.validations, *self.test.values()]
         linearisations = [
             corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
@@ -156,7 +162,10 @@ class DataSpec(Spec):
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
-        """Raises ValueError for several directions without language codes, and for a temperature with only one."""
+        """Raises ValueError if there are several directions without language codes, or if only one has a `temperature`.
+
+        The temperature balances several directions, so it has no effect if there is only one.
+        """
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
         if len(self.directions) > 1:
@@ -165,10 +174,11 @@ class DataSpec(Spec):
         return self
 
     def check_held_out(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
-        """Raises ValueError if the model does not learn the direction or the tag of a validation or test corpus.
+        """Raises ValueError if a validation or test corpus has a direction or a tag that the model does not learn.
 
-        `directions` and `tags` belong to the model with which the run begins; `directions` is empty unless the model
-        has several.
+        A single-direction model can only be evaluated in its direction, and a model with several directions only on its
+        target languages. `directions` and `tags` are the directions and tags of the model that the run starts from.
+        `directions` is empty unless that model has several directions.
         """
         learned, learned_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
         named = [("validation", corpus) for corpus in self.validations]
@@ -193,14 +203,18 @@ class DataSpec(Spec):
 
     @property
     def validations(self) -> tuple[CorpusSpec, ...]:
-        """The corpora of `validation`; empty if it is null."""
+        """The validation corpora as a tuple, which is empty if `validation` is null."""
         if self.validation is None:
             return ()
         return self.validation if isinstance(self.validation, tuple) else (self.validation,)
 
     @property
     def named_validations(self) -> dict[str, CorpusSpec]:
-        """The validation corpora by direction and tag, for example `en-de`; equal names get numbers."""
+        """The validation corpora by name. The name consists of the direction and the tag, for example `en-de`.
+
+        A corpus without languages or a tag is named `validation`. If several corpora have the same name, a number is
+        appended to the second and later ones, as in `en-de.2`.
+        """
         named: dict[str, CorpusSpec] = {}
         for corpus in self.validations:
             name = "-".join(part for part in (*self.direction_of(corpus), corpus.tag) if part) or "validation"
@@ -210,16 +224,20 @@ class DataSpec(Spec):
 
     @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
-        """The linearisation of the corpora if they are trees; None if they are translations."""
+        """The linearisation of the corpora if they are trees, or None if they are translations."""
         first = self.train[0]
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None
 
     def direction_of(self, corpus: CorpusSpec) -> Direction:
-        """The languages of a corpus; if it names none, the languages of this section."""
+        """Returns the direction of a corpus. A side that names no language takes it from this section."""
         return _direction_of(corpus, Direction(self.source_language, self.target_language))
 
     def with_direction(self, corpus: CorpusSpec) -> CorpusSpec:
-        """Copies a corpus and names the languages of its sides, if the corpus or this section specifies them."""
+        """Returns a copy of a corpus in which the languages of its sides are filled in.
+
+        A side that names no language takes it from this section. It stays unspecified if this section names none
+        either. A corpus of trees is returned unchanged.
+        """
         if not isinstance(corpus, ParallelCorpus):
             return corpus
         source = corpus.source_language or self.source_language
@@ -228,20 +246,24 @@ class DataSpec(Spec):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions of the training corpora, in order."""
+        """The distinct directions of the training corpora, in the order in which they first appear."""
         return tuple(dict.fromkeys(map(self.direction_of, self.train)))
 
     @property
     def source_tags(self) -> list[str]:
-        """The tags that the source vocabulary needs: target languages, if there are several, and tags of corpora."""
+        """The tags that the source vocabulary needs for the training corpora.
+
+        If there are several directions, the tags of their target languages come first. The tags of the corpora follow.
+        """
         languages = {language_tag(direction.target or "") for direction in self.directions}
         tags = {corpus_tag(corpus.tag) for corpus in self.train if corpus.tag is not None}
         return [*(sorted(languages) if len(self.directions) > 1 else []), *sorted(tags)]
 
     def tags_before(self, corpus: CorpusSpec, *, names_language: bool) -> list[str]:
-        """The tags before each source of a corpus.
+        """Returns the tags that precede every source sentence of a corpus.
 
-        `names_language` is true if the model has several target languages.
+        They include the tag of the target language if `names_language` is true, which it is for a model with several
+        directions.
         """
         language = self.direction_of(corpus).target
         tags = [language_tag(language or "")] if names_language else []
@@ -249,12 +271,12 @@ class DataSpec(Spec):
 
 
 def _direction_of(corpus: CorpusSpec, languages: Direction) -> Direction:
-    """The direction of a corpus; `languages` are the defaults."""
+    """Returns the direction of a corpus. A side that names no language takes it from `languages`."""
     return corpus.languages_or(languages) if isinstance(corpus, ParallelCorpus) else languages
 
 
 def _check_named(direction: Direction) -> None:
-    """Raises ValueError if a direction, one of several, lacks language names that can be tags."""
+    """Raises ValueError unless a direction has two different language codes that can be used as tags."""
     if direction.source == direction.target or not all(code and re.match(NAME, code) for code in direction):
         raise ValueError(
             "corpora of several directions need `source_language` and `target_language`, two codes without spaces, of "

@@ -1,8 +1,9 @@
-"""A store that encodes its sentences again for every epoch, with subword dropout, with noise, or with both.
+"""A token store that re-encodes its sentences for every epoch, with subword dropout, noise or both.
 
-Lengths change with the encoding, so a whole epoch is encoded before it is planned, into unnamed files that are freed
-with the epoch. A sentence that would become longer than the longest sentence of the store keeps its stored encoding, so
-that settings that fit into memory also fit with dropout and noise.
+Re-encoding changes the lengths of sentences, so a whole epoch is encoded before it is planned. Its tokens are stored in
+unnamed temporary files, which are deleted after the epoch. A sentence that would become longer than the longest
+sentence in the store keeps its original encoding, so that settings that fit in memory without dropout and noise also
+fit with them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,17 +30,17 @@ from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
 BATCH = 2_000
-"""Pairs encoded at a time."""
+"""The number of pairs that are encoded at a time."""
 
 Tokens = NDArray[Any]
 
 
 class EpochWriteError(OSError):
-    """The sentences of an epoch cannot be written to disk."""
+    """Raised if the sentences of an epoch cannot be written to disk."""
 
 
 class Reencoding(NamedTuple):
-    """How an epoch encodes its sentences: the subwords of both sides, the probability of dropping merges, the noise."""
+    """How sentences are re-encoded: the subwords of both sides, the probability of dropping a merge, and the noise."""
 
     source: TokenVocabulary
     target: TokenVocabulary
@@ -48,7 +49,10 @@ class Reencoding(NamedTuple):
 
 
 class ReencodedStore(TokenStore):
-    """A store that encodes its sentences again for every epoch, as a function of seed, epoch and sentence."""
+    """A token store that re-encodes its sentences for every epoch.
+
+    The encoding of a sentence depends only on the seed, the epoch and the index of the sentence.
+    """
 
     def __init__(
         self,
@@ -66,9 +70,12 @@ class ReencodedStore(TokenStore):
         self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
     def in_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """Returns the store as encoded for an epoch; caches the latest one. Raises EpochWriteError if writing fails."""
+        """Returns the store with its sentences encoded for an epoch. The most recent epoch is cached.
+
+        Raises EpochWriteError if the sentences cannot be written to disk.
+        """
         if self._latest is None or self._latest[0] != (seed, epoch):
-            self._latest = None  # frees its files first: the disk may have space for one epoch only
+            self._latest = None  # frees its files first, because the disk may have space for only one epoch
             try:
                 self._latest = (seed, epoch), self._encode_epoch(seed, epoch)
             except OSError as error:
@@ -76,7 +83,7 @@ class ReencodedStore(TokenStore):
         return self._latest[1]
 
     def _encode_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """Writes all sentences, encoded for the epoch, to temporary files, and opens the files."""
+        """Encodes all sentences for an epoch, writes them to temporary files, and opens these files as a store."""
         with ExitStack() as stack:
             files = {name: stack.enter_context(TemporaryFile(dir=self._directory)) for name in FILES}
             writer = TokenStoreWriter(files, self.dtype)
@@ -95,7 +102,10 @@ class ReencodedStore(TokenStore):
             return TokenStore(files, self.dtype, self.parts)
 
     def _add_noise(self, pairs: Mapping[Side, list[Tokens]], noise: Noise, keys: NDArray[np.uint64]) -> None:
-        """Replaces the pairs that get noise; tags before a source stay."""
+        """Replaces each pair for which noise was drawn with its noisy version.
+
+        The tags before a source do not change. A pair that would become too long keeps its original encoding.
+        """
         drawn = noise.draw(keys)
         rows = drawn.rows
         fronts = [_count_tags(pairs["source"][row], self._tags) for row in rows]
@@ -118,13 +128,17 @@ class ReencodedStore(TokenStore):
                 pairs["target"][row] = np.array(target, np.int64)
 
     def _encode_with_dropout(self, side: Side, sentences: list[Tokens], keys: NDArray[np.uint64]) -> list[Tokens]:
-        """Encodes sentences of one side with dropout; tags stay, and the text around them is encoded again."""
+        """Re-encodes the sentences of one side with subword dropout.
+
+        Tags do not change; only the text between them is encoded again. A sentence that would become too long keeps its
+        original encoding.
+        """
         subwords = self._subwords[side]
         tags = self._tags if side == "source" else frozenset()
         parts = [_split_at_tags(sentence, tags) if tags else [sentence] for sentence in sentences]
         texts = [[part for part in sentence if part[0] not in tags] for sentence in parts]
         counts = list(map(len, texts))
-        # The first text of a sentence has the sentence's key.
+        # The key of the first text in a sentence is the key of the sentence.
         keys_of_texts = np.repeat(keys, counts) ^ np.concatenate(
             [np.arange(count, dtype=np.uint64) for count in counts]
         )
@@ -145,13 +159,17 @@ def _count_tags(sentence: Tokens, tags: Collection[int]) -> int:
 
 
 def _split_at_tags(sentence: Tokens, tags: Collection[int]) -> list[Tokens]:
-    """Splits a sentence into its tags, each by itself, and the text before, between and after them."""
+    """Splits a sentence into its tags, each as a separate part, and the text before, between and after them."""
     is_tag = np.isin(sentence, list(tags))
     return np.split(sentence, np.flatnonzero(is_tag[1:] | is_tag[:-1]) + 1)
 
 
 def _keys(seed: int, epoch: int, side: int, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns a random key for each sentence of a side, or for each pair."""
+    """Returns a pseudorandom key for each sentence or pair with an index in `numbers`.
+
+    The keys are derived from `seed`, `epoch`, `side` and the index. `side` is the index of a side for keys of
+    sentences, or 2 for keys of pairs.
+    """
     key = hash_numbers(np.array([seed]))
     for part in (epoch, side):
         key = hash_numbers(key ^ np.uint64(part))

@@ -1,4 +1,4 @@
-"""Tables from Hugging Face's hub, read with the package `datasets`, which downloads and caches them."""
+"""Reads data sets from the Hugging Face Hub with the package `datasets`, which downloads and caches them."""
 
 import contextlib
 import importlib
@@ -12,14 +12,14 @@ from transduce.runtime.progress import is_terminal
 BATCH = 1000  # rows read from a table at a time
 
 COLUMN = "translation"
-"""The column that holds the texts of all languages, in tables that have it."""
+"""The name of the column in which some data sets store the texts of all languages."""
 
 
 def load_table(name: str, config: str | None, split: str, *, revision: str | None = None, needed_by: str) -> Any:
-    """Loads a table.
+    """Loads one split of a data set as a table.
 
-    Raises ValueError, which begins with `needed_by`, if the package is missing, and ConnectionError if the package
-    cannot load the table.
+    Raises ValueError if the package `datasets` is not installed; the message begins with `needed_by`. Raises
+    ConnectionError if the package cannot load the data set.
     """
     try:
         datasets = importlib.import_module("datasets")
@@ -36,9 +36,9 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
 
 
 def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]:
-    """Yields the text of each row in these languages; a missing text is empty.
+    """Yields the texts of each row in the given languages, with an empty string in place of a missing text.
 
-    Raises ValueError for a table without one of the languages, and for a row whose value is not text.
+    Raises ValueError if the table lacks one of the languages, or if a value is not text.
     """
     row_number = 0
     for batch in table.iter(batch_size=BATCH):
@@ -55,7 +55,10 @@ def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[
 
 
 def _columns(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns a column for each language; splits the common column of all languages if the table has one."""
+    """Returns the columns of a batch by language.
+
+    If the data set stores all languages in a common column, this column is split into one for each language.
+    """
     common = [row or {} for row in batch.get(COLUMN, [])]
     if not common or not all(isinstance(row, dict) for row in common) or set(languages) <= batch.keys():
         return batch

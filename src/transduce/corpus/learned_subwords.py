@@ -1,4 +1,4 @@
-"""Learns subwords from a bounded, evenly spread sample of the corpora, and grows another model's vocabulary."""
+"""Learns subwords from a bounded, evenly spread sample of the corpora, and extends vocabularies of existing models."""
 
 import hashlib
 import logging
@@ -27,27 +27,31 @@ from transduce.text.token_vocabulary import (
 from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
 
 SAMPLE = 100_000
-"""Most pairs from which subwords are learned: more would change only the rarest subwords, and take more memory."""
+"""The maximum number of pairs from which subwords are learned.
+
+More pairs would change only the rarest subwords and take more memory.
+"""
 
 SAMPLE_BYTES = 1 << 25
-"""Most bytes of these pairs: learning from random text takes about 80 times as much memory."""
+"""The maximum size of these pairs in bytes. Learning from random text takes about 80 times as much memory."""
 
 
 def learn_subwords(
     data: DataSpec, spec: SubwordsSpec, dropped: Sequence[Mapping[int, Check]]
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
-    """Learns the subwords of both sides from a sample without the `dropped` pairs of each corpus.
+    """Learns the subwords of both sides from a sample of the training corpora.
 
-    Returns the subwords and the total number of pairs. SentencePiece models that the recipe names are read instead. The
-    source vocabulary also contains the source tags. For trees, the target vocabulary consists of the symbols of all
-    trees instead.
+    The sample leaves out the `dropped` pairs of each corpus. SentencePiece models are loaded instead of learned if the
+    recipe names their files. The source vocabulary also contains the source tags. For trees, the target vocabulary
+    consists of the symbols of all trees instead of subwords. Returns the two vocabularies and the total number of
+    pairs.
     """
     tags = data.source_tags
     is_parser = data.tree_linearisation is not None
     tokens = Tokens() if is_parser or spec.kind == "pretokenised" else None
     sample, pairs = sample_pairs(data.train, data.max_length, tokens, dropped)
     texts = [(pair.source, pair.target) for pair in sample]
-    if data.noise is not None:  # otherwise words in capitals would be split into letters
+    if data.noise is not None:  # so that words in capitals are not split into letters
         texts = data.noise.cased(texts)
     if spec.kind in ("sentencepiece", "pretokenised"):
         _check_kind(data, spec.kind)
@@ -56,7 +60,7 @@ def learn_subwords(
     if spec.kind == "pretokenised":
         assert tokens is not None
         return _vocabularies_of_tokens(spec, tokens), pairs
-    if is_parser:  # treebanks have spaces between words, just as the parser will get them
+    if is_parser:  # words in a treebank are separated by spaces, as in the parser's input
         words = _learn((pair.source for pair in sample), spec, None, tags)
         assert tokens is not None
         return (words, SymbolVocabulary.of_counts(tokens.target)), pairs
@@ -72,7 +76,10 @@ def learn_subwords(
 
 
 def _check_kind(data: DataSpec, kind: str) -> None:
-    """Raises ValueError if the text cannot be split with subwords from another program."""
+    """Raises ValueError if the corpora need something that subwords of this `kind` do not support.
+
+    Neither `sentencepiece` nor `pretokenised` supports trees or source tags, and `pretokenised` does not support noise.
+    """
     if data.tree_linearisation is not None or data.source_tags:
         what = "trees" if data.tree_linearisation is not None else "corpora of several directions or with tags"
         raise ValueError(f"`subwords.kind: {kind}` is not for {what}: set `kind: bpe`")
@@ -81,7 +88,7 @@ def _check_kind(data: DataSpec, kind: str) -> None:
 
 
 class Tokens:
-    """Counts the tokens between white space, in the sources and in the targets of corpora."""
+    """Counts the whitespace-separated tokens in the sources and in the targets of corpora."""
 
     def __init__(self) -> None:
         self.source, self.target = Counter[str](), Counter[str]()
@@ -93,7 +100,7 @@ class Tokens:
 
 
 def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Builds the vocabularies of pretokenised text."""
+    """Builds the vocabularies of pretokenised text from the counts of its tokens."""
     if spec.shared:
         both = SymbolVocabulary.of_counts(tokens.source + tokens.target, spec.size)
         return both, both
@@ -101,7 +108,10 @@ def _vocabularies_of_tokens(spec: Pretokenised, tokens: Tokens) -> tuple[TokenVo
 
 
 def _sentence_pieces(spec: SentencePiece, texts: Sequence[tuple[str, str]]) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Returns the SentencePiece models of both sides: the models that the recipe names, or else learned ones."""
+    """Returns the SentencePiece models of both sides.
+
+    They are loaded if the recipe names their files, and otherwise learned.
+    """
     if spec.model_files:
         sides = [SentencePieces.of_model(path.read_bytes(), str(path)) for path in spec.model_files]
         return sides[0], sides[-1] if len(sides) > 1 or spec.shared else SentencePieces(sides[0].content)
@@ -117,13 +127,13 @@ def _normalised(lines: Iterable[str], side: Side | None) -> Iterable[str]:
 
 
 def _learn(lines: Iterable[str], spec: Bpe | WordPiece, side: Side | None, tags: Sequence[str]) -> Subwords:
-    """Learns `spec.size` subwords, less the number of tags, and adds the tags."""
+    """Learns the subwords of a vocabulary of `spec.size` entries, which includes the tags."""
     size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
     return Subwords.learn(lines, spec.replaced(size=size), side).with_tags(tags)
 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
-    """Raises ValueError if the source vocabulary of another model lacks a tag of the training corpora."""
+    """Raises ValueError if the source vocabulary of an existing model lacks a tag that the training corpora need."""
     for corpus in data.train:
         try:
             tag_ids(data, corpus, source)
@@ -132,7 +142,10 @@ def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
 
 
 def tag_ids(data: DataSpec, corpus: CorpusSpec, source: TokenVocabulary) -> list[int]:
-    """Ids of the tags before each source of a corpus; raises ValueError for a tag that `source` lacks."""
+    """Returns the ids of the tags that precede every source sentence of a corpus.
+
+    Raises ValueError if the vocabulary `source` lacks one of them.
+    """
     names_language = names_languages(source) or len(data.directions) > 1
     return ids_of_tags(source, data.tags_before(corpus, names_language=names_language))
 
@@ -143,10 +156,11 @@ def sample_pairs(
     tokens: Tokens | None = None,
     dropped: Sequence[Mapping[int, Check]] = (),
 ) -> tuple[list[CheckedPair], int]:
-    """Samples every pair, or every second, fourth, eighth…; also returns the total number of pairs.
+    """Returns an evenly spread sample of the pairs in the corpora, and the total number of pairs.
 
-    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is a single pair. The tokens of all
-    pairs are added to `tokens`. The `dropped` pairs of each corpus are left out.
+    The sample consists of every pair or, if there are too many, of every second, fourth or eighth pair and so on. It
+    has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` bytes unless a single pair is larger. The `dropped` pairs of
+    each corpus are left out. If `tokens` is given, it counts the tokens of all pairs and not only of the sample.
     """
     sample: list[CheckedPair] = []
     size, stride, report = 0, 1, Report()
@@ -173,9 +187,9 @@ def _size(pair: CheckedPair) -> int:
 
 
 def limit_threads(threads: int) -> None:
-    """Sets the number of threads that learn subwords, unless the environment sets it.
+    """Sets the number of threads for learning subwords, unless environment variables already set it.
 
-    Must be called before learning.
+    This function must be called before subwords are learned.
     """
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
@@ -184,18 +198,22 @@ def limit_threads(threads: int) -> None:
 _log = logging.getLogger("transduce")
 
 Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
-"""The vocabularies of source and target; one object if they share a vocabulary."""
+"""The source vocabulary and the target vocabulary. If both sides share one, the second is `target_side` of the first.
+"""
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
-    """Raises ValueError if the vocabularies of a model cannot grow."""
+    """Raises ValueError unless the vocabularies can grow.
+
+    Byte-level BPE can grow, and so can a target vocabulary that consists of symbols.
+    """
     check_can_grow(sides[0], "source")
     if not isinstance(sides[1], SymbolVocabulary):
         check_can_grow(sides[1], "target")
 
 
 def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
-    """Checksum of the vocabulary of each side."""
+    """Returns the SHA-256 checksum of the vocabulary of each side."""
     return tuple(hashlib.sha256(side.as_json().encode()).hexdigest() for side in sides)
 
 
@@ -205,11 +223,11 @@ def grow_vocabularies(
     data: DataSpec,
     dropped: Sequence[Mapping[int, Check]],
 ) -> Vocabularies:
-    """Adds at most `count` subwords to the vocabularies, learned from a sample of the training corpora.
+    """Adds at most `count` subwords to each vocabulary, learned from a sample of the training corpora.
 
-    A vocabulary that both sides share grows once, from both sides of the corpora, without the `dropped` pairs of each
-    corpus. A vocabulary of tree symbols gains all other symbols in the corpora. Logs the mean length of sentences
-    before and after.
+    The sample leaves out the `dropped` pairs of each corpus. A vocabulary that both sides share grows only once, from
+    the text of both sides. A vocabulary of tree symbols instead gains every symbol of the corpora that it lacks. Logs
+    the sizes of the vocabularies and the mean number of subwords per sentence, before and after.
     """
     check_vocabularies(sides)
     tokens = Tokens() if isinstance(sides[1], SymbolVocabulary) else None
@@ -239,7 +257,7 @@ def grow_vocabularies(
 
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
-    """Adds subwords to one side, or the missing symbols of linearised trees."""
+    """Adds subwords to the vocabulary of one side. If it consists of tree symbols, adds the missing symbols instead."""
     if isinstance(side, SymbolVocabulary):
         return side.grown(lines)
     assert isinstance(side, Subwords), "check_vocabularies has refused it"
@@ -247,6 +265,6 @@ def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocab
 
 
 def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
-    """Formats the mean number of subwords per sentence, before and after."""
+    """Returns the mean number of subwords per sentence before and after the growth, formatted for the log."""
     lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
     return f"{lengths[0]:.2f} → {lengths[1]:.2f}"

@@ -1,8 +1,8 @@
-"""Finds the line at which two parallel files become misaligned, whether or not their line counts differ.
+"""Finds the line at which two parallel files become misaligned, whether or not they have the same number of lines.
 
-From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each shift,
-the gain in log-likelihood is summed over the lines. Page's test (1954) raises the alarm when the sum exceeds its
-minimum by a threshold; the files become misaligned at the minimum.
+If a line is missing from one file, then from there on its line i matches line i + shift of the other file better than
+line i. For each shift, the gain in log-likelihood is summed over the lines. The CUSUM test (Page 1954) raises an alarm
+when the sum exceeds its previous minimum by a threshold. The files become misaligned at the line of that minimum.
 """
 
 import re
@@ -15,30 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_SHIFT = 16
-"""The largest shift that is tried, besides the shift at the end of the files."""
+"""The largest shift that is tried. The difference between the line counts is tried even if it is larger."""
 
 LOG_ODDS = 10.0
-"""The log of the odds against a false alarm anywhere in the files."""
+"""How unlikely a false alarm anywhere in the files must be, as log odds."""
 
 LENGTH_DEVIATION = 0.35
-"""Standard deviation of the log of the length ratio of a pair, about as in European languages."""
+"""The standard deviation of the log length ratio of a pair, which is typical of European languages."""
 
 SMOOTHING = 6.0
-"""Bytes added to both lengths, because single words and names differ more in length than sentences."""
+"""Bytes added to both lengths before their ratio is computed.
+
+Without them, single words and names would have much more extreme ratios than sentences.
+"""
 
 DRIFT = 0.25
-"""Gain of a line, in nats, that is ignored if the line counts are equal."""
+"""Nats subtracted from the gain of each line if the line counts are equal, so that small gains do not add up."""
 
 SHIFT_LINES = 100
-"""Number of lines from which the shift is estimated if the line counts are equal."""
+"""The number of lines from which the shift is estimated if the line counts are equal."""
 
 ALIKE = 3.0
-"""If neighbours differ by fewer bytes, the corpus is sorted, and lengths cannot tell which line is a translation."""
+"""If the median length difference between adjacent lines is less than this many bytes, the corpus counts as sorted.
+
+In a corpus that is sorted by length, the lengths do not show which line is the translation.
+"""
 
 MAX_LINES = 5_000_000
-"""Most lines of a file: the features of more lines do not fit into the memory of a small machine."""
+"""The maximum number of lines in a file. The features of more lines would not fit in the memory of a small machine."""
 
-WORDS = 4  # how many of a line's longest words are compared; names and loan words occur on both sides
+WORDS = 4  # number of longest words per line that are compared; names and loan words occur on both sides
 
 FEATURES = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1"), ("words", "u2", WORDS)])
 NUMBER = re.compile(rb"\d+")
@@ -47,13 +53,13 @@ ENDINGS = b".?!:;,"
 
 
 class Misalignment(NamedTuple):
-    """From `line` on (counted from 0), a source line fits the target line that is `shift` lines further down."""
+    """The first misaligned line, counted from 0, and the shift: from there on, line i fits target line i + `shift`."""
 
     line: int
     shift: int
 
     def describe(self, source: str, target: str) -> str:
-        """Describes the misalignment of `source` and `target` in words."""
+        """Describes the misalignment in words. `source` and `target` are the names of the two sides."""
         behind, ahead = (source, target) if self.shift > 0 else (target, source)
         return (
             f"the first misaligned line is most likely line {self.line + 1:,}: from there on, line n of {behind} fits "
@@ -62,24 +68,26 @@ class Misalignment(NamedTuple):
 
 
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
-    """Finds the first misaligned line, judged by lengths, numbers, punctuation and words that occur on both sides.
+    """Returns the first misaligned line and the shift, or None if no misalignment is found.
 
-    With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
-    Returns None if there is too little evidence, if files with equal line counts are sorted by length, and for files of
-    more than `MAX_LINES` lines.
+    Lines are compared by length, numbers, final punctuation and words that occur on both sides. If the line counts are
+    equal, as many lines must be missing on one side as on the other, so shifts in both directions are tried. No
+    misalignment is reported if the evidence is too weak, if files with equal line counts are sorted by length, or if a
+    file has more than `MAX_LINES` lines.
     """
     left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))
     if max(len(left), len(right)) > MAX_LINES:
         return None
     size = min(len(left), len(right))
     median = float(np.median(_log_ratio(left[:size], right[:size]))) if size else 0.0
-    # The shift at the end is the difference of the line counts; before the last lost line it is smaller.
+    # At the end of the files, the shift is the difference between the line counts. Before the last lost line, it is
+    # smaller.
     last_shift = len(right) - len(left)
     if last_shift:
         sign = 1 if last_shift > 0 else -1
         shifts = {*range(sign, sign * min(MAX_SHIFT, abs(last_shift)), sign), last_shift}
     elif len(left) > 1 and float(np.median(np.abs(np.diff(left["length"])))) < ALIKE:
-        return None  # most lines are as long as the next one, so the lines are sorted by length
+        return None  # adjacent lines are about equally long, so the file is sorted by length
     else:
         shifts = {*range(-MAX_SHIFT, MAX_SHIFT + 1)} - {0}
     usual = None if last_shift else max(_mean_fit(left, right, shift, median) for shift in {0, *shifts})
@@ -98,9 +106,9 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
 def _mean_fit(
     left: NDArray[Any], right: NDArray[Any], shift: int, median: float, start: int = 0, stop: int = MAX_LINES
 ) -> float:
-    """Returns the mean log-likelihood that line i of the left fits line i + shift of the right.
+    """Returns the mean log-likelihood that line i on the left is a translation of line i + `shift` on the right.
 
-    i runs from `start` to `stop`.
+    The mean is taken over the lines i from `start` to `stop`. It is −∞ if there are none.
     """
     start, stop = max(start, -shift), min(stop, len(left), len(right) - shift)
     if start >= stop:
@@ -111,10 +119,12 @@ def _mean_fit(
 def _page_test(
     left: NDArray[Any], right: NDArray[Any], shift: int, median: float, usual: float | None
 ) -> tuple[int, Misalignment] | None:
-    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None if no alarm.
+    """Runs the CUSUM test for one shift.
 
-    If the line counts are equal, `usual` is the mean log-likelihood of a pair of the corpus. It limits the gain of a
-    line, because neighbours in a sorted corpus are alike: a line gains at most as much as it falls short of `usual`.
+    Returns the line at which the test raises an alarm, and the misalignment, or None if there is no alarm. If the line
+    counts are equal, `usual` is the mean log-likelihood of a pair at the best shift. The gain of a line is then at most
+    the amount by which the unshifted pair falls short of `usual`, because adjacent lines of a sorted corpus resemble
+    each other.
     """
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
@@ -127,7 +137,7 @@ def _page_test(
     if is_certain.any():
         alarm = int(is_certain.argmax())
     elif shift == len(right) - len(left) and total[-1] - total.min() > LOG_ODDS / 2:
-        alarm = stop - start  # the last lines are known to have this shift, so less evidence is enough
+        alarm = stop - start  # less evidence is needed, because the last lines are known to have this shift
     else:
         return None
     return start + alarm, Misalignment(start + int(total[: alarm + 1].argmin()), shift)
@@ -157,9 +167,10 @@ def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _features(lines: Iterable[bytes]) -> NDArray[Any]:
-    """Returns each line's length, checksums of its numbers and of its longest words, and the mark that ends it.
+    """Returns the features of each line by which lines are compared.
 
-    The mark is its number in `ENDINGS`, from 1; 0 means none.
+    These are its length, checksums of its numbers and of its longest words, and its final punctuation mark. The mark is
+    represented by its 1-based index in `ENDINGS`, or by 0 if there is none.
     """
     endings = ((line, ENDINGS.find(line[-1:]) + 1 if line else 0) for line in lines)
     return np.fromiter(((len(line), _numbers(line), ending, _words(line)) for line, ending in endings), FEATURES)
@@ -172,6 +183,6 @@ def _words(line: bytes) -> tuple[int, ...]:
 
 
 def _numbers(line: bytes) -> int:
-    """Returns a checksum of the numbers in a line; 0 if there are none."""
+    """Returns a checksum of the numbers in a line, or 0 if there are none."""
     numbers = NUMBER.findall(line)
     return zlib.crc32(b" ".join(numbers)) if numbers else 0

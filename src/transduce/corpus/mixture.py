@@ -1,4 +1,4 @@
-"""The mixture of directions: how often an epoch uses the pairs of each corpus, given weights and temperature."""
+"""Mixes several translation directions: computes how many times an epoch uses the pairs of each corpus."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,12 @@ from transduce.text.directions import Direction
 def with_temperature(
     parts: Sequence[CorpusPart], directions: Sequence[Direction], temperature: float | None
 ) -> tuple[CorpusPart, ...]:
-    """Reweights the parts so that each direction gets a share of an epoch proportional to n^(1/temperature).
+    """Reweights the parts so that the share of each direction in an epoch is proportional to n^(1/temperature).
 
-    n is how often an epoch would use the direction's pairs if only the weights of its corpora counted. The ratios
-    between these weights stay the same, and so does the total number of uses over all directions (Arivazhagan et al.
-    2019, section 3.2).
+    Here, n is the number of pairs, counting repetitions, that an epoch would use from the direction if only the weights
+    of its corpora counted. The weights of corpora in the same direction keep their ratios, and the total number of
+    pairs in an epoch stays the same (Arivazhagan et al. 2019, section 3.2). If `temperature` is None, the weights do
+    not change.
     """
     if temperature is None:
         return tuple(parts)
@@ -32,7 +33,7 @@ def with_temperature(
 
 
 def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, int]:
-    """Number of distinct pairs of each direction."""
+    """Returns the number of pairs in each direction, not counting repetitions."""
     pairs = dict.fromkeys(directions, 0)
     for part, direction in zip(parts, directions, strict=True):
         pairs[direction] += part.pairs
@@ -40,7 +41,10 @@ def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direct
 
 
 def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
-    """Returns a line for each direction, with its pairs and its share of an epoch; none if there is only one."""
+    """Returns a line for each direction, with its number of pairs and its share of an epoch.
+
+    The list is empty if there is only one direction.
+    """
     if len(data.directions) == 1:
         return []
     directions = [data.direction_of(corpus) for corpus in data.train]
@@ -52,7 +56,7 @@ def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
 
 
 def _uses(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, float]:
-    """Returns the number of pairs of each direction that an epoch uses, including repetitions."""
+    """Returns the number of pairs that an epoch uses from each direction, counting repetitions."""
     uses = dict.fromkeys(directions, 0.0)
     for part, direction in zip(parts, directions, strict=True):
         uses[direction] += part.weight * part.pairs

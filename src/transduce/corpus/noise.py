@@ -1,14 +1,15 @@
-"""Noise: training pairs as people write them, in capitals or title case, with typing errors or words to copy.
+"""Adds noise to training pairs, as it is found in real input: capitals, title case, typing errors, and words to copy.
 
-Each kind changes a share of the pairs, drawn again for every epoch; with the defaults, a little under half of the pairs
-stay as they are.
+Each kind of noise is applied to a share of the pairs, which is drawn anew for every epoch. With the default shares,
+slightly less than half of the pairs stay unchanged.
 
-    capitals   both sides in capital letters       A MAN SLEEPS.       EIN MANN SCHLÄFT.
-    title      each source word begins with one    A Man Sleeps.       Ein Mann schläft.
-    typos      letters of long source words        A man sleesp.       Ein Mann schläft.
-    copies     unknown words in both sides         A man sleeps. 🚲    Ein Mann schläft. 🚲
+    capitals   both sides in capital letters         A MAN SLEEPS.       EIN MANN SCHLÄFT.
+    title      every source word capitalised         A Man Sleeps.       Ein Mann schläft.
+    typos      typing errors in long source words    A man sleesp.       Ein Mann schläft.
+    copies     invented words added to both sides    A man sleeps. 🚲    Ein Mann schläft. 🚲
 
-Marian has capitals and title case (`--all-caps-every`, `--english-title-case-every`); OpusTrainer has all four.
+Marian offers capitals and title case (`--all-caps-every`, `--english-title-case-every`), and OpusTrainer offers all
+four.
 """
 
 import random
@@ -23,34 +24,40 @@ from pydantic import Field
 from transduce.settings import Spec
 from transduce.text.bpe_dropout import hash_numbers
 
-TYPOS_IN = 0.15  # share of the long words that get an error, in a sentence with typing errors
+TYPOS_IN = 0.15  # share of long words with an error, in sentences that were drawn for typing errors
 LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 
 Pair = tuple[str, str]
 
 
 class Noise(Spec):
-    """Shares of the training pairs that an epoch changes."""
+    """The share of training pairs to which each kind of noise is applied in an epoch."""
 
-    capitals: float = Field(default=0.2, ge=0, le=1, description="Share of pairs with both sides in capital letters.")
+    capitals: float = Field(
+        default=0.2, ge=0, le=1, description="Share of pairs converted to capital letters on both sides."
+    )
     title: float = Field(
-        default=0.1, ge=0, le=1, description="Share of pairs whose source words all begin with a capital letter."
+        default=0.1, ge=0, le=1, description="Share of pairs in which every source word is capitalised."
     )
     typos: float = Field(
         default=0.15,
         ge=0,
         le=1,
-        description="Share of pairs with letters exchanged, doubled or left out in the source.",
+        description="Share of pairs with typing errors in the source: swapped, doubled or missing letters.",
     )
     copies: float = Field(
         default=0.25,
         ge=0,
         le=1,
-        description="Share of pairs that get one to three emoji, names, codes or words of other scripts in both sides.",
+        description="Share of pairs in which one to three emoji, names, codes or foreign-script words are inserted "
+        "into both sides, to teach copying.",
     )
 
     def draw(self, keys: NDArray[np.uint64]) -> "DrawnNoise":
-        """Draws which pairs change, given a random key for each pair."""
+        """Decides at random which kinds of noise are applied to which pairs.
+
+        `keys` contains a random number for each pair. The result depends only on the keys and the shares.
+        """
         case, typos, copies = (hash_numbers(keys ^ np.uint64(kind)) / 2.0**64 for kind in (1, 2, 3))
         return DrawnNoise(
             case < self.capitals,
@@ -60,7 +67,7 @@ class Noise(Spec):
         )
 
     def cased(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Puts the same shares of `pairs` into capitals and title case; subwords are learned from the result."""
+        """Returns a copy of `pairs` with the same shares in capitals and in title case, for learning subwords."""
         keys = hash_numbers(np.arange(len(pairs)))
         drawn = self.replaced(typos=0.0, copies=0.0).draw(keys)
         noisy = {row: drawn.apply(row, pairs[row], int(keys[row])) for row in drawn.rows}
@@ -68,7 +75,7 @@ class Noise(Spec):
 
 
 class DrawnNoise(NamedTuple):
-    """Whether each pair of a batch gets each kind of noise, as booleans [pairs]."""
+    """The kinds of noise that were drawn for each pair of a batch, as boolean arrays [pairs]."""
 
     capitals: NDArray[np.bool_]
     title: NDArray[np.bool_]
@@ -77,11 +84,14 @@ class DrawnNoise(NamedTuple):
 
     @property
     def rows(self) -> list[int]:
-        """Numbers of the pairs that change."""
+        """The indices of the pairs that change."""
         return list(map(int, np.flatnonzero(np.any(self, axis=0))))
 
     def apply(self, row: int, pair: Pair, key: int) -> Pair:
-        """Applies to `pair`, number `row` of the batch, the noise that was drawn for it, as a function of `key`."""
+        """Returns `pair`, which has the index `row` in the batch, with the noise that was drawn for it.
+
+        All random choices depend only on `key`.
+        """
         draw = random.Random(key).random
         source, target = pair
         if self.typos[row]:
@@ -95,20 +105,20 @@ class DrawnNoise(NamedTuple):
         return source, target
 
 
-Draw = Callable[[], float]  # a random number in [0, 1)
+Draw = Callable[[], float]  # returns a random number in [0, 1)
 
 
 def with_typos(line: str, draw: Draw) -> str:
-    """Adds a typing error to some words of at least four letters."""
+    """Adds a typing error to some of the words that have at least four letters."""
 
     def mistyped(match: re.Match[str]) -> str:
         word = match.group()
         if draw() >= TYPOS_IN:
             return word
-        index = 1 + int(draw() * (len(word) - 2))  # neither the first letter nor the last
+        index = 1 + int(draw() * (len(word) - 2))  # the first and the last letter never change
         first, second = word[index], word[index + 1]
         kind = draw()
-        # Exchanged letters are the most frequent typing error.
+        # Two swapped letters are the most frequent kind of typing error.
         changed = second + first if kind < 0.6 else second if kind < 0.8 else first + first + second
         return f"{word[:index]}{changed}{word[index + 2 :]}"
 
@@ -116,7 +126,10 @@ def with_typos(line: str, draw: Draw) -> str:
 
 
 def with_copy(pair: Pair, draw: Draw) -> Pair:
-    """Inserts one invented word into both lines: at the end, at the beginning, or at the same relative position."""
+    """Inserts the same invented word into both lines.
+
+    It is placed at the end, at the beginning, or at the same relative position in both.
+    """
     word, where = invented_word(pair[0], draw), draw()
     if where < 0.5:
         return f"{pair[0]} {word}", f"{pair[1]} {word}"
@@ -131,13 +144,16 @@ def with_copy(pair: Pair, draw: Draw) -> Pair:
 
 
 def _letters(alphabet: str) -> Callable[[Draw], str]:
-    """Makes a function that draws two to eight letters; `alphabet` is the first and the last letter of a range."""
+    """Returns a function that draws a word of two to eight letters from a range.
+
+    `alphabet` consists of the first and the last letter of the range.
+    """
     first, last = map(ord, alphabet)
     return lambda draw: "".join(chr(first + int(draw() * (last - first + 1))) for _ in range(2 + int(draw() * 7)))
 
 
 _SCRIPTS = [_letters(ends) for ends in ("αω", "ая", "את", "अह", "ぁん", "ァン", "一龥", "가힣", "กฮ", "აჰ", "աֆ")]
-# First and last code of ranges that consist of emoji; a range that occurs twice is drawn more often.
+# The first and last code points of ranges of emoji. A range that is listed twice is drawn twice as often.
 _EMOJI = [(0x1F600, 0x1F64F), (0x1F600, 0x1F64F), (0x1F330, 0x1F37F), (0x1F400, 0x1F4FF), (0x1F680, 0x1F6C5)]
 _EMOJI += [(0x1F910, 0x1F93A), (0x1F940, 0x1F9FF), (0x2600, 0x2604), (0x26BD, 0x26BE)]
 _SKIN_TONES, _FLAGS = (0x1F3FB, 0x1F3FF), (0x1F1E6, 0x1F1FF)
@@ -147,9 +163,9 @@ _SYLLABLES = [f"{onset}{vowel}" for onset in _ONSETS for vowel in "aeiou"]
 
 
 def invented_word(line: str, draw: Draw) -> str:
-    """Invents an emoji, a name, a code, an address, or letters from another script.
+    """Invents an emoji, a name, a code, an email or web address, or a word in a different script.
 
-    Half of the words in addresses are made from parts of the words of `line`, because random letters do not form long
+    Half of the words in addresses are composed of parts of the words in `line`, because random letters do not form long
     subwords.
     """
     words_of_line = LONG_WORD.findall(line)

@@ -1,4 +1,4 @@
-"""Checks of training pairs, and the report of dropped and suspicious pairs."""
+"""This module checks training pairs, and reports which of them were dropped and which look suspicious."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,18 +15,18 @@ from transduce.text.byte_level import LONGEST_WORD_IN_BYTES
 from transduce.text.normalisation import has_text_to_translate
 
 EXAMPLES = 3
-"""Number of places that a report names for each fault."""
+"""The number of places that a report lists for each fault."""
 
 MARKUP = re.compile(
     r"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE | re.ASCII
 )
 
 NumberedPair = tuple[int, tuple[bytes, bytes]]
-"""The number of a pair in its corpus, from 1, and both sides undecoded."""
+"""The number of a pair in its corpus, counted from 1, and both sides as bytes."""
 
 
 class CheckedPair(NamedTuple):
-    """A pair of lines without a fault, and its place: the file or corpus, and the line."""
+    """A pair of lines that passed the checks, and its place: the name of the file or corpus, and the line number."""
 
     place: str
     source: str
@@ -34,12 +34,12 @@ class CheckedPair(NamedTuple):
 
     @property
     def has_markup(self) -> bool:
-        """Whether a side begins with a tag of evaluation files, for example `<seg>`."""
+        """True if either side begins with a tag that is used in evaluation files, for example `<seg>`."""
         return any(map(MARKUP.match, (self.source, self.target)))
 
 
 class Fault(StrEnum):
-    """The faults of pairs; the values are shown to users and stored in `store.json`."""
+    """The faults that a pair may have. The values are shown to users and stored in `store.json`."""
 
     BAD_UTF8 = "dropped, no UTF-8"
     NUL = "dropped, with a NUL character"
@@ -52,12 +52,15 @@ class Fault(StrEnum):
 
 
 REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
-"""Text that follows the places of a fault."""
+"""Advice for some faults, which is printed after the places where the fault occurs."""
 
 
 @dataclass
 class Report:
-    """Counts of pairs read, pairs kept and pairs with each fault, and the first places of each fault."""
+    """Counts the pairs that were read, the pairs that were kept and the pairs with each fault.
+
+    It also stores the first places at which each fault occurs.
+    """
 
     read: Annotated[int, Field(ge=0)] = 0
     kept: Annotated[int, Field(ge=0)] = 0
@@ -65,14 +68,14 @@ class Report:
     places: dict[Fault | Check, list[str]] = field(default_factory=dict)
 
     def note(self, fault: Fault | Check, place: str) -> None:
-        """Counts a fault at `place`."""
+        """Counts one occurrence of a fault, and stores `place` if it is among the first."""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         places = self.places.setdefault(fault, [])
         if len(places) < EXAMPLES:
             places.append(place)
 
     def add(self, later: "Report") -> None:
-        """Adds the report of the pairs that follow."""
+        """Adds the counts and places from the report on the pairs that follow."""
         self.read += later.read
         self.kept += later.kept
         for fault, count in later.faults.items():
@@ -80,7 +83,10 @@ class Report:
             self.places[fault] = (self.places.get(fault, []) + later.places[fault])[:EXAMPLES]
 
     def summary(self) -> list[str]:
-        """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
+        """Returns a summary for users: one line with the number of pairs kept, then one line for each fault.
+
+        The line for a fault gives its count and the first places at which it occurs.
+        """
         lines = self.counts()
         for index, (fault, count) in enumerate(self._found(), start=1):
             places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
@@ -88,14 +94,14 @@ class Report:
         return lines
 
     def counts(self) -> list[str]:
-        """Returns lines with the number of pairs kept and the number of pairs with each fault."""
+        """Returns one line with the number of pairs kept, and one line with the number of pairs for each fault."""
         return [
             f"{self.kept:,} of {self.read:,} pairs kept",
             *(f"{n:,} {_phrase(fault)}" for fault, n in self._found()),
         ]
 
     def _found(self) -> list[tuple[Fault | Check, int]]:
-        """Returns the faults that occur, with their counts."""
+        """Returns the faults that occurred, each with its count."""
         return [(fault, self.faults[fault]) for fault in (*Fault, *Check) if self.faults.get(fault)]
 
 
@@ -115,11 +121,11 @@ def name_of(corpus: CorpusSpec) -> str:
 def check_pairs(
     pairs: Iterable[NumberedPair], corpus: CorpusSpec, report: Report, max_length: int, dropped: Mapping[int, Check]
 ) -> Iterator[CheckedPair]:
-    """Yields each pair that has text on both sides; counts faults in `report`.
+    """Yields each pair that passes the checks, and counts the faults of all others in `report`.
 
-    Leaves out pairs whose numbers are in `dropped`, and pairs whose source a translator would copy. A side with more
-    bytes than `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines
-    would need gigabytes.
+    A pair fails if its number is in `dropped`, if it is not valid text or has an empty side, or if a translator would
+    copy its source because there is nothing to translate. A side with more bytes than `max_length` subwords can hold is
+    dropped before encoding, because encoding a batch of very long lines would take gigabytes of memory.
     """
     name, has_trees = name_of(corpus), isinstance(corpus, Trees | EmbeddedTrees)
     for number, pair in pairs:

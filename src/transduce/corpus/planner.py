@@ -1,13 +1,13 @@
-"""The planner: assigns pairs to micro-batches and micro-batches to steps, from any position in the data.
+"""The planner: assigns pairs to micro-batches and micro-batches to steps, starting from any position in the data.
 
-Lengths are rounded up to the lengths of a few buckets, which are fitted to the corpus, so that there are few shapes and
-little padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest
-bucket that holds both its sides; each bucket has a fixed number of rows per micro-batch. Pairs that do not fill a
-micro-batch move up to the next bucket, so that only one micro-batch of a portion has fewer rows. The order is a
-function of the seed and the epoch.
+As in the paper (section 5.1), pairs of similar length are batched together. Lengths are rounded up to the lengths of a
+few buckets, which are fitted to the corpus, so that there are few different shapes and little padding. A pair belongs
+to the smallest bucket that holds both of its sides, and each bucket has a fixed number of rows per micro-batch. Pairs
+that do not fill a micro-batch move up to the next bucket, so that only one micro-batch of a portion has fewer rows. The
+order of the pairs depends only on the seed and the epoch.
 
-A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a run begins
-within seconds on a store of any size.
+A large corpus is planned in portions. They are shuffled without an array of all pairs, so that a run starts within
+seconds on a store of any size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,16 +25,17 @@ from transduce.text.byte_level import BEGIN, END
 Ids = NDArray[np.int64]
 
 PORTION = 1 << 21
-"""Most pairs that are planned at a time."""
+"""The maximum number of pairs that are planned at a time."""
 
 MICRO_BATCH_POSITIONS = 4096
-"""Approximate number of positions on each side of a micro-batch, including padding, if `micro_batches` is "auto"."""
+"""The approximate number of positions on each side of a micro-batch if `micro_batches` is "auto", including padding."""
 
 
 class Position(NamedTuple):
-    """A position in the data between two steps: `step` steps of `portion` of `epoch` are done.
+    """A position in the data between two steps: `step` steps of a portion of an epoch have been done.
 
-    During a ramp of the step size, `step` counts full-size steps, and `part` parts of the next one are done.
+    During a ramp of the batch size, `step` counts full-size steps, and `part` is the number of parts of the next
+    full-size step that have been done.
     """
 
     epoch: int = 0
@@ -44,26 +45,26 @@ class Position(NamedTuple):
 
 
 class MicroBatch(NamedTuple):
-    """Pairs of sentences, one padded array for each side; 0 is padding."""
+    """Sentence pairs as arrays of token ids, in which 0 is padding."""
 
     source: Ids
-    """[batch, source]: tokens, END."""
+    """The source tokens followed by EOS [batch, source]."""
     target_in: Ids
-    """[batch, target]: BEGIN, tokens."""
+    """BOS followed by the target tokens [batch, target]."""
     target_out: Ids
-    """[batch, target]: tokens, END."""
+    """The target tokens followed by EOS [batch, target]."""
 
 
 class PlannedStep(NamedTuple):
-    """The micro-batches of a step, the token count that divides its loss, and the position after the step."""
+    """The micro-batches of a step, the token count by which its loss is divided, and the position after the step."""
 
     epoch: int
     micro_batches: list[MicroBatch]
-    """The micro-batches of one process."""
+    """The micro-batches that this process computes."""
     micro_batch_count: int
-    """The number of micro-batches of all processes."""
+    """The number of micro-batches over all processes."""
     tokens: int
-    """Target tokens of the micro-batches of all processes, END included."""
+    """The number of target tokens in the micro-batches of all processes, including EOS."""
     position: Position
 
 
@@ -71,26 +72,30 @@ BEGINNING = Position()
 
 
 class PlannedMicroBatch(NamedTuple):
-    """The numbers of the pairs of a micro-batch, and the length to which they are padded."""
+    """The indices of the pairs in a micro-batch, and the length to which their sentences are padded."""
 
     numbers: Ids
     length: int
 
 
 def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto"]) -> int:
-    """Returns the number of micro-batches in a step; "auto" gives micro-batches of about 4,096 positions."""
+    """Returns the number of micro-batches in a step.
+
+    If `micro_batches` is "auto", each micro-batch has about 4,096 positions on each side.
+    """
     return max(1, batch_tokens // MICRO_BATCH_POSITIONS) if micro_batches == "auto" else micro_batches
 
 
 class Planner:
-    """Plans the steps of a run on a store.
+    """Plans the steps of a run that trains on a store.
 
-    `batch_tokens` bounds the source and the target positions of a step, padding included. With a `BatchRamp` the first
-    steps are halves, quarters and so on of a full-size step. `micro_batches` is the number of micro-batches of a step,
-    or "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The lengths of at most `buckets`
-    buckets are multiples of `length_multiple`, because attention on a GPU needs multiples of 8; only the longest bucket
-    may be shorter, if the multiple would exceed a micro-batch or the model's `max_positions`. Raises ValueError for a
-    pair that does not fit into a micro-batch.
+    `batch_tokens` is the maximum number of positions in a step, including padding, for each of the two sides. With a
+    `BatchRamp`, the first steps have a half, a quarter and so on of this size. `micro_batches` is the number of
+    micro-batches in a step, or "auto" (see `micro_batches_per_step`). The last step of a portion may have fewer.
+
+    There are at most `buckets` buckets. Their lengths are multiples of `length_multiple`, because attention on a GPU
+    needs multiples of 8. Only the longest bucket may have a different length, if the multiple would exceed the size of
+    a micro-batch or the model's `max_positions`. Raises ValueError if a pair does not fit in a micro-batch.
     """
 
     def __init__(
@@ -127,39 +132,53 @@ class Planner:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of the micro-batches of each bucket; one micro-batch of a portion has fewer rows."""
+        """The shape (rows, length) of the micro-batches in each bucket.
+
+        One micro-batch of each portion may have fewer rows.
+        """
         return list(zip(self._rows.tolist(), self._buckets.tolist(), strict=True))
 
     def rows_with(self, micro_batches: int, length: int) -> int:
-        """Returns the number of pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
+        """Returns the number of pairs in a micro-batch of this length if a step has `micro_batches` micro-batches.
+
+        The number is rounded down to a multiple of 8, unless it is less than 8.
+        """
         rows = self._batch_tokens // micro_batches // length
         return rows // 8 * 8 if rows >= 8 else rows
 
     @cached_property
     def padding(self) -> float:
-        """Share of padding in the positions of both sides, in the first portion of the first epoch."""
+        """The share of padding in the positions of both sides, measured on the first portion of the first epoch."""
         store, plan = self._planned(0, 0)
         tokens = sum(_token_count(store, side, planned) for planned in plan for side in SIDES)
         return 1.0 - tokens / sum(2 * len(planned.numbers) * planned.length for planned in plan)
 
     @cached_property
     def tokens_per_epoch(self) -> int:
-        """Target tokens of the first epoch, END included; an estimate if an epoch has several portions."""
+        """The number of target tokens in the first epoch, including EOS.
+
+        If an epoch has several portions, the number is estimated from the first one.
+        """
         store, plan = self._planned(0, 0)
         return round(self._portions * sum(_token_count(store, "target", planned) for planned in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Number of steps with a full batch in the first epoch; an estimate if an epoch has several portions."""
+        """The number of full-size steps in the first epoch.
+
+        If an epoch has several portions, the number is estimated from the first one.
+        """
         return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
     def steps(
         self, start: Position = BEGINNING, *, after: int = 0, rank: int = 0, size: int = 1
     ) -> Iterator[PlannedStep]:
-        """Yields the steps from `start` on, indefinitely; they are the same steps as after `start` in an earlier call.
+        """Yields the steps from `start` on, indefinitely.
 
-        `after` is the number of steps that the run has done, on which the step size depends during a ramp. Of `size`
-        processes, the process with this `rank` gets every `size`-th micro-batch of a step, from number `rank` on.
+        The steps after a position are the same in every call, so a run can be resumed at any position. `after` is the
+        number of steps that the run has already done, which determines the batch size during a ramp. If there are
+        `size` processes, the process with this `rank` gets every `size`-th micro-batch of each step, beginning with the
+        index `rank`.
         """
         epoch, first, portion, part = start
         while True:
@@ -182,11 +201,12 @@ class Planner:
     def _parts(
         self, whole: list[PlannedMicroBatch], part: int, after: int
     ) -> Iterator[tuple[list[PlannedMicroBatch], int | None]]:
-        """Cuts a full-size step into the smaller steps of the ramp after step `after`.
+        """Cuts a full-size step into the smaller steps of a batch-size ramp. Without a ramp, the step is not cut.
 
-        Yields each step and the part after it, or None after the last part. `part` is the first part that is left. A
-        step ends at a multiple of its size, so that steps fill full-size steps after each doubling (drawn at
-        `BatchRamp`). Parts without a pair are skipped; the last part always has one.
+        Yields each smaller step and the index of the part that follows it, or None after the last part. `part` is the
+        first part that has not been done, and `after` is the number of steps that the run has done. A step ends at a
+        multiple of its size, so that steps still fill full-size steps when the size doubles (see the diagram in
+        `BatchRamp`). Parts without pairs are skipped. The last part always has pairs.
         """
         if self.ramp is None:
             yield whole, None
@@ -200,7 +220,7 @@ class Planner:
             part = end
 
     def _fit_buckets(self, buckets: int) -> Ids:
-        """Fits the bucket lengths to the first portion; the last bucket holds the longest pair of all portions."""
+        """Fits the bucket lengths to the first portion. The last bucket holds the longest pair of all portions."""
         first = self.store.in_epoch(self.seed, 0)
         lengths = _lengths(first, self._numbers(0, 0))
         # With subword dropout a later epoch may have a longer pair than the first.
@@ -210,13 +230,16 @@ class Planner:
         return fit_buckets(counts, buckets)
 
     def _round_up(self, lengths: Ids) -> Ids:
-        """Rounds lengths up to a multiple of `length_multiple`, at most to the length limit."""
+        """Rounds lengths up to a multiple of `length_multiple`, but at most to the length limit."""
         return np.minimum(-(-lengths // self._length_multiple) * self._length_multiple, self._length_limit)
 
     def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
-        """Returns the store of an epoch and the planned micro-batches of a portion; caches the latest plan."""
+        """Returns the store as it is encoded in an epoch, and the planned micro-batches of a portion.
+
+        The latest plan is cached.
+        """
         if self._latest is None or self._latest[0] != (epoch, portion):
-            self._latest = None  # frees the files of the last epoch's store
+            self._latest = None  # frees the files of the previous epoch's store
             self._latest = (epoch, portion), self._plan(epoch, portion)
         return self._latest[1]
 
@@ -243,10 +266,11 @@ class Planner:
         return store, [micro_batches[index] for index in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
-        """Returns the numbers of the pairs in a portion.
+        """Returns the indices of the pairs in a portion.
 
-        All pairs of a corpus are used as often as the integer part of its weight says, and a random subset once more,
-        according to the fraction.
+        The weight of a corpus is the number of times that an epoch uses its pairs. All pairs are used as many times as
+        the integer part of the weight says. The fractional part is the share of pairs, chosen at random, that are used
+        once more.
         """
         bounds = [self._uses * place // self._portions for place in (portion, portion + 1)]
         places = np.arange(*bounds)
@@ -267,15 +291,15 @@ class Planner:
 
 
 def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
-    """Returns at most `buckets` bucket lengths with the least padding.
+    """Returns the lengths of at most `buckets` buckets, chosen so that there is as little padding as possible.
 
-    `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
-    sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
-    shorter length plus the cost of one bucket for the sequences between.
+    `counts[length]` is the number of sequences with this length. The lengths are found by dynamic programming: the
+    minimum cost of k buckets for all sequences up to a length is the minimum, over all shorter lengths, of the cost of
+    k − 1 buckets up to the shorter length plus the cost of one bucket for the sequences in between.
     """
     lengths = np.flatnonzero(counts)
     counts_below = np.concatenate([[0], np.cumsum(counts[lengths])])
-    # cost[first, last]: the positions of a bucket of length `last` for the sequences from length `first` on.
+    # cost[first, last]: the number of positions if the sequences from length `first` to `last` share a bucket.
     cost = lengths * (counts_below[None, 1:] - counts_below[:-1, None]).astype(float)
     cost[np.tril_indices(len(lengths), -1)] = np.inf
     best, choices = cost[0], []
@@ -290,7 +314,10 @@ def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
 
 
 def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:
-    """Returns the micro-batches, or some of their rows, from part `begin` to `end` of a step with `parts` parts."""
+    """Returns the micro-batches from part `begin` to part `end` of a step that has `parts` parts.
+
+    A micro-batch that is only partly within these bounds is cut between two rows.
+    """
     cut = []
     for index, micro_batch in enumerate(whole):
         rows = len(micro_batch.numbers)
@@ -301,17 +328,20 @@ def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> li
 
 
 def _uses(part: CorpusPart) -> int:
-    """Returns how many pairs of a part an epoch uses, including repetitions; at least 1 if the part has a pair."""
+    """Returns the number of pairs that an epoch uses from a part, counting repetitions.
+
+    The number is at least 1 unless the part is empty.
+    """
     if not part.pairs:
         return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 
 def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
-    """Returns where a random permutation of `size` places, chosen by `key`, moves each of `places`.
+    """Returns the places to which a random permutation of `size` elements, chosen by `key`, moves each of `places`.
 
-    A Feistel network (Luby and Rackoff 1988) permutes a power of four without storing the permutation. Results of
-    `size` or more are permuted again until they are smaller.
+    A Feistel network (Luby and Rackoff 1988) permutes a power of four without storing the permutation. Results that are
+    not less than `size` are permuted again until they are (cycle walking).
     """
     bits = -(-max(1, (size - 1).bit_length()) // 2)
     half, mask = np.uint64(bits), np.uint64((1 << bits) - 1)
@@ -330,17 +360,17 @@ def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
 
 
 def _lengths(store: TokenStore, numbers: Ids) -> NDArray[np.int64]:
-    """Returns the positions that each pair takes on its longer side, including END."""
+    """Returns the number of positions that each pair takes on its longer side, including EOS."""
     return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
 def _token_count(store: TokenStore, side: Side, planned: PlannedMicroBatch) -> int:
-    """Returns the number of tokens on one side of a micro-batch, including END."""
+    """Returns the number of tokens on one side of a micro-batch, including EOS."""
     return int(store.lengths(side, planned.numbers).sum()) + len(planned.numbers)
 
 
 def _assemble(store: TokenStore, planned: PlannedMicroBatch) -> MicroBatch:
-    """Reads the sentences of a micro-batch, pads them and adds BEGIN and END."""
+    """Reads the sentences of a micro-batch, pads them, and adds BOS and EOS."""
     rows = np.arange(len(planned.numbers))
     source, lengths = store.padded("source", planned.numbers, planned.length)
     source[rows, lengths] = END

@@ -1,4 +1,4 @@
-"""Reads a corpus of any kind: its pairs, one at a time, or the whole text of a validation or test set."""
+"""This module reads corpora of every kind, one pair at a time or, for validation and testing, as a whole."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -33,14 +33,17 @@ LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 def read_pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
-    """Yields every pair of `corpus` as text; raises ValueError at the first line that is not UTF-8."""
+    """Yields every pair of `corpus` as text.
+
+    Raises ValueError if the lines cannot be paired, or at the first line that is not valid UTF-8.
+    """
     files = files_of(corpus) or [Path()]
     for line_number, (source, target) in enumerate(read_byte_pairs(corpus), start=1):
         yield decode_line(source, files[0], line_number), decode_line(target, files[-1], line_number)
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:
-    """Decodes a line; raises ValueError with file and line number for bytes that are not UTF-8."""
+    """Decodes a line. Raises ValueError, which names the file and the line, if the line is not valid UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -51,7 +54,11 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
 
 
 def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Yields every pair of `corpus` undecoded, source and target; raises ValueError if lines cannot be paired."""
+    """Yields the source and the target of every pair of `corpus` as bytes.
+
+    The two sides are swapped if the corpus has `direction: backward`. Raises ValueError if the lines cannot be
+    paired, for example because one file is longer than the other.
+    """
     pairs = _read_sides(corpus)
     if isinstance(corpus, ParallelCorpus) and corpus.direction == "backward":
         return ((source, target) for target, source in pairs)
@@ -59,7 +66,7 @@ def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_sides(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Yields both sides of every pair of `corpus`, in the order of its files or columns."""
+    """Yields both sides of every pair of `corpus` in the order of its files or columns, regardless of `direction`."""
     match corpus:
         case Files(source=source, target=target):
             return _read_two_files(Path(source), Path(target))
@@ -78,10 +85,10 @@ def _read_sides(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
-    r"""Yields the lines of a plain or compressed file, without a byte order mark.
+    r"""Yields the lines of a plain or compressed file as bytes, without line ends and without a byte order mark.
 
-    A line ends at "\n" and nowhere else; a "\r" before it is dropped.
-    Raises ValueError for a file that is not text with one sentence per line.
+    A line ends only at "\n", and a "\r" before it is removed. Raises ValueError if a line is too long, or if the
+    beginning of the file shows that it is not UTF-8 text.
     """
     with _decompress(path) as file:
         for index, line in enumerate(raw_lines(file, str(path))):
@@ -95,21 +102,27 @@ def _decompress(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def open_corpus_file(path: Path) -> BufferedReader:
-    """Opens a file for reading bytes; raises ValueError for a folder, a pipe or a device."""
+    """Opens a corpus file for reading bytes.
+
+    Raises ValueError for a folder, a pipe or a device, because a corpus is read more than once.
+    """
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is a file, which can be read several times")
     return path.open("rb")
 
 
 def check_files(*corpora: CorpusSpec) -> None:
-    """Raises ValueError or OSError if a file of the corpora cannot be opened."""
+    """Checks that every file of the corpora can be opened. Raises ValueError or OSError if one of them cannot."""
     for corpus in corpora:
         for path in files_of(corpus):
             open_corpus_file(path).close()
 
 
 def _strip_first_line(line: bytes, path: Path) -> bytes:
-    """Strips byte order mark and line end from the first line of a file."""
+    """Removes the byte order mark and the line end from the first line of a file.
+
+    Raises ValueError if the line shows that the file is not UTF-8 text.
+    """
     refuse_other_forms(line, str(path))
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
 
@@ -122,7 +135,10 @@ def _read_two_files(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]
 
 
 def _unequal_lines_error(source: Path, target: Path) -> ValueError:
-    """Builds the error for two files of unequal length: both counts, and the first misaligned line."""
+    """Builds the error for two files with different numbers of lines.
+
+    The message gives both line counts and, if it can be determined, the first misaligned line.
+    """
     counts = {path: sum(1 for _ in read_byte_lines(path)) for path in (source, target)}
     shorter, longer = sorted(counts, key=counts.__getitem__)
     described = "No line shows where they become misaligned: look at the end first."
@@ -158,7 +174,7 @@ def _read_hub(corpus: Hub) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _join_lines(text: str) -> bytes:
-    """Joins a sentence that spans several lines to one line, without indentation."""
+    """Joins a text that spans several lines into one line, and encodes it. Indentation and empty lines are removed."""
     return " ".join(filter(None, (line.strip() for line in LINE_BREAKS.split(text)))).encode()
 
 
@@ -168,22 +184,23 @@ def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 class ParallelText(NamedTuple):
-    """Lines of source and target text, aligned by line number."""
+    """The lines of a source text and of its translation, aligned by line number."""
 
     source: Sequence[str]
     target: Sequence[str]
 
     @property
     def checksum(self) -> str:
-        """Checksum of the text of both sides."""
+        """The SHA-256 checksums of both sides, joined with a hyphen."""
         sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
         return "-".join(sums)
 
 
 def read_parallel_text(spec: CorpusSpec) -> ParallelText:
-    """Reads a corpus as text; raises ValueError if it has no pair, or if one of its files is markup.
+    """Reads a whole corpus as text for validation or testing.
 
-    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be evaluated.
+    In TMX files and Hugging Face data sets, pairs with an empty side are skipped, because they cannot be evaluated.
+    Raises ValueError if no pair is left, or if a text file contains markup.
     """
     lines = list(read_pairs(spec))
     if isinstance(spec, Tmx | Hub):

@@ -1,7 +1,8 @@
-"""Splits a corpus into training, validation and test sets without near-duplicates across them.
+"""Splits a corpus into training, validation and test sets so that no two sets contain near-duplicates of each other.
 
-Pairs form a group if their sources or their targets are equal except for case, punctuation, digits and white space;
-pairs that are connected through other pairs belong to the same group. A whole group goes into one set.
+Two pairs are near-duplicates if their sources or their targets differ only in case, punctuation, digits and white
+space. Near-duplicates form a group, which also includes pairs that are connected only through other pairs. All pairs of
+a group are assigned to the same set.
 """
 
 from array import array
@@ -17,22 +18,25 @@ PARTS = ("train", "validation", "test")
 
 
 class CorpusSplit(NamedTuple):
-    """The index in `PARTS` of each pair, and the number of groups."""
+    """The set to which each pair is assigned, as an index into `PARTS`, and the number of groups."""
 
     parts: NDArray[np.uint8]
     groups: int
 
     def count(self, part: str) -> int:
-        """Number of pairs of a part."""
+        """Returns the number of pairs that are assigned to `part`, which is one of `PARTS`."""
         return int((self.parts == PARTS.index(part)).sum())
 
 
 def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
-    """Returns the group of each pair, named by the index of its first pair; takes about 60 bytes per pair."""
+    """Returns the group of each pair, identified by the index of the first pair in the group.
+
+    Takes about 60 bytes of memory per pair.
+    """
     hashes = array("q"), array("q")
     for number, pair in enumerate(pairs):
         for column, text in enumerate(pair):
-            hashes[column].append(hash(text_key(text) if text.strip() else number))  # an empty side repeats nothing
+            hashes[column].append(hash(text_key(text) if text.strip() else number))  # empty sides are not duplicates
     sides = [np.unique(np.array(side, np.int64), return_inverse=True)[1] for side in hashes]
     groups: NDArray[np.int64] = np.arange(len(hashes[0]), dtype=np.int64)
     while True:
@@ -46,9 +50,10 @@ def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]
 
 
 def split_groups(groups: NDArray[np.int64], validation: int, test: int, seed: int) -> CorpusSplit:
-    """Splits pairs at random by their `groups`: sets of `validation` and `test` pairs, and the rest for training.
+    """Assigns groups of pairs to the validation, test and training sets at random.
 
-    Raises ValueError if the groups do not fill the sets, or leave nothing to train on.
+    The validation and test sets get exactly `validation` and `test` pairs, and the training set gets the rest. Raises
+    ValueError if whole groups cannot fill these sets exactly, or if no pair is left to train on.
     """
     firsts, inverse, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if validation + test >= len(groups):

@@ -1,7 +1,8 @@
-"""Reads translation memories (TMX 1.4, Localization Industry Standards Association 2005) unit by unit.
+"""A streaming reader for translation memories (TMX 1.4, Localization Industry Standards Association 2005).
 
-A unit (`tu`) has one variant (`tuv`) for each language. A variant has a segment (`seg`) of text, which may contain
-inline codes for the document's layout. Only one segment at a time is in memory, for any other content of the file.
+A translation unit (`tu`) has one variant (`tuv`) for each language. Each variant has a segment (`seg`) of text, which
+may contain inline codes for the layout of the document. The file is parsed in chunks, so memory use does not grow with
+its size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,22 +16,23 @@ LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
 SEGMENT = ["tu", "tuv", "seg"]
 
 INLINE_CODES = {"bpt", "ept", "it", "ph", "ut"}
-"""Elements that do not contain text but code for another program, for example the tags of a web page."""
+"""The elements that contain codes for another program, such as HTML tags, instead of text."""
 
 CHUNK_BYTES = 1 << 16
 
-# Limits on what the parser keeps in memory; a real translation memory needs much less.
+# Limits on what the parser keeps in memory. Real translation memories stay far below them.
 MAX_MARKUP_BYTES = 1 << 20  # in a tag, in a comment, or before the first element
 MAX_NAMES = 1_000  # of elements and attributes
-MAX_DEPTH = 1_000  # elements inside each other
-MAX_LANGUAGES = 50  # most languages that a message names
+MAX_DEPTH = 1_000  # of nested elements
+MAX_LANGUAGES = 50  # in an error message
 
 
 def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tuple[str, str]]:
-    """Yields source and target of every unit; a missing side is empty, so that units keep their numbers.
+    """Yields the source and the target of each translation unit.
 
-    A regional variant counts as its language: "en-GB" counts as "en". Raises ValueError for a file that is not TMX, and
-    at the end if no unit has text in both languages.
+    A missing side is an empty string, so that a pair has the same number as its unit. If there is no exact match for a
+    language, a regional variant is used, such as "en-GB" for "en". Raises ValueError if the file is not TMX, or if no
+    unit has text in both languages, which is known only at the end.
     """
     names: dict[str, str] = {}
     parser = expat.ParserCreate(namespace_separator="}", intern=names)
@@ -45,7 +47,7 @@ def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterato
         except expat.ExpatError as error:
             raise _malformed_error(name, str(error)) from None
         except (LookupError, ValueError) as error:
-            if names:  # raised by a handler, with its message
+            if names:  # a handler raised the error, which already has a message for users
                 raise
             raise ValueError(
                 f"{name} cannot be read: {error}; convert it with `iconv -t UTF-8`, and declare UTF-8 in its first line"
@@ -65,7 +67,7 @@ def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterato
 
 
 def _check_limits(unparsed: int, names: Mapping[str, str], place: str) -> None:
-    """Raises ValueError if the parser would keep too many bytes that it cannot parse yet, or too many names."""
+    """Raises ValueError if the parser would have to keep too many unparsed bytes or too many names."""
     if unparsed > MAX_MARKUP_BYTES:
         raise ValueError(
             f"{place} has a tag, a comment or a declaration of more than {MAX_MARKUP_BYTES:,} bytes; "
@@ -80,7 +82,7 @@ def _malformed_error(name: str, reason: str) -> ValueError:
 
 
 class UnitReader:
-    """The handlers of a parser: they collect the units and keep nothing else."""
+    """Event handlers for the XML parser. They collect the translation units and discard everything else."""
 
     def __init__(self, parser: expat.XMLParserType, languages: Languages, name: str) -> None:
         self.units: list[tuple[str, str]] = []
@@ -105,7 +107,7 @@ class UnitReader:
         if element == "tu":
             self._exact, self._regional = ["", ""], ["", ""]
         elif self._path[-2:] == SEGMENT[:2]:
-            # Before version 1.2 of TMX the attribute is `lang`.
+            # The attribute is named `lang` in TMX before version 1.2.
             self._language = attributes.get(LANGUAGE) or attributes.get("lang") or ""
             if self._language and len(self.all_languages) < MAX_LANGUAGES:
                 self.all_languages.add(self._language[:40])
@@ -127,7 +129,10 @@ class UnitReader:
         self._path.pop()
 
     def _keep(self, text: str) -> None:
-        """Keeps the first text in each language; a regional variant counts only if there is no exact match."""
+        """Stores the text of a segment if the open unit has no text in that language yet.
+
+        Text in a regional variant is stored separately, because it counts only if there is no exact match.
+        """
         code = _normalise(self._language)
         for side, language in enumerate(self._codes):
             texts = self._exact if code == language else self._regional if code.startswith(f"{language}-") else None
@@ -135,18 +140,18 @@ class UnitReader:
                 texts[side] = text
 
     def _add_text(self, text: str) -> None:
-        """Adds the text of a segment, without inline codes."""
+        """Appends text to the open segment, ignoring the content of inline codes."""
         if self._text is not None and not self._open_codes:
             self._text.append(text)
             self._size += len(text)
             check_line_size(self._size, self._name, self._parser.CurrentLineNumber)
 
     def _refuse_entity(self, text: str) -> None:
-        """Raises ValueError for an entity that the file does not declare; ignores other markup without a handler."""
+        """Raises ValueError for an entity that the file does not declare. Other markup without a handler is ignored."""
         if text.startswith("&"):
             raise _malformed_error(self._name, f"undefined entity {text[:40]}: line {self._parser.CurrentLineNumber}")
 
 
 def _normalise(code: str) -> str:
-    """Converts a language code to lower case with hyphens."""
+    """Converts a language code to lower case, with hyphens instead of underscores."""
     return code.lower().replace("_", "-")

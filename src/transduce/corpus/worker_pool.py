@@ -1,8 +1,8 @@
-"""Applies one function to many items in several processes, in the order of the items.
+"""Applies a function to many items in several processes, and returns the results in the order of the items.
 
-Each worker is a fresh interpreter that communicates through pipes. A worker imports only the modules of the function
-and not the main module, receives no signals from a terminal, and ends when this process ends, even if that is killed
-(docs/decisions/0016).
+Each worker is a fresh interpreter that communicates with this process through pipes. It imports only the modules that
+the function needs, and not the main module. It does not receive signals from a terminal, and it exits when this process
+ends, even if this process is killed (docs/decisions/0016).
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from typing import Generic, Self, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A worker uses one core; otherwise the libraries, the subwords library too, would use all of them.
+# Limits each worker to one core. By default its libraries, including the subword library, would use all cores.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Yields `function(item)` for each item, computed in `processes` processes, or in this process if one is enough.
+    """Yields `function(item)` for each item, computed by `processes` worker processes.
 
-    `function`, items and results must be picklable. Raises the errors of `function`, and RuntimeError if a worker ended
-    early.
+    If `processes` is less than 2, the results are computed in this process. `function`, the items and the results must
+    be picklable. Raises the errors that `function` raises, and RuntimeError if a worker process ends early.
     """
     if processes < 2:
         yield from map(function, items)
@@ -51,23 +51,24 @@ def map_in_order(
         pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(pool.submit(compute, item))
-            if len(pending) > processes:  # one more item than workers, so that no worker waits for the reader
+            if len(pending) > processes:  # one item more than workers, so that no worker is idle
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
 
 
 class _Worker(Generic[Item, Result]):
-    """An interpreter that applies `function` to the items that it receives."""
+    """A subprocess that applies `function` to each item that it receives."""
 
     def __init__(self, function: Callable[[Item], Result]) -> None:
-        self._unsent = pickle.dumps(function)  # before the process starts, which an error here would leave running
+        self._unsent = pickle.dumps(function)  # first, because an error here would leave a process running
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import _serve; _serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
-            # Ctrl-C in a terminal reaches a whole process group; the option for a new group differs between systems.
+            # Ctrl-C in a terminal is sent to a whole process group, so each worker gets a group of its own. The option
+            # for this differs between operating systems.
             process_group=0,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
@@ -100,9 +101,12 @@ class _Worker(Generic[Item, Result]):
 
 
 def _serve() -> None:
-    """Reads a function and items from standard input, and writes a result for each item, until the input ends."""
+    """Runs in a worker: reads a function and items from standard input, and writes a result or an error for each item.
+
+    Returns when the input ends.
+    """
     if hasattr(signal, "SIGPIPE"):  # not on Windows
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without a traceback if nobody reads the results
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # exits without a traceback if nobody reads the results
     items, results = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
         function = pickle.load(items)

@@ -1,1 +1,4 @@
-"""Translation of documents: files with structure, and lines of several sentences. The core does not import it."""
+"""Translates structured documents, and plain text whose lines have several sentences.
+
+The core does not import this package.
+"""

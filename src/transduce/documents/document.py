@@ -1,4 +1,4 @@
-"""Documents: the names of formats, languages, and the units of inline content that every format is read into."""
+"""The data types that all document formats share: formats, languages, documents, units and their inline content."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from transduce.runtime.extras import install_command
 
 
 class TextFormat(StrEnum):
-    """Plain text (lines of several sentences), or a document with structure."""
+    """The format of an input: plain text, whose lines may have several sentences, or a structured document."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -41,21 +41,21 @@ SUFFIXES = {suffix: kind for kind, suffixes in SUFFIXES_OF_FORMATS.items() for s
 
 
 def format_by_name(path: PurePath) -> TextFormat | None:
-    """The format that the suffix of a file names; None if no format has the suffix."""
+    """Returns the format that the suffix of a file indicates, or None if no format has this suffix."""
     return SUFFIXES.get(path.suffix.lower())
 
 
 class DocumentLanguages(NamedTuple):
-    """Source and target language of the model; None if it does not record them."""
+    """The source and target languages of a model. A language is None if the model does not record it."""
 
     source: str | None
     target: str | None
 
     def target_of(self, source: str | None, target: str | None) -> str:
-        """Returns the target language of a document that names the languages `source` and `target`.
+        """Returns the target language of a document that declares the languages `source` and `target`.
 
-        Raises ValueError if the document names a language that is not the model's, or if neither of them names the
-        target.
+        If the document declares no target language, returns that of the model. Raises ValueError if the document
+        declares a language other than that of the model, or if neither of them names the target language.
         """
         if source and self.source and not same_language(source, self.source):
             raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
@@ -68,31 +68,31 @@ class DocumentLanguages(NamedTuple):
 
 
 def same_language(first: str, second: str) -> bool:
-    """Whether two codes name the same language, regardless of the country: de-AT is the same as de."""
+    """Returns whether two codes name the same language, ignoring the region: de-AT is the same language as de."""
     codes = [code.lower().replace("_", "-").split("-")[0] for code in (first, second)]
     return codes[0] == codes[1]
 
 
 @dataclass(frozen=True, slots=True)
 class OpeningTag:
-    """The beginning of a paired inline tag; `number` names the pair within its unit."""
+    """The opening tag of a pair of inline tags. `number` identifies the pair within its unit."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClosingTag:
-    """The end of a paired inline tag."""
+    """The closing tag of a pair of inline tags. It has the same `number` as the opening tag."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class InlineCode:
-    """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
+    """An inline tag without content, or inline content that is not translated.
 
-    A code with `is_break`, for example a line break, ends the sentence before it. A code with `is_point`, for example a
-    comment, takes up no space and may be inside a word.
+    `number` identifies the code within its unit. A code with `is_break`, for example a line break, ends the sentence
+    before it. A code with `is_point`, for example a comment, takes up no space, so it may be inside a word.
     """
 
     number: int
@@ -102,13 +102,16 @@ class InlineCode:
 
 InlineItem = str | OpeningTag | ClosingTag | InlineCode
 Content = tuple[InlineItem, ...]
-"""Inline content. Pairs are properly nested, and each number belongs to only one pair or code."""
+"""The content of a unit: text, tags and codes in order.
+
+Pairs are properly nested, and each number belongs to only one pair or code.
+"""
 
 
 class Unit(NamedTuple):
     """A part of a document that is translated as a whole, for example a paragraph.
 
-    If `wraps`, a line end within the text is treated as a space; otherwise it stays a line end.
+    If `wraps` is true, line breaks in the text are treated as spaces; otherwise they are kept.
     """
 
     content: Content
@@ -116,9 +119,10 @@ class Unit(NamedTuple):
 
 
 class Document:
-    """A parsed document: its units in order, and the content around them.
+    """A parsed document, the base class of all formats.
 
-    `notes` are sentences for the user about content that is not translated.
+    `units` lists the parts to translate, in the order of the document. `notes` are messages that tell the user which
+    content is not translated.
     """
 
     def __init__(self) -> None:
@@ -126,12 +130,12 @@ class Document:
         self.notes: list[str] = []
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the document with a translation for each unit; everything else stays as it was."""
+        """Returns the document with each unit replaced by its translation, and everything else unchanged."""
         raise NotImplementedError
 
 
 class SpanDocument(Document):
-    """A text file whose units are spans of its text; every character outside the units is kept."""
+    """A text file whose units are spans of its text. All characters outside the units are kept."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
@@ -139,13 +143,16 @@ class SpanDocument(Document):
         self._spans: list[tuple[int, int, Callable[[Content], str]]] = []
 
     def add(self, start: int, end: int, unit: Unit, write: Callable[[Content], str]) -> None:
-        """Adds the span as a unit if it has letters; `write` returns the text of a translation."""
+        """Adds the span from `start` to `end` as a unit, unless the unit has no letters.
+
+        `write` converts a translation of the unit to the text that replaces the span.
+        """
         if has_letters(plain(unit.content)):
             self.units.append(unit)
             self._spans.append((start, end, write))
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Replaces the spans of changed units, and encodes the text."""
+        """Replaces the span of each unit that the translation changes, and returns the encoded text."""
         output, written = [], 0
         for unit, (start, end, write), content in zip(self.units, self._spans, translations, strict=True):
             if content != unit.content:
@@ -155,17 +162,20 @@ class SpanDocument(Document):
 
 
 def plain(content: Content) -> str:
-    """Text of inline content, without its tags and codes."""
+    """Returns the text of inline content without its tags and codes."""
     return "".join(item for item in content if isinstance(item, str))
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is anything to translate in `text`."""
+    """Returns whether `text` contains letters; text without letters is not translated."""
     return any(character.isalpha() for character in text)
 
 
 def import_library(name: str, documents: str) -> ModuleType:
-    """Imports the module `name`, which reads `documents`; raises ValueError if it is not installed."""
+    """Imports and returns the module `name`, which is needed to read `documents`, for example "PO".
+
+    Raises ValueError if the module is not installed.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:

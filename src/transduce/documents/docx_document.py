@@ -1,4 +1,8 @@
-"""DOCX: paragraphs of the text, headers, footers and notes; formatting follows the words."""
+"""Reads and writes DOCX documents.
+
+The units are the paragraphs of the body, headers, footers, footnotes and endnotes. Inline tags represent the formatting
+of runs, so that it follows the words it belongs to.
+"""
 
 import copy
 import io
@@ -18,28 +22,29 @@ if TYPE_CHECKING:
     from lxml import etree
     from lxml.etree import _Element
 
-    Payload: TypeAlias = "list[FormattedText | RunPart | _Element]"  # payload of a paragraph's tag or code
+    Payload: TypeAlias = "list[FormattedText | RunPart | _Element]"  # the payload of a tag or a code in a paragraph
     ParagraphItem: TypeAlias = "FormattedText | FoundTag[Payload]"
 
 
-MAX_BYTES = 1 << 28  # all files of the archive together
+MAX_BYTES = 1 << 28  # total size of the unpacked files in the archive
 MAX_FILES = 10_000
 CHUNK_BYTES = 1 << 16
-# All parsed files together. Their trees then take at most about 1.3 GB: an attribute of 5 bytes, ` a=""`, takes 216
-# bytes in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more; with
-# MAX_TAGS elements that is 1 GB.
+# Total size of the files that are parsed. With this limit, their trees take at most about 1.3 GB of memory: in a tree,
+# an attribute of 5 bytes, ` a=""`, takes 216 bytes, and an element of 4 bytes, `<a/>`, takes 120. Each element of a
+# paragraph takes another 470 bytes, which is 1 GB for MAX_TAGS elements.
 MAX_XML_BYTES = 1 << 25
-MAX_TAGS = 1 << 21  # including references to entities
-# Limits on the run formatting that a translation repeats, in characters: MAX_COPIED in total, and COPIES for each byte
-# of the parsed files, but never less than FREELY_COPIED. An element of 4 bytes counts as 40 characters and takes about
-# 150 bytes of memory.
+MAX_TAGS = 1 << 21  # including entity references
+# A translation repeats the formatting of runs. These limits apply to the total size of the copies, in characters: at
+# most MAX_COPIED, and at most COPIES for each byte of the parsed files. FREELY_COPIED characters are always allowed. An
+# element of 4 bytes counts as 40 characters and takes about 150 bytes of memory.
 MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods of Word; zipfile limits memory only for these
+# The compression methods that Word uses. zipfile limits the memory for unpacking only with these.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class DocxDocument(Document):
-    """A Word document. Every other file of the archive stays as it is."""
+    """A Word document. Files of the archive that are not parsed are kept unchanged."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
@@ -66,7 +71,10 @@ class DocxDocument(Document):
             )
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Fills the changed paragraphs, and copies all other files of the archive."""
+        """Returns the archive with the translations in their paragraphs.
+
+        Files of the archive that are not parsed are copied unchanged.
+        """
         from lxml import etree
 
         for (paragraph, source), content in zip(self._paragraphs, translations, strict=True):
@@ -80,23 +88,23 @@ class DocxDocument(Document):
                     changed = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=True)
                     archive.writestr(entry, changed, entry.compress_type)
                     continue
-                # Copied in chunks: a few kilobytes of an archive may unpack to a quarter of a gigabyte.
+                # The file is copied in chunks, because a few kilobytes may unpack to a quarter of a gigabyte.
                 with original.open(entry) as file, archive.open(copy.copy(entry), "w") as copied:
                     shutil.copyfileobj(file, copied, CHUNK_BYTES)
         return output.getvalue()
 
 
 def _is_parsed(entry: zipfile.ZipInfo) -> bool:
-    """Whether a file of the archive has text to translate."""
+    """Returns whether a file of the archive is one of those that contain text to translate."""
     folder, _, name = entry.filename.rpartition("/")
     return folder == "word" and name.startswith(_PARTS) and name.endswith(".xml")
 
 
 def _read_archive(content: bytes) -> dict[str, bytes]:
-    """Reads the files that are parsed.
+    """Returns the content of the files to parse, by name, and verifies the checksums of all files in the archive.
 
-    Raises ValueError if the archive is damaged or encrypted, if it has too many files or two files of the same name, or
-    if a file is too large or compressed by another method.
+    Raises ValueError if the archive is damaged or encrypted, if it has too many files or files that are too large, if
+    two files have the same name, or if a file is compressed with a method that Word does not use.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -127,7 +135,7 @@ def _read_archive(content: bytes) -> dict[str, bytes]:
                     if _is_parsed(entry):  # without a size, zipfile would unpack up to 1 GiB before truncating
                         parsed[entry.filename] = file.read(entry.file_size)
                         continue
-                    while file.read(CHUNK_BYTES):  # compares the checksum at the end
+                    while file.read(CHUNK_BYTES):  # zipfile verifies the checksum at the end of the file
                         pass
             return parsed
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
@@ -135,19 +143,21 @@ def _read_archive(content: bytes) -> dict[str, bytes]:
 
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_NESTED = {f"{W}hyperlink", f"{W}ins", f"{W}smartTag", f"{W}moveTo"}  # elements whose runs are text
+_NESTED = {f"{W}hyperlink", f"{W}ins", f"{W}smartTag", f"{W}moveTo"}  # elements whose runs belong to the text
 _BREAKS = {f"{W}br", f"{W}cr", f"{W}tab"}
 _POINTS = {
     f"{W}{name}" for name in ("bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd", "softHyphen")
 }
-ELEMENT_SIZE = 40  # in characters, as `RunFormat.size` counts
-_IGNORED = {f"{W}proofErr", f"{W}lastRenderedPageBreak"}  # marks of the word processor, irrelevant for a translation
+ELEMENT_SIZE = 40  # characters that `RunFormat.size` counts for an element
+_IGNORED = {f"{W}proofErr", f"{W}lastRenderedPageBreak"}  # marks of the word processor that a translation can omit
 
 
 class RunFormat(NamedTuple):
-    """The formatting of a run: its element, a key that equal formatting shares, and the size of a copy.
+    """The formatting of a run.
 
-    The size is in characters: `ELEMENT_SIZE` for each element, plus its attributes and its text.
+    `element` is the `w:rPr` element, or None if the run has none. Runs with equal formatting have equal keys. `size` is
+    the size of an empty run with this formatting in characters: each element counts as `ELEMENT_SIZE` characters plus
+    the characters of its attributes and its text.
     """
 
     element: "_Element | None" = None
@@ -156,14 +166,14 @@ class RunFormat(NamedTuple):
 
 
 class FormattedText(NamedTuple):
-    """Text of a run, with its formatting."""
+    """Text in a run, with the formatting of the run."""
 
     text: str
     format: RunFormat
 
 
 class RunPart(NamedTuple):
-    """A part of a run that is not text. It becomes a run of its own, with a copy of the formatting."""
+    """A part of a run that is not text, such as a tab. It is written as a separate run with the same formatting."""
 
     run: "_Element"
     part: "_Element"
@@ -171,10 +181,12 @@ class RunPart(NamedTuple):
 
 
 class ParagraphContent(NamedTuple):
-    """The content of a paragraph, and the formatting of most of its text. Text with that formatting is outside pairs.
+    """The content of a paragraph in a form that can be translated.
 
-    The payload of a pair is the formatting of a run, or the element around runs; the payload of a code is its elements.
-    `copied_size` is an upper bound on the size of all copies of formatting that a translation needs.
+    `formatting` is the base formatting, which most of the text has. Text with the base formatting needs no tags. All
+    other text is inside a pair, whose payload is the formatting of that text. A pair can also represent an element
+    around runs, such as a hyperlink. In this case, its payload is that element. The payload of a code is the list of
+    its elements. `copied_size` is an upper bound on the total size of the copies of formatting in a translation.
     """
 
     paired: "PairedContent[Payload]"
@@ -183,7 +195,7 @@ class ParagraphContent(NamedTuple):
 
 
 def read_paragraph(paragraph: "_Element") -> ParagraphContent:
-    """Reads a paragraph. The formatting of most of its text is its base; other formatting becomes pairs."""
+    """Reads a paragraph. The formatting of most of its text becomes the base, and other formatting becomes pairs."""
     items = _merged(list(_grouped_fields(_items(paragraph))))
     sizes = Counter[Hashable]()
     for item in items:
@@ -212,14 +224,14 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
 
 
 def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
-    """Yields text with its formatting, tags and codes of a paragraph or of an element in it."""
+    """Yields the content of a paragraph, or of an element inside it: formatted text, tags and codes."""
     for child in parent:
         if child.tag == f"{W}r":
             element = child.find(f"{W}rPr")
             key, size = ((), 0) if element is None else _key_and_size(element)
             size += ELEMENT_SIZE + sum(map(len, [*child.keys(), *child.values()]))
             formatting = RunFormat(element, key, size)
-            for part in child:  # texts of a run; every other part becomes a code, and later a run of its own
+            for part in child:  # every part that is not text becomes a code, which is written as a separate run
                 if part.tag == f"{W}t":
                     yield FormattedText(part.text or "", formatting)
                 elif part.tag == f"{W}noBreakHyphen":
@@ -238,7 +250,10 @@ def _items(parent: "_Element") -> "Iterator[ParagraphItem]":
 
 
 def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
-    """The content of an element as a key, which ignores prefixes, and its size in characters."""
+    """Returns a key for the content of an element, and the size of the element in characters.
+
+    Elements that differ only in their namespace prefixes have the same key.
+    """
     children = [(*_key_and_size(child), child.tail) for child in element]
     attributes = tuple(sorted(element.items()))
     size = sum(size + len(tail or "") for _, size, tail in children)
@@ -247,13 +262,16 @@ def _key_and_size(element: "_Element") -> tuple[Hashable, int]:
 
 
 def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem]":
-    """Turns each complex field, from its first mark to its last, into one code; its result is not translated."""
+    """Replaces each complex field, from its begin mark to its end mark, with one code, so that it is not translated.
+
+    A field is left as it is if it contains the beginning or the end of an element around runs.
+    """
     field: list[ParagraphItem] = []
     depth = 0
     for item in items:
         if isinstance(item, FoundTag) and item.name == f"{W}fldChar" and isinstance(item.payload[0], RunPart):
             mark = item.payload[0].part.get(f"{W}fldCharType") or ""
-            depth = max(0, depth + {"begin": 1, "end": -1}.get(mark, 0))  # an end mark may lack its beginning
+            depth = max(0, depth + {"begin": 1, "end": -1}.get(mark, 0))  # an end mark may have no begin mark
         if depth == 0 and not field:
             yield item
             continue
@@ -261,7 +279,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
         if depth:
             continue
         if any(isinstance(part, FoundTag) and part.kind in ("open", "close") for part in field):
-            yield from field  # elements around runs begin or end within the field
+            yield from field  # an element around runs begins or ends within the field
         else:
             elements: Payload = []
             for part in field:
@@ -272,7 +290,7 @@ def _grouped_fields(items: "Iterator[ParagraphItem]") -> "Iterator[ParagraphItem
 
 
 def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
-    """Joins adjacent texts with equal formatting that the word processor has split."""
+    """Joins adjacent texts that have equal formatting. Word processors often split a text into several runs."""
     merged: list[ParagraphItem] = []
     present = (item for item in items if not isinstance(item, FormattedText) or item.text)
     for key, group in groupby(present, lambda item: item.format.key if isinstance(item, FormattedText) else None):
@@ -286,7 +304,10 @@ def _merged(items: "list[ParagraphItem]") -> "list[ParagraphItem]":
 
 
 def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Content) -> None:
-    """Replaces the content of a paragraph; its properties stay."""
+    """Replaces the content of a paragraph with `content`, and keeps the properties of the paragraph.
+
+    `source` provides the formatting and the elements for the tags and codes of `content`.
+    """
     for child in list(paragraph):
         if child.tag != f"{W}pPr":
             paragraph.remove(child)
@@ -310,7 +331,7 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
         elif isinstance(item, ClosingTag):
             parents.pop()
             formats.pop()
-        else:  # a pair: an element around runs, or other formatting
+        else:  # the opening tag of a pair, which represents an element around runs or different formatting
             payload = payloads[item]
             element = payload[0] if payload else None
             assert not isinstance(element, FormattedText | RunPart)
@@ -325,7 +346,7 @@ def fill_paragraph(paragraph: "_Element", source: ParagraphContent, content: Con
 
 
 def _text_run(text: str, formatting: "_Element | None", parent: "_Element | None" = None) -> "_Element":
-    """Builds a run with the text and a copy of the formatting."""
+    """Returns a new run with the text and a copy of the formatting."""
     from lxml import etree
 
     run = etree.Element(f"{W}r") if parent is None else parent.makeelement(f"{W}r")

@@ -1,4 +1,4 @@
-"""Detects the format of a document from its content, and reads documents."""
+"""Detects the format of a document from its content, and parses documents of all formats."""
 
 import codecs
 import re
@@ -18,7 +18,7 @@ from transduce.text.lines import OTHER_FORMATS
 MAX_DOCUMENT_BYTES = 1 << 28
 
 
-_ROOTS = {  # first element, or document type, of a file
+_ROOTS = {  # formats by the name of the root element or of the document type
     "xliff": TextFormat.XLIFF,
     "tmx": TextFormat.TMX,
     "html": TextFormat.HTML,
@@ -27,7 +27,7 @@ _PROLOG = re.compile(
     r"\s*(?:(?><\?.*?\?>|<!--.*?-->)\s*)*+<(?:!DOCTYPE\s+)?(?:\w+:)?(?P<root>[\w-]+)", re.DOTALL | re.IGNORECASE
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
-_ENCODINGS_OF_PAGES = {  # encodings of the WHATWG standard, by Python's names
+_ENCODINGS_OF_PAGES = {  # the encodings of the WHATWG standard, under the names that Python gives them
     *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
     *(f"iso8859-{number}" for number in range(1, 17)),
     *(f"cp{number}" for number in (866, 874, 932, 949, 950, *range(1250, 1259))),
@@ -37,14 +37,20 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 
 
 def refuse_other_formats(beginning: bytes, file: str) -> None:
-    """Raises ValueError if the first bytes of a file show a known format that no reader here supports."""
+    """Raises ValueError if a file is in a known format that cannot be read, such as PDF.
+
+    `beginning` holds the first bytes of the file, and `file` is its name in the error message.
+    """
     for mark, name in OTHER_FORMATS.items():
         if beginning.startswith(mark) and format_by_content(beginning) is None:
             raise ValueError(f"{file} is {name}, which cannot be read: save it as DOCX, HTML or text")
 
 
 def format_by_content(beginning: bytes) -> TextFormat | None:
-    """The format that the first bytes of a file clearly show; None for text and for unknown content."""
+    """Returns the format that can be recognised from the first bytes of a file: DOCX, XLIFF, TMX or HTML.
+
+    Returns None for any other content.
+    """
     if beginning.startswith(b"PK\x03\x04"):
         return TextFormat.DOCX if b"[Content_Types].xml" in beginning or b"word/" in beginning else None
     mark = next((mark for mark in _MARKS if beginning.startswith(mark)), b"")
@@ -54,9 +60,10 @@ def format_by_content(beginning: bytes) -> TextFormat | None:
 
 
 def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages, *, replace: bool = False) -> Document:
-    """Reads a document; raises ValueError if it is damaged, empty, or not of this format.
+    """Parses the content of a document in the format `kind`.
 
-    `languages` are the model's languages. Existing translations in a document are kept unless `replace` is true.
+    `languages` are the languages of the model. Translations that the document already contains are kept unless
+    `replace` is true. Raises ValueError if the document is empty, damaged, or in a different format.
     """
     if not content.strip():
         raise ValueError("the file is empty")
@@ -83,9 +90,9 @@ def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages
 
 
 def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], bytes]]:
-    """Decodes a file; returns its text and a function that encodes it again.
+    """Decodes a file. Returns its text, and a function that encodes a text in the same encoding.
 
-    Raises ValueError if the bytes are not in the declared encoding, or if this encoding is not supported.
+    Raises ValueError if the bytes are not valid in the declared encoding, or if this encoding is not supported.
     """
     mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
     encoding = _MARKS.get(mark, "utf-8")
@@ -95,7 +102,7 @@ def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], byte
             name = codecs.lookup(encoding).name
         except LookupError:
             name = ""
-        if name not in _ENCODINGS_OF_PAGES:  # Python has more encodings, and some take minutes for a megabyte
+        if name not in _ENCODINGS_OF_PAGES:  # Python supports others, some of which take minutes for a megabyte
             raise ValueError(
                 f"the file says that it is {encoding.upper()[:40]}, which is not read; convert it to UTF-8"
             )

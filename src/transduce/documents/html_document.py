@@ -1,4 +1,7 @@
-"""HTML: text of block elements, `alt` and `title`; every other byte stays as it is."""
+"""Reads and writes HTML pages.
+
+The text of block elements and the values of `alt` and `title` attributes are translated. Every other byte is kept.
+"""
 
 import html
 import re
@@ -16,7 +19,7 @@ _INLINE_NAMES = (
     "strong sub sup time tt u"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
-# Elements whose beginning or end also ends a paragraph, because HTML allows `</p>` to be omitted before them.
+# Elements whose opening or closing tag also ends a paragraph, because HTML allows `</p>` to be omitted before it.
 _ENDS_OF_PARAGRAPH_NAMES = (
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol p pre search section summary table tbody "
@@ -31,25 +34,26 @@ _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]
 _XML, FIRST_CHARACTERS = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
 
 Raw = list[str | int]
-"""Text exactly as in the file, and numbers of units whose translations are inserted."""
+"""Markup in pieces. A string is written exactly as it is, and a number is replaced by the translation of that unit."""
 
 
 class _TokenReader(HTMLParser):
-    """Cuts a page into tags, texts, comments and other tokens."""
+    """Splits a page into tokens: tags, texts, comments and others."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)  # so that no text is held back
+        super().__init__(convert_charrefs=False)  # so that the parser does not hold text back
         self.events: list[tuple[int, str, str]] = []  # offset, kind, name
-        self.after_comments = self.after_sections = 0  # characters after the last end of a comment or section
+        # The number of characters after the end of the last comment, and after the end of the last CDATA section.
+        self.after_comments = self.after_sections = 0
 
     def tokens(self, text: str) -> Iterator[tuple[str, str, str]]:
-        """Yields the tokens of a whole page with their kinds and tag names; the tokens joined are the page."""
+        """Yields the tokens of a page, each with its kind and its tag name. Concatenated, the tokens equal the page."""
         starts = [0]
         for line in text.split("\n"):
             starts.append(starts[-1] + len(line) + 1)
         self.starts = starts
-        end = text.rfind(">") + 1  # no tag begins after it, and searching for ends of tags there would take long
-        # Entities are hidden from the parser, because they are text and some malformed ones make the parser give up.
+        end = text.rfind(">") + 1  # there is no whole tag after it, and searching for one there would take long
+        # Entities are hidden from the parser, because they are text, and some malformed ones make the parser give up.
         parsed = text[:end].replace("&", "_")
         self.after_comments = end - max((match.end() for match in _END_OF_COMMENT.finditer(parsed)), default=0)
         self.after_sections = end - max((match.end() for match in _END_OF_SECTION.finditer(parsed)), default=0)
@@ -57,7 +61,7 @@ class _TokenReader(HTMLParser):
         self.feed(parsed)
         self.close()
         self.events.append((end, "text", ""))
-        # Adjacent texts become one token: joining millions of them one by one would take long.
+        # Adjacent texts become one token, because joining millions of them one by one would take long.
         events = [
             event for before, event in pairwise([(0, "", ""), *self.events]) if not before[1] == event[1] == "text"
         ]
@@ -66,11 +70,18 @@ class _TokenReader(HTMLParser):
                 yield text[offset:next_offset], kind, name
 
     def parse_comment(self, i: int, report: bool = True) -> int:
-        """End of the comment at `i`; −1, without a slow search, if no comment ends after it."""
+        """Returns the offset of the end of the comment at `i`, or −1 if the comment has no end.
+
+        If no comment ends after `i`, the rest of the page is not searched, because a page may have many unclosed
+        comments.
+        """
         return super().parse_comment(i, report) if len(self.rawdata) - i > self.after_comments else -1
 
     def parse_html_declaration(self, i: int) -> int:
-        """End of a declaration, −1 if it has none; `<![` begins a comment, except in a CDATA section of XHTML."""
+        """Returns the offset of the end of the declaration at `i`, or −1 if the declaration has no end.
+
+        In HTML, `<![` begins a comment, unless it begins a CDATA section of XHTML.
+        """
         begins_section = self.rawdata.startswith("<![CDATA[", i) and len(self.rawdata) - i > self.after_sections
         if self.rawdata.startswith("<![", i) and not begins_section:
             return self.parse_bogus_comment(i)
@@ -114,7 +125,10 @@ class _TokenReader(HTMLParser):
 
 
 class HtmlDocument(Document):
-    """A decoded HTML page; `encode` encodes it again. A unit ends at each tag of a block element."""
+    """An HTML page. Each tag of a block element ends the current unit.
+
+    `text` is the decoded page, and `encode` encodes it again.
+    """
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
@@ -125,7 +139,8 @@ class HtmlDocument(Document):
         self._skeleton: Raw = []
         self._items: list[str | FoundTag[Raw]] = []  # items of the current unit
         self._raw: Raw = []  # markup of the current unit
-        # The outermost protected element and the open elements of the same name inside it; for `li`, also lists.
+        # The names of the outermost protected element and of the open elements with the same name inside it. If the
+        # element is `li`, lists inside it are included.
         self._protected: list[str] = []
         self._protected_raw: Raw = []
         self._protected_is_inline = False
@@ -136,11 +151,11 @@ class HtmlDocument(Document):
         self._end_unit()
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Inserts the translations into the page, and encodes it."""
+        """Inserts the translations into the page, and returns the encoded page."""
         return self._encode("".join(self._filled(self._skeleton, translations)))
 
     def _filled(self, raw: Raw, translations: Sequence[Content]) -> list[str]:
-        """Replaces the numbers of units in markup by their translations; returns the parts of the text."""
+        """Returns the pieces of markup as strings, with the number of each unit replaced by its translation."""
         texts: list[str] = []
         for part in raw:
             if isinstance(part, str):
@@ -150,13 +165,13 @@ class HtmlDocument(Document):
         return texts
 
     def _add_unit(self, unit: Unit, write: Callable[[Content], Raw]) -> int:
-        """Adds a unit and returns its number; `write` returns the markup of its translation."""
+        """Adds a unit and returns its number. `write` converts a translation of the unit to markup."""
         self.units.append(unit)
         self._writers.append(write)
         return len(self.units) - 1
 
     def _add(self, raw: str, kind: str, name: str) -> None:
-        """Adds a token to the unit, or ends the unit."""
+        """Adds a token to the current unit, or ends the unit if the token is a tag of a block element."""
         if self._protected:
             self._add_protected(raw, kind, name)
         elif kind == "text":
@@ -167,8 +182,8 @@ class HtmlDocument(Document):
         elif kind in ("open", "empty") and name not in inline_tags.VOID and inline_tags.is_not_translated(name, raw):
             self._protected, self._protected_raw = [name], [raw]
             self._protected_is_inline = name in inline_tags.INLINE_PROTECTED or name in _INLINE
-            # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but if that is missing,
-            # all text after the element would stay untranslated.
+            # In XHTML and SVG, the element ends here. In text/html, a browser would end it at its end tag; but if that
+            # tag were missing, all text after the element would remain untranslated.
             if kind == "empty":
                 self._end_protected()
         elif name in _INLINE:
@@ -180,12 +195,15 @@ class HtmlDocument(Document):
             self._skeleton += self._tag(raw)
 
     def _add_tag(self, kind: Literal["open", "close", "code", "point"], name: str, raw: Raw) -> None:
-        """Adds an inline tag or a code to the unit."""
+        """Adds an inline tag or a code to the current unit."""
         self._items.append(FoundTag(kind, name, raw))
         self._raw += raw
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
-        """Adds a token to the protected element, or ends a protected element whose end tag is omitted."""
+        """Adds a token to the current protected element, and ends the element if this token closes it.
+
+        If the end tag of a `p` or `li` element is omitted, the element ends before the token that implies its end.
+        """
         element = self._protected[0]
         ends_without_tag = False
         if element == "p":
@@ -204,13 +222,13 @@ class HtmlDocument(Document):
         if kind == "open":
             self._protected.append(name)
         elif kind == "close":
-            while self._protected.pop() != name:  # the end of a list ends its items
+            while self._protected.pop() != name:  # the end of a list also ends its items
                 pass
             if not self._protected:
                 self._end_protected()
 
     def _end_protected(self) -> None:
-        """Adds the protected element: as a code if it is inline, else as it is."""
+        """Ends the protected element. An inline element becomes a code of the unit; any other element ends the unit."""
         if self._protected_is_inline:
             self._add_tag("code", "", self._protected_raw)
         else:
@@ -219,7 +237,7 @@ class HtmlDocument(Document):
         self._protected, self._protected_raw = [], []
 
     def _tag(self, raw: str) -> Raw:
-        """Splits a tag into its markup and the units of its translated attributes."""
+        """Returns the markup of a tag, in which the value of each translated attribute is replaced by a new unit."""
         markup: Raw = []
         offset = 0
         has_text = raw[1:2] != "/" and not inline_tags.excludes_translation(raw)
@@ -233,7 +251,7 @@ class HtmlDocument(Document):
         return [*markup, raw[offset:]]
 
     def _end_unit(self) -> None:
-        """Adds the text and inline tags so far as a unit, or as they are if there is nothing to translate."""
+        """Ends the current unit. If it has no letters, its markup is kept as it is."""
         paired, raw = inline_tags.pair_tags(self._items), self._raw
         self._items, self._raw = [], []
         if not has_letters(plain(paired.content)):
@@ -245,7 +263,7 @@ class HtmlDocument(Document):
                 return raw
             markup: Raw = []
             for item in content:
-                if isinstance(item, str):  # no-break spaces stay visible
+                if isinstance(item, str):  # no-break spaces are written as entities, so that they remain visible
                     markup.append(html.escape(item, quote=False).replace("\u00a0", self._no_break_space))
                 else:
                     markup += paired.payloads[item]

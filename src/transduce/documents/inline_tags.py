@@ -1,6 +1,6 @@
-"""The inline tags of a unit: pairs them, and finds HTML elements whose text is not translated.
+"""Pairs the inline tags of a unit, and detects HTML elements whose text is not translated.
 
-A tag without a partner, or a tag that crosses another pair, becomes a code.
+A tag that has no partner, or that crosses another pair, becomes a code.
 """
 
 import re
@@ -20,17 +20,23 @@ _NOT_TRANSLATED = re.compile(
 
 
 def excludes_translation(raw: str) -> bool:
-    """Whether a tag says that its element is not translated."""
+    """Returns whether a tag excludes its element from translation, by `translate="no"` or the class `notranslate`."""
     return bool(_NOT_TRANSLATED.search(raw))
 
 
 def is_not_translated(name: str, raw: str) -> bool:
-    """Whether the text of an element stays as it is, because it is code or because the tag `raw` excludes it."""
+    """Returns whether the text of the element `name` is not translated.
+
+    This is the case for elements such as `code` and `script`, and for an element that its tag `raw` excludes.
+    """
     return name in _PROTECTED or name in INLINE_PROTECTED or excludes_translation(raw)
 
 
 class ProtectedElement:
-    """An element whose content stays as it is: its offset in the text, and the first item of its content."""
+    """An element whose content is not translated.
+
+    `start` is the offset of its opening tag in the text, and `first_item` is the index of the item for this tag.
+    """
 
     def __init__(self, name: str, start: int, first_item: int) -> None:
         self.name, self.start, self.first_item = name, start, first_item
@@ -38,12 +44,15 @@ class ProtectedElement:
 
     @classmethod
     def at(cls, name: str, raw: str, start: int, first_item: int) -> "ProtectedElement | None":
-        """The element that a tag `raw` begins at the offset `start`; None if the element is translated."""
+        """Returns the element that the tag `raw` opens at the offset `start`, or None if the element is translated."""
         is_protected = name not in VOID and is_not_translated(name, raw)
         return cls(name, start, first_item) if is_protected else None
 
     def is_closed_by(self, name: str, *, is_end: bool) -> bool:
-        """Counts a tag within the element; returns whether the tag ends the element."""
+        """Returns whether a tag inside the element closes it.
+
+        Must be called for every tag inside the element, because it counts the open elements of the same name.
+        """
         if name == self.name:
             self._depth += -1 if is_end else 1
         return self._depth == 0
@@ -51,32 +60,36 @@ class ProtectedElement:
 
 T = TypeVar("T")
 
-MAX_DEPTH = 100  # of nested pairs; both tags of a deeper pair are codes
+MAX_DEPTH = 100  # deepest nesting of pairs; the tags of a pair that is nested more deeply become codes
 
 
 class FoundTag(NamedTuple, Generic[T]):
-    """An inline tag of a format. Both tags of a pair have the same name; a `break` and a `point` are codes."""
+    """An inline tag that was found in a document.
+
+    Both tags of a pair have the same name. Tags of the kinds `code`, `break` and `point` become codes. `payload` is the
+    markup of the tag.
+    """
 
     kind: Literal["open", "close", "code", "break", "point"]
     name: str
     payload: T
-    is_element: bool = False  # of XML: no tag within it has its partner outside
+    is_element: bool = False  # whether it belongs to an XML element; no tag in an element has its partner outside it
 
 
 class PairedContent(NamedTuple, Generic[T]):
-    """The content of a unit, and the markup that the format writes for each of its tags and codes."""
+    """The content of a unit, and the payload of each of its tags and codes: the markup to write for it."""
 
     content: Content
     payloads: dict[InlineItem, T]
 
     def with_payloads(self, content: Content) -> "list[str | T]":
-        """Replaces each tag and code of `content` by its payload."""
+        """Returns the items of `content` with each tag and code replaced by its payload."""
         return [item if isinstance(item, str) else self.payloads[item] for item in content]
 
 
 def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
-    """Pairs opening and closing tags that match and are nested; all other tags become codes."""
-    # Index of each paired tag, mapped to the index of its partner.
+    """Pairs the opening and closing tags that match and are properly nested. All other tags become codes."""
+    # Maps the index of each paired tag to the index of its partner.
     partners: dict[int, int] = {}
     path: list[tuple[FoundTag[T], int]] = []
     for index, item in enumerate(items):
@@ -112,9 +125,9 @@ _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empt
 
 
 def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
-    """Reads a string that may have tags like `<b>`, in formats without inline tags of their own.
+    """Parses a string that may contain tags such as `<b>`, for formats that define no inline tags of their own.
 
-    `codes` is a pattern that matches additional codes.
+    `codes` is a regular expression for parts of the string that become codes as well.
     """
     items: list[str | FoundTag[str]] = []
     offset = 0

@@ -1,7 +1,8 @@
-"""Markdown (CommonMark with tables and strikethrough): text of headings, paragraphs, lists, quotes and tables.
+"""Reads and writes Markdown documents (CommonMark with tables and strikethrough).
 
-markdown-it finds the blocks and the inline tokens, but not the positions of tokens in the file. `InlineReader` finds
-each token in the text that it was read from, so that each tag keeps its own spelling (`*` or `_`).
+The text of headings, paragraphs, lists, quotes and tables is translated. markdown-it finds the blocks and the inline
+tokens, but does not report the positions of the tokens in the file. `InlineReader` therefore finds each token in the
+text from which it was parsed, so that each tag keeps its own spelling (`*` or `_`).
 """
 
 import html
@@ -24,7 +25,7 @@ _FRONT_MATTER = re.compile(
 
 
 class MarkdownDocument(SpanDocument):
-    """A Markdown file. A translated paragraph is one line."""
+    """A Markdown document. Each translated paragraph is written on a single line."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__(text, encode)
@@ -46,7 +47,7 @@ class MarkdownDocument(SpanDocument):
             column = column if first == last_line else 0
             try:
                 places = _find(token.content, lines, first, column)
-                # Text between the lines: a line end may be followed by the mark of a quote, or by indentation.
+                # The text between the lines of the unit: a line break and, after it, any indentation and quote markers.
                 between = [
                     f"{lines[first + number][end:]}\n{lines[first + number + 1][:start]}"
                     for number, ((_, end), (start, _)) in enumerate(pairwise(places))
@@ -61,9 +62,10 @@ class MarkdownDocument(SpanDocument):
 
 
 def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[tuple[int, int]]:
-    """Columns where each line of `content` begins and ends in the lines of a file, from line `first` on.
+    """Returns the columns at which each line of `content` begins and ends in the file, from line `first` on.
 
-    Raises UnreadableInlineError if a line is not found.
+    `lines` are the lines of the file. The first line of `content` is searched for from `column` on. Raises
+    UnreadableInlineError if a line is not found.
     """
     places = []
     for number, part in enumerate(content.split("\n"), start=first):
@@ -75,7 +77,7 @@ def _find(content: str, lines: Sequence[str], first: int, column: int) -> list[t
 
 
 def _write_inline(paired: PairedContent[str], content: Content) -> str:
-    """Writes a translation as Markdown."""
+    """Returns a translation as Markdown, with its text escaped."""
     output, begins_line = [], True
     for item in content:
         if isinstance(item, str):
@@ -96,30 +98,37 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _BLOCK_START = re.compile(r"^(\s*)(?:([#+>=-])|(\d+)([.)]))(?=\s|$|[-=])")
 
 
-# Marks of GitHub's Markdown in brackets: `[x]` a task, `[!NOTE]` an alert, `[^1]` a footnote, `[^1]: ` its text.
+# Marks in GitHub's Markdown: `[x]` for a task, `[!NOTE]` for an alert, `[^1]` for a reference to a footnote, and
+# `[^1]: ` before the text of the footnote.
 _MARK = re.compile(r"\[[ xX]\](?=\s)|(?P<alert>\[![A-Za-z]+\])(?=\s*$)|(?P<footnote>\[\^[^\s\[\]]+\])")
 _FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:\s")
 ALERT = "alert"
 
 
 class UnreadableInlineError(Exception):
-    """A token of inline Markdown is not found in its text."""
+    """Raised when a token of inline Markdown is not found in the text from which it was parsed."""
 
 
 class InlineReader:
-    """Follows the tokens of markdown-it through the text that they were read from."""
+    """Finds the inline tokens of markdown-it, one after the other, in the text from which they were parsed."""
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
-        """Takes inline Markdown, and the text that replaces each of its line ends in the file."""
+        """Prepares to read the inline Markdown `text`.
+
+        `line_ends` contains, for each line break in `text`, the characters that the file has in its place.
+        """
         self.text, self.position = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
-        self._link = 0, 0  # the position after the bracket that begins the current link, and its first item
-        self._line_end = 0  # the position of the last line end
+        self._link = 0, 0  # the position after the opening bracket of the current link, and the index of its first item
+        self._line_end = 0  # the position of the last line break
         self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
-        """Returns unescaped text and tags; raises UnreadableInlineError if a token is not found."""
+        """Returns the unescaped text and the tags in order.
+
+        Raises UnreadableInlineError if a token is not found, or if text is left after the last token.
+        """
         for token in tokens:
             match token.type:
                 case "text" | "text_special":
@@ -128,7 +137,7 @@ class InlineReader:
                     self._line_end = self.position
                     line_end = self._match(_LINE_END)
                     last = self.items[-1] if self.items else ""
-                    if isinstance(last, FoundTag) and last.name == ALERT:  # belongs to the mark of the alert before it
+                    if isinstance(last, FoundTag) and last.name == ALERT:  # the line break belongs to the alert's mark
                         self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
                     else:
                         self.items.append("\n")
@@ -165,10 +174,10 @@ class InlineReader:
                     start, first = self._link
                     label, is_autolink = self._raw(start), token.markup == "autolink"
                     closing = self._literal(">") if is_autolink else self._match(_LINK_END)
-                    if is_autolink or label.startswith("^"):  # an address in angle brackets or a footnote
+                    if is_autolink or label.startswith("^"):  # a URL in angle brackets, or a footnote
                         self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
                     else:
-                        # The text may also serve as the link's label, which must stay.
+                        # The text of the link may also be its label. The label must be kept, so it is written out.
                         closing = f"][{label}]" if closing in ("]", "][]") else closing
                         self.items.append(FoundTag("close", "link", closing))
                 case _ if token.markup:
@@ -181,10 +190,10 @@ class InlineReader:
         return self.items
 
     def _text(self, content: str) -> None:
-        """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes become codes."""
+        """Adds `content`, which may be escaped in the text. Marks of tasks, alerts and footnotes become codes."""
         begin = 0
         if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
-            # The mark of a footnote's text begins a line, and the line end before it belongs to the mark.
+            # The mark before the text of a footnote begins a line, and the preceding line break belongs to the mark.
             begin, start = definition.end(), self._line_end if self.items else self.position
             self._pass_over(definition.group())
             self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
@@ -197,12 +206,12 @@ class InlineReader:
         self._plain(content[begin:])
 
     def _plain(self, content: str) -> None:
-        """Adds text without marks."""
+        """Adds text that contains no marks."""
         self._pass_over(content)
         self.items += [content] if content else []
 
     def _pass_over(self, content: str) -> None:
-        """Moves the position past `content`, which may be escaped in the text."""
+        """Advances the position past `content`, which may be escaped in the text."""
         for character in content:
             is_plain = self.text.startswith(character, self.position)
             if is_plain and character not in "\\&":
@@ -219,18 +228,18 @@ class InlineReader:
                 raise UnreadableInlineError
 
     def _raw(self, start: int) -> str:
-        """The text from `start` to the position, exactly as in the file."""
+        """Returns the text from `start` to the current position, exactly as it is in the file."""
         return "".join(self._line_ends.get(index, self.text[index]) for index in range(start, self.position))
 
     def _literal(self, raw: str) -> str:
-        """Moves the position past `raw`; returns it exactly as in the file."""
+        """Advances the position past `raw`, and returns this text exactly as it is in the file."""
         if not self.text.startswith(raw, self.position):
             raise UnreadableInlineError
         self.position += len(raw)
         return self._raw(self.position - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        """Moves the position past the match of `pattern`; returns the match exactly as in the file."""
+        """Advances the position past a match of `pattern`, and returns the match exactly as it is in the file."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise UnreadableInlineError
@@ -239,8 +248,9 @@ class InlineReader:
 
 
 def escape_inline(text: str, *, begins_line: bool) -> str:
-    """Escapes text so that Markdown reads it as plain text. If it `begins_line`, it is also kept from beginning a
-    block.
+    """Escapes text so that Markdown reads it as plain text.
+
+    If `begins_line` is true, also escapes a beginning that would start a block, for example a heading or a list.
     """
     escaped = _SPECIAL.sub(lambda match: "\\" + match.group(), text)
     if begins_line:

@@ -1,4 +1,4 @@
-"""Text that a translation must keep exactly: placeholders, addresses, code."""
+"""Finds text that a translation must copy unchanged: placeholders, URLs, mail addresses and code."""
 
 import re
 from collections import Counter
@@ -10,12 +10,12 @@ from transduce.documents.sentence_splitter import SPACELESS
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A part of a text that is copied unchanged."""
+    """A part of a text that is copied to the translation unchanged."""
 
     text: str
 
 
-_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels, as in ICU's plural and select
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels, for the plural and select formats of ICU
 # In scripts without spaces, text may directly follow an address. A URL therefore ends at punctuation of these scripts,
 # and a mail address at their letters.
 _ADDRESS = r"[^\s<>\"“”«»、。，；：！？（）「」『』《》【】]+"
@@ -34,7 +34,7 @@ _PLACEHOLDER = re.compile(
             r"%%",
             r"(?<!\d)%(?:\d+\$)?[-+#0]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[zjtL])?[sdiuoxXfFeEgGcp@]",  # C's
             r"(?<!\w)\$[A-Za-z_]\w*",  # $name of a shell
-            r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a text that is not markup
+            r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a plain string
         )
     )
 )
@@ -43,12 +43,12 @@ _BRACKETS = {")": "(", "]": "["}
 
 
 def split_placeholders(text: str) -> Iterator[str | Placeholder]:
-    """Yields the parts of a text in order; none is empty."""
+    """Splits a text at its placeholders, and yields the texts and placeholders in order. No part is empty."""
     start = 0
     for match in _PLACEHOLDER.finditer(text):
         copied = match.group()
         if copied[0] not in "`{$%#&":
-            # Punctuation after an address is not part of it, for example a full stop or the bracket around the address.
+            # Punctuation after an address is not part of it, for example a full stop or an unmatched closing bracket.
             counts, end = Counter(copied), len(copied)
             while end:
                 last = copied[end - 1]

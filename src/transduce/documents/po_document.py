@@ -1,4 +1,4 @@
-"""PO files of gettext: fills messages that are empty or fuzzy."""
+"""Reads and writes the PO files of gettext. Translates the messages that have no translation or a fuzzy one."""
 
 import re
 from collections.abc import Sequence
@@ -7,16 +7,17 @@ from typing import Any
 from transduce.documents.document import Content, Document, DocumentLanguages, Unit, has_letters, import_library, plain
 from transduce.documents.inline_tags import PairedContent, string_content
 
-_WIDTH = 78  # line width, unless the file has longer lines
+_WIDTH = 78  # characters at which lines are wrapped, unless the file has longer lines
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
-_NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have six at most
+_NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # no language has more than six
 
 
 class PoDocument(Document):
-    """A catalogue of messages. Translations that are not fuzzy are kept unless `replace` is true.
+    """A PO catalogue of messages. Existing translations that are not fuzzy are kept unless `replace` is true.
 
-    In a message with several plural forms, form 0 gets the translation of the singular, and all other forms get the
-    translation of the plural. With more than two forms, or an unknown number, the message is marked as fuzzy, because a
+    In a message with plural forms, form 0 gets the translation of the singular, and all other forms get the translation
+    of the plural; if the language has only one form, that form gets the translation of the plural. If the language has
+    more than two forms, or if the file does not state the number of forms, the message is marked as fuzzy, because a
     person must check the forms.
     """
 
@@ -27,7 +28,7 @@ class PoDocument(Document):
             raise ValueError("not PO: no line begins with `msgid`; choose another --format")
         try:
             width = _WIDTH if max(len(line.rstrip("\r")) for line in text.split("\n")) <= _WIDTH else 0
-            # The library would take a single line for a file name.
+            # The library would take a text of a single line for a file name.
             catalogue = _Catalogue(text if "\n" in text else text + "\n")
             self._file = polib.pofile(catalogue, wrapwidth=width, encoding="utf-8")
         except OSError as error:
@@ -58,7 +59,7 @@ class PoDocument(Document):
             self.notes.append(f"{plurals:,} messages with plural forms are marked as fuzzy: check their forms")
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Fills in the translations, and names the target language if the header lacks it."""
+        """Returns the catalogue with the translations. Adds the target language if the header does not name it."""
         texts = [
             "".join(paired.with_payloads(content)) for paired, content in zip(self._slots, translations, strict=True)
         ]
@@ -81,14 +82,17 @@ class PoDocument(Document):
         return (text.rstrip("\n") + "\n").encode()
 
     def _forms(self) -> int | None:
-        """Number of plural forms of the target language; None if the header has no usual number."""
+        """Returns the number of plural forms that the header declares, or None if it is missing or not from 1 to 9."""
         match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
         return int(match[1]) if match and match[1] in _NUMBERS_OF_FORMS else None
 
 
 class _Catalogue(str):
-    """A text that is split at `\\n` only; the library would split it at every line end that Unicode defines."""
+    """A string whose `splitlines` splits only at `\\n`, instead of at every line boundary that Unicode defines.
+
+    The library calls this method to split a catalogue into lines.
+    """
 
     def splitlines(self, keepends: bool = False) -> list[str]:
-        """Returns the lines, without their ends."""
+        """Returns the lines without their line breaks."""
         return self.split("\n")

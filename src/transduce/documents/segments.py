@@ -1,16 +1,18 @@
-"""Takes tags and placeholders out of a unit, cuts its text into sentences, and joins their translations again.
+"""Divides a unit into sentences without tags and placeholders, and assembles the translated unit from the translations.
 
-A worked example, an HTML paragraph:
+The following example shows the steps for an HTML paragraph:
 
     Stop! <b>Press <i>Enter</i> {n} times.</b> Then save.
 
-1. `flatten` takes out tags and placeholders as markers. A marker records its offset in the text that remains, and a
-placeholder also records the white space on its sides. Between "Enter" and "times" one of the two spaces stays:
+1. `flatten` removes the tags and placeholders from the text and turns them into markers. A marker records its offset in
+   the remaining text, and the marker of a placeholder also records the white space on both sides. One of the two
+   spaces between "Enter" and "times" is removed as well:
 
        text       Stop! Press Enter times. Then save.
        markers    at 6 <b>, at 12 <i>, at 17 </i>, at 18 {n} with a space on both sides, at 24 </b>
 
-2. `divide` cuts the text into sentences, which take their markers along or leave them outside:
+2. `divide` splits the text into sentences. A sentence contains the markers inside it; all other markers are placed
+   between sentences:
 
        "Stop!"
        " "
@@ -20,17 +22,17 @@ placeholder also records the white space on its sides. Between "Enter" and "time
        " "
        "Then save."
 
-3. Each sentence is translated, and `tag_placement` puts the markers inside it into its translation.
+3. Each sentence is translated, and `tag_placement` inserts the markers of the sentence into its translation.
 
-4. `DividedUnit.join` puts the parts together again. Languages without spaces between sentences lose the " " parts;
-   codes get the white space that they had.
+4. `DividedUnit.join` joins the parts. If the target language is written without spaces between sentences, the " "
+   parts are omitted. Codes and placeholders get back the white space that was around them.
 
-A pair that begins in one sentence and ends in another would tear a translation apart. The text is cut at its tags, so
-that the tags come between sentences. `A <b>dog runs. A cat</b> sleeps.` becomes the five parts
+If a pair begins in one sentence and ends in another, the text is also split at its two tags, so that they come between
+sentences and need not be placed inside a translation. For example, `A <b>dog runs. A cat</b> sleeps.` is split into
 
-    "A"   <b>   "dog runs."   "A cat"   </b>   "sleeps."     (with " " between them)
+    "A"   <b>   "dog runs."   "A cat"   </b>   "sleeps."     (with " " between the texts)
 
-The model loses the context of "A" and "sleeps.", but every tag stays where it was.
+The model translates "A" and "sleeps." without their context, but every tag keeps its place.
 """
 
 import bisect
@@ -47,7 +49,7 @@ NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
 
 
 class Marker(NamedTuple):
-    """A tag, a code or a placeholder at an offset of a text, with the white space that was on its sides."""
+    """A tag, a code or a placeholder at an offset in a text, with the white space that was before and after it."""
 
     offset: int
     item: MarkerItem
@@ -56,15 +58,15 @@ class Marker(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether this is a placeholder, or a code that takes up space in the text."""
+        """Whether the item is a placeholder, or a code that takes up space in the text."""
         return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
 def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
-    """Returns the text of a unit, and its markers in order.
+    """Returns the text of a unit without its tags, codes and placeholders, and their markers in order.
 
-    A code leaves one space between words, and none before punctuation. A break and a point leave the white space as it
-    is.
+    Where a code or a placeholder is removed, one space is left between words and none before punctuation. The white
+    space around breaks and points is not changed.
     """
     items = _split_items(unit)
     texts, markers = list[str](), list[Marker]()  # none of the texts is empty
@@ -94,14 +96,17 @@ def flatten(unit: Unit) -> tuple[str, tuple[Marker, ...]]:
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
-    """Returns the items of a unit with placeholders split off; line ends become spaces if the unit wraps."""
+    """Returns the items of a unit, with the text split at its placeholders.
+
+    If the unit wraps, each sequence of white space becomes one space, except at the beginning and the end of the unit.
+    """
     items = list[str | MarkerItem]()
     last = len(unit.content) - 1
     for index, item in enumerate(unit.content):
         if not isinstance(item, str):
             items.append(item)
             continue
-        if unit.wraps:  # one space for each run of white space, except at the ends of the unit
+        if unit.wraps:
             first = len(item) - len(item.lstrip()) if index == 0 else 0
             end = len(item.rstrip()) if index == last else len(item)
             item = item[:first] + re.sub(r"[ \t\r\n]+", " ", item[first:end]) + item[max(first, end) :]
@@ -110,7 +115,10 @@ def _split_items(unit: Unit) -> list[str | MarkerItem]:
 
 
 def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
-    """Returns the white space next to an item, on its left if `step` is −1; skips items that take up no space."""
+    """Returns the white space before an item if `step` is −1, or after it if `step` is 1.
+
+    Items that take up no space are skipped.
+    """
     beside = index + step
     while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
@@ -120,18 +128,19 @@ def _space_beside(items: list[str | MarkerItem], index: int, step: int) -> str:
 
 
 def takes_no_room(item: str | MarkerItem) -> bool:
-    """Whether an item is a tag of a pair or a point."""
+    """Returns whether an item takes up no space in the text, because it is a tag of a pair or a point."""
     return isinstance(item, OpeningTag | ClosingTag) or (isinstance(item, InlineCode) and item.is_point)
 
 
 def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
-    """Returns the text before a code and the text after it, with one space or none left between them.
+    """Returns the texts before and after a code that is removed, with at most one space between them.
 
         "See ", " dogs"    "See ", "dogs"     one of two spaces is left
-        "See ", ", dogs"   "See", ", dogs"    none before punctuation
-        "See", "dogs"      "See", " dogs"     one where words would run together
+        "See ", ", dogs"   "See", ", dogs"    there is no space before punctuation
+        "See", "dogs"      "See", " dogs"     a space is added where two words would run together
 
-    Moves the last of `markers`, which are at `length`, if the text before the code loses its space.
+    If the text before the code loses its space, the `markers` at its end, which have the offset `length`, move back by
+    one character.
     """
     if text.endswith(" ") and following.startswith(" "):
         return text, following[1:]
@@ -147,7 +156,10 @@ def _joined(text: str, following: str, markers: list[Marker], length: int) -> tu
 
 
 def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) -> Iterator[str | Marker]:
-    """Yields the text from `start` to `end` with the markers at their offsets; no yielded text is empty."""
+    """Yields the text from `start` to `end`, split at the offsets of the markers, and the markers in their places.
+
+    No yielded text is empty.
+    """
     for marker in markers:
         if start < marker.offset:
             yield text[start : marker.offset]
@@ -158,41 +170,43 @@ def _with_markers(text: str, markers: Sequence[Marker], start: int, end: int) ->
 
 
 class UnitSentence(NamedTuple):
-    """A sentence of a unit: its text, and the markers inside it, at offsets in the text."""
+    """A sentence of a unit: its text, and the markers inside it, whose offsets count from the start of the sentence."""
 
     text: str
     markers: tuple[Marker, ...]
 
     @property
     def source(self) -> str:
-        """The text on one line, as the model reads it. Each white-space character stays one character, so offsets stay
-        valid.
+        """The text on one line, as the model reads it.
+
+        Each tab or line break is replaced by exactly one space, so that the offsets of the markers remain valid.
         """
         return "".join(" " if character in "\t\r\n" else character for character in self.text)
 
     @property
     def is_translated(self) -> bool:
-        """Whether there are letters outside placeholders."""
+        """Whether the sentence has something to translate: letters outside its placeholders."""
         return has_letters(self.text)
 
     def as_it_is(self) -> Iterator[str | Marker]:
-        """Iterates over the text with the markers at their offsets."""
+        """Yields the text of the sentence without translating it, with the markers at their offsets."""
         return _with_markers(self.text, self.markers, 0, len(self.text))
 
 
 class DividedUnit(NamedTuple):
-    """A unit divided into sentences, with the white space and the markers between them."""
+    """A unit divided into sentences. `parts` also contains the white space and the markers between the sentences."""
 
     parts: tuple[str | Marker | UnitSentence, ...]
 
     def sentences(self) -> list[UnitSentence]:
-        """The sentences that have something to translate."""
+        """Returns the sentences that have something to translate."""
         return [part for part in self.parts if isinstance(part, UnitSentence) and part.is_translated]
 
     def arranged(self, *, spaceless: bool) -> Iterator[str | Marker | UnitSentence]:
-        """Yields the parts of the translated unit: sentences to translate, and parts that do not change.
+        """Yields the parts of the translated unit in order: sentences to translate, and text and markers to keep.
 
-        `spaceless` omits the spaces between sentences.
+        If `spaceless` is true, the spaces between sentences are omitted. Otherwise, a space is added where two
+        sentences need one.
         """
         last = len(self.parts) - 1
         for index, part in enumerate(self.parts):
@@ -204,10 +218,10 @@ class DividedUnit(NamedTuple):
                 yield part
 
     def _lacks_space(self, index: int) -> bool:
-        """Whether two sentences that meet before a part, with at most tags between them, need a space.
+        """Returns whether a space must be added before the part at `index`, because two sentences meet there.
 
-        Tags can also be in the middle of a word. Two parts with tags between them therefore only need a space if the
-        first part ends in a script without spaces.
+        Two adjacent sentences always need a space. If there are tags between them, the split may be in the middle of a
+        word. A space is then added only if the first sentence ends with a character of a script without spaces.
         """
         before = index - 1
         while before >= 0 and _is_tag(self.parts[before], ClosingTag):
@@ -223,7 +237,11 @@ class DividedUnit(NamedTuple):
         return before + 1 == after or bool(SPACELESS_CHARACTER.match(ended.text[-1]))
 
     def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
-        """Returns the unit, each sentence translated by `translate`; `spaceless` omits the spaces between sentences."""
+        """Returns the content of the translated unit.
+
+        `translate` returns the translation of a sentence with its markers. If `spaceless` is true, the spaces between
+        sentences are omitted.
+        """
         items: list[str | Marker] = []
         for part in self.arranged(spaceless=spaceless):
             items += translate(part) if isinstance(part, UnitSentence) else [part]
@@ -251,11 +269,14 @@ def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTa
 
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
-    """Cuts a unit into sentences. If a pair spans several sentences, its tags are put between sentences."""
+    """Divides a unit into sentences.
+
+    If a pair begins in one sentence and ends in another, the text is also split at its tags.
+    """
     text, markers = flatten(unit)
     cuts = [marker.offset for marker in markers if isinstance(marker.item, InlineCode) and marker.item.is_break]
     spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
-    while crossing := _crossing(markers, spans):  # a cut may change the sentences beside it
+    while crossing := _crossing(markers, spans):  # repeated, because a cut may change the adjacent sentences
         cuts += crossing
         spans = splitter.spans(text, wraps=unit.wraps, cuts=cuts)
     parts: list[str | Marker | UnitSentence] = []
@@ -272,7 +293,7 @@ def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:
 
 
 def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
-    """Offsets of tags inside a sentence whose partner is outside it."""
+    """Returns the offsets of the tags that are inside a sentence while the other tag of their pair is outside it."""
     path, pairs = list[int](), list[tuple[int, int]]()  # the offsets of both tags of each pair
     for marker in markers:
         if isinstance(marker.item, OpeningTag):
@@ -283,7 +304,7 @@ def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
     cuts = []
     for pair in pairs:
         for offset in pair:
-            number = bisect.bisect_left(starts, offset) - 1  # of the last sentence that begins before the tag
+            number = bisect.bisect_left(starts, offset) - 1  # the last sentence that begins before the tag
             if number < 0 or offset >= spans[number].end:
                 continue
             if not all(spans[number].start <= other <= spans[number].end for other in pair):
@@ -292,16 +313,16 @@ def _crossing(markers: Sequence[Marker], spans: Sequence[CutSpan]) -> list[int]:
 
 
 def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, span: CutSpan) -> tuple[int, int]:
-    """Returns the range of markers, from `number` on, that stay inside a sentence when it is translated.
+    """Returns the range of indices, from `number` on, of the markers that are inside the sentence `span`.
 
-    `closings` has the offset of each pair's closing tag. Codes at the ends of the sentence, and pairs around the whole
-    sentence, stay outside.
+    Codes at the beginning or the end of the sentence, and pairs around the whole sentence, are not included. `closings`
+    maps the number of each pair to the offset of its closing tag.
     """
     start, end = span
 
     def stays_before(marker: Marker) -> bool:
         if marker.offset == start and isinstance(marker.item, OpeningTag):
-            return not start < closings[marker.item.number] < end  # it encloses the whole sentence, or nothing
+            return not start < closings[marker.item.number] < end  # the pair encloses the whole sentence, or nothing
         return marker.offset <= start
 
     first = number
@@ -320,7 +341,7 @@ def _inside(markers: Sequence[Marker], closings: dict[int, int], number: int, sp
 
 
 def _last_text(content: Sequence[InlineItem]) -> str:
-    """The last text of content that ends with tags or points; empty if another code follows the text."""
+    """Returns the last text of `content`, ignoring tags and points after it; empty if another code follows the text."""
     for item in reversed(content):
         if isinstance(item, str):
             return item

@@ -1,6 +1,6 @@
-"""Splits text into sentences, and splits a sentence that is too long for a model into parts.
+"""Splits text into sentences, and splits a sentence that is too long for the model into parts.
 
-A worked example with at most 6 tokens, each word a token:
+In the following example, each word is a token, and a sentence may have at most 6 tokens:
 
     text      "See Dr. Hu. We walked for hours, and nobody said a word. Good-bye!"
     cuts      sentencex knows the abbreviation:   See Dr. Hu. | We walked … a word. | Good-bye!
@@ -9,8 +9,8 @@ A worked example with at most 6 tokens, each word a token:
                                                   We walked for hours, | and nobody said a word.
     spans     (0, 11) (12, 32) (33, 56) (57, 66)
 
-Spans are offsets instead of copies, because markers have offsets in the same text. They never begin or end with white
-space; the caller keeps what is between two spans.
+A span consists of offsets instead of a copy of the text, because markers have offsets in the same text. It never begins
+or ends with white space. The caller keeps the text between two spans.
 """
 
 import itertools
@@ -27,7 +27,7 @@ SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
 _SPACELESS_LANGUAGES |= {"jpn", "zho", "chi", "cmn", "tha", "lao", "khm", "mya", "bur"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
-# Three-letter language codes, as OPUS-MT models use them, with the two-letter codes that sentencex uses.
+# The three-letter language codes that OPUS-MT models use, mapped to the two-letter codes that sentencex uses.
 _TWO_LETTERS = {
     "amh": "am", "ara": "ar", "arm": "hy", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cze": "cs",
     "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "fin": "fi", "fra": "fr",
@@ -37,24 +37,24 @@ _TWO_LETTERS = {
     "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta", "tel": "te", "tur": "tr",
     "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh", "chi": "zh",
 }  # fmt: skip
-MOST_CHARACTERS = 5000
-_MIDDLE = 0.25  # a part has at least this share of a sentence, if there is white space
+MOST_CHARACTERS = 5000  # largest number of characters that are passed to sentencex at a time
+_MIDDLE = 0.25  # a sentence is split at white space or punctuation at most this share of its length from its middle
 
 
 class CutSpan(NamedTuple):
-    """The range of a sentence, or of a part of one, in a text, without white space at its ends."""
+    """The start and end offsets of a sentence, or of a part of one, in a text. There is no white space at the ends."""
 
     start: int
     end: int
 
 
 def is_spaceless(language: str | None) -> bool:
-    """Whether a language, for example ja or zh-Hans, is written without spaces between sentences."""
+    """Returns whether a language, for example ja or zh-Hans, is written without spaces between sentences."""
     return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
 
 
 def load_segment() -> Callable[[str, str], list[str]]:
-    """Imports `segment(language, text)` of sentencex; raises ValueError if the library is not installed."""
+    """Imports and returns sentencex's `segment(language, text)`; raises ValueError if sentencex is not installed."""
     try:
         from sentencex import segment
     except ImportError:
@@ -63,9 +63,10 @@ def load_segment() -> Callable[[str, str], list[str]]:
 
 
 class SentenceSplitter(NamedTuple):
-    """Splits text by the rules of a language; sentencex has rules for about 300 languages and a fallback.
+    """Splits text into sentences with the rules of a language.
 
-    A sentence of more than `max_tokens` tokens is split at punctuation, or else at white space, or else anywhere.
+    sentencex has rules for about 300 languages, and a fallback for all others. A sentence with more than `max_tokens`
+    tokens is split near its middle: at punctuation, or at white space if there is none, or else at any character.
     """
 
     language: str | None
@@ -73,9 +74,9 @@ class SentenceSplitter(NamedTuple):
     max_tokens: int
 
     def spans(self, text: str, *, wraps: bool, cuts: Sequence[int] = ()) -> list[CutSpan]:
-        """Returns the ranges of the sentences in `text`, which is also cut at the offsets `cuts`.
+        """Returns the spans of the sentences in `text`. The text is also split at the offsets in `cuts`.
 
-        If `wraps`, a line end counts as a space; otherwise it ends a sentence.
+        If `wraps` is true, a line break counts as a space; otherwise it ends a sentence.
         """
         segment, code = load_segment(), re.split("[-_]", (self.language or "en").lower())[0]
         rules = _TWO_LETTERS.get(code, code)  # sentencex has rules per language, not per region
@@ -91,7 +92,7 @@ class SentenceSplitter(NamedTuple):
                 span = trim(text, offset, offset + len(sentence))
                 is_text = bool(normalise(text[span.start : span.end], "source"))
                 if offset > start and span.start < span.end and not is_text:
-                    spans[-1] = spans[-1]._replace(end=span.end)  # invisible characters alone are not a sentence
+                    spans[-1] = spans[-1]._replace(end=span.end)  # invisible characters alone do not form a sentence
                 else:
                     spans.append(span)
                 offset += len(sentence)
@@ -99,7 +100,7 @@ class SentenceSplitter(NamedTuple):
         return self._short([span for span in spans if span.start < span.end], text)
 
     def _short(self, spans: list[CutSpan], text: str) -> list[CutSpan]:
-        """Cuts spans with too many tokens in two, as often as needed."""
+        """Splits each span that has too many tokens in two, and repeats this until all spans are short enough."""
         if all(len(text[start:end].encode()) <= self.max_tokens for start, end in spans):
             return spans  # each token has at least one byte
         counts = self.count_tokens([text[start:end] for start, end in spans])
@@ -108,7 +109,7 @@ class SentenceSplitter(NamedTuple):
             if count <= self.max_tokens or span.end - span.start == 1:
                 short.append(span)
                 continue
-            # Cut near the middle, at punctuation rather than at a space.
+            # Split near the middle, preferably at punctuation, otherwise at white space.
             middle, margin = (span.start + span.end) / 2, (span.end - span.start) * _MIDDLE
             ends = [
                 (len(match.group().strip()) == 0, abs(match.end() - middle), match.end())
@@ -122,22 +123,23 @@ class SentenceSplitter(NamedTuple):
 
 
 def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) -> Iterator[str]:
-    """Yields the sentences of a line, which together are the line; reads `MOST_CHARACTERS` at a time.
+    """Yields the sentences of a line. Concatenated, the sentences equal the line.
 
-    If quotes are not closed, the time that sentencex takes grows with the square of the length.
+    At most `MOST_CHARACTERS` characters are passed to sentencex at a time, because the time that it takes grows
+    quadratically with the length of a text in which quotes are not closed.
     """
     offset = 0
     while offset < len(line):
         chunk = line[offset : offset + MOST_CHARACTERS]
         sentences = segment(rules, chunk) if chunk.strip() else [chunk]
-        if offset + len(chunk) < len(line):  # the last sentence may continue
+        if offset + len(chunk) < len(line):  # the last sentence may continue in the next chunk
             sentences = sentences[:-1] or [chunk[: chunk.rfind(" ") + 1] or chunk]
         yield from sentences
         offset += sum(map(len, sentences))
 
 
 def trim(text: str, start: int, end: int) -> CutSpan:
-    """Range of text[start:end] without the white space at its ends."""
+    """Returns the span of text[start:end] without the white space at its ends."""
     stripped = text[start:end].strip()
     first = start + text[start:end].find(stripped) if stripped else start
     return CutSpan(first, first + len(stripped))

@@ -1,4 +1,4 @@
-"""Translates the units of a document: sentence by sentence, all sentences of the document in one call."""
+"""Translates the units of a document sentence by sentence, with a single call of the translator for all sentences."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
@@ -19,11 +19,11 @@ MAX_SENTENCE_TOKENS = 200  # longer sentences are rare in training data, and mod
 
 
 class SentenceTranslator(NamedTuple):
-    """The functions and settings that document translation needs from a model.
+    """The functions and settings of a model that document translation needs.
 
-    `align` returns the pairs (source word, target word) of a sentence and its translation; it is None if the model has
-    no attention weights. If a text begins with one of `codes`, the code is put before each of its sentences, because
-    the model needs it there.
+    `align` returns the word alignment of a sentence and its translation as pairs (source word, target word). It is None
+    if the model has no attention weights. `codes` are the language codes that the source vocabulary contains. If a unit
+    begins with one of them, this code is put before each of its sentences, because the model needs it there.
     """
 
     translate: Callable[[list[str]], list[Translation]]
@@ -36,27 +36,27 @@ class SentenceTranslator(NamedTuple):
 
     @property
     def splitter(self) -> SentenceSplitter:
-        """Splits text into sentences of at most `max_tokens` tokens."""
+        """The splitter that divides source text into sentences of at most `max_tokens` tokens."""
         return SentenceSplitter(self.source_language, self.count_tokens, self.max_tokens)
 
 
 class TranslatedUnits(NamedTuple):
-    """Translations of units and of their sentences."""
+    """The translations of units in `contents`, and the translation of each source sentence in `sentences`."""
 
     contents: list[Content]
-    placed_by_position: int  # sentences with tags that were placed without an alignment
+    placed_by_position: int  # number of sentences whose tags were placed without an alignment
     sentences: Mapping[str, Translation]
 
     def count_loops(self) -> int:
-        """Number of distinct sentences whose translation repeats itself."""
+        """Returns the number of distinct sentences whose translation repeats the same text over and over."""
         return sum(is_loop(translation.text, source) for source, translation in self.sentences.items())
 
 
 def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> TranslatedUnits:
-    """Translates units; equal sentences are translated once.
+    """Translates units. Identical sentences are translated only once.
 
-    A translation has all tags and placeholders of its unit. Only sentences with tags or placeholders between their
-    words are aligned.
+    The translation of a unit contains all of its tags and placeholders. Only sentences that contain tags or
+    placeholders between their words are aligned with their translations.
     """
     codes = translator.codes
     coded = [split_code(unit, codes) for unit in units]
@@ -68,7 +68,7 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     placed_by_position = 0
 
     def translated(code: str, sentence: UnitSentence) -> list[str | Marker]:
-        """Returns the translation of a sentence with its markers, and counts sentences without an alignment."""
+        """Returns the translation of a sentence with its markers. Counts the sentences that lack an alignment."""
         nonlocal placed_by_position
         source = add_code(code, sentence.source, codes)
         translation = translations[source]
@@ -97,10 +97,10 @@ def sentence_translator(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> SentenceTranslator:
-    """Adapts a translator to the interface that document translation needs. Only a Transformer's `Translator` aligns
-    words.
+    """Returns the functions and settings of a translator that document translation needs.
 
-    `translate_lines` replaces the translator's own method, to use a different search or a glossary.
+    Words can be aligned only with the `Translator` of a Transformer. If `translate_lines` is given, it is called
+    instead of the method of the translator, for example to apply a different search or a glossary.
     """
 
     def translate(sentences: list[str]) -> list[Translation]:
@@ -121,7 +121,7 @@ def sentence_translator(
 
 
 def has_alignments(translator: Translator) -> bool:
-    """Whether a translator has attention weights to align words with."""
+    """Returns whether a translator can provide the attention weights that word alignment needs."""
     try:
         translator.check_explicable()
     except ValueError:
@@ -130,7 +130,7 @@ def has_alignments(translator: Translator) -> bool:
 
 
 def codes_of(vocabulary: TokenVocabulary) -> frozenset[str]:
-    """Language codes in a source vocabulary, `>>code<<`; only imported models have them."""
+    """Returns the language codes, such as `>>deu<<`, in a source vocabulary. Only imported models have any."""
     if not isinstance(vocabulary, SentencePieces):
         return frozenset()
     return frozenset(subword for subword in vocabulary.vocabulary if subword[:2] == ">>" and subword[-2:] == "<<")
@@ -139,7 +139,7 @@ def codes_of(vocabulary: TokenVocabulary) -> frozenset[str]:
 def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
     """Splits off the language code at the beginning of a unit, with the white space after it.
 
-    Returns the code and the rest of the unit; without a code, an empty string and the unit.
+    Returns the code and the rest of the unit, or an empty string and the unchanged unit if it begins with no code.
     """
     index = next((index for index, item in enumerate(unit.content) if isinstance(item, str) and item.strip()), None)
     text = "" if index is None else unit.content[index]
@@ -154,11 +154,11 @@ def split_code(unit: Unit, codes: Set[str]) -> tuple[str, Unit]:
 
 
 def add_code(code: str, sentence: str, codes: Set[str]) -> str:
-    """Puts a unit's code before one of its sentences, unless the sentence already begins with a code."""
+    """Returns a sentence with the language code of its unit before it, unless it already begins with a code."""
     return f"{code} {sentence}" if code and not _leading_code(sentence, codes) else sentence
 
 
 def _leading_code(text: str, codes: Set[str]) -> str:
-    """The code at the beginning of a text; an empty string if it has none."""
+    """Returns the language code at the beginning of a text, or an empty string if there is none."""
     code = text[: text.find("<<") + 2]
     return code if code in codes else ""

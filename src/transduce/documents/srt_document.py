@@ -1,4 +1,4 @@
-"""SubRip subtitles: keeps numbers and times, and wraps the text of each cue again."""
+"""Reads and writes SubRip subtitles. Keeps the numbers and times of the cues, and wraps their translated text anew."""
 
 import itertools
 import re
@@ -15,13 +15,17 @@ _TAG = re.compile(rf"<[^<>]*>|{_POSITION}")
 
 
 class SrtDocument(Document):
-    """A file of subtitles. A line that begins with a dash belongs to another speaker, and begins a new unit."""
+    """A SubRip file, in which each cue is a unit.
+
+    A line that begins with a dash also begins a new unit, because it belongs to another speaker.
+    """
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         super().__init__()
         self._encode = encode
-        self._lines = text.split("\n")  # each with its own carriage return: in some files only some lines have it
-        self._texts: list[tuple[int, int, PairedContent[str]]] = []  # first line, line after the last, content
+        self._lines = text.split("\n")  # lines keep their carriage returns, because some files mix both line endings
+        # The first line of each unit, the line after its last line, and its content.
+        self._texts: list[tuple[int, int, PairedContent[str]]] = []
         times = [number for number, line in enumerate(self._lines) if _TIMES.match(line)]
         if not times and text.strip():
             raise ValueError(
@@ -46,7 +50,7 @@ class SrtDocument(Document):
                     self._texts.append((start, end, paired))
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the subtitles with the translations, each in at most as many lines as before."""
+        """Returns the subtitles with the translations. No unit gets more lines than it had."""
         lines, written = [], 0
         for (start, end, paired), content in zip(self._texts, translations, strict=True):
             if content == paired.content:
@@ -60,7 +64,10 @@ class SrtDocument(Document):
 
 
 def wrap(text: str, lines: int) -> list[str]:
-    """Cuts a text at spaces into at most `lines` lines of similar length; tags have no length and are not cut."""
+    """Wraps a text at spaces into at most `lines` lines of similar length.
+
+    Tags do not count towards the length of a line, and lines are not broken inside them.
+    """
     words = deque(re.findall(r"(?:<[^<>]*>|\{\\[^{}]*\}|[^\s<{]|[<{])+", text))
     wrapped: list[str] = []
     remaining = sum(_width(word) + 1 for word in words)
@@ -76,5 +83,5 @@ def wrap(text: str, lines: int) -> list[str]:
 
 
 def _width(word: str) -> int:
-    """Length of a word without its tags."""
+    """Returns the length of a word without its tags."""
     return len(_TAG.sub("", word))

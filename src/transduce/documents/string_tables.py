@@ -1,4 +1,7 @@
-"""JSON and YAML: translates values that are strings; keys and every other byte stay."""
+"""Reads and writes JSON and YAML files.
+
+Values that are strings are translated. Keys and all other bytes of the file are kept.
+"""
 
 import json
 import re
@@ -12,7 +15,7 @@ from transduce.documents.inline_tags import PairedContent, string_content
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
-# An unclosed string matches to the end of the file, so that its end is not searched for again from each quote.
+# An unclosed string matches up to the end of the file, so that not every quote after it starts another search.
 _JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # Booleans and numbers without quotes
@@ -21,11 +24,11 @@ _WORDS = re.compile(r"(?!(?i:null|true|false)\Z)[^\W\d_][\w .;()/-]*")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
-MAX_YAML_VALUES = 100_000  # keys included
+MAX_YAML_VALUES = 100_000  # including keys
 
 
 class StringPlace(NamedTuple):
-    """A string in a file: its offsets, its value, and a function that writes a new value in the same style."""
+    """A string in a file: its offsets, its value, and a function that formats a new value in the same style."""
 
     start: int
     end: int
@@ -34,7 +37,7 @@ class StringPlace(NamedTuple):
 
 
 class StringTable(SpanDocument):
-    """A text file with strings at known offsets."""
+    """A text file in which the strings at known offsets are translated."""
 
     def __init__(self, text: str, places: Sequence[StringPlace], encode: Callable[[str], bytes]) -> None:
         super().__init__(text, encode)
@@ -54,7 +57,7 @@ def _write_string(paired: PairedContent[str], write: Callable[[str], str], conte
 
 
 class JsonDocument(StringTable):
-    """A JSON file."""
+    """A JSON file whose string values are translated."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         try:
@@ -70,11 +73,14 @@ class JsonDocument(StringTable):
 
 
 class _TooManyValuesError(Exception):
-    """A YAML file has more than `MAX_YAML_VALUES` values."""
+    """Raised when a YAML file has more than `MAX_YAML_VALUES` keys and values."""
 
 
 class YamlDocument(StringTable):
-    """A YAML file; comments, anchors and styles stay."""
+    """A YAML file whose string values are translated.
+
+    Comments and anchors are kept. A value also keeps its style, unless this style cannot represent the translation.
+    """
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         from ruamel.yaml import YAML
@@ -82,7 +88,7 @@ class YamlDocument(StringTable):
         from ruamel.yaml.error import YAMLError
 
         class BoundedComposer(Composer):
-            """Refuses too many values: each takes about 40 µs and 800 bytes, but may have only 2 bytes in the file."""
+            """Limits the number of values, because even one of 2 bytes takes about 40 µs and 800 bytes of memory."""
 
             count = 0
 
@@ -93,8 +99,8 @@ class YamlDocument(StringTable):
                 return super().compose_node(parent, index)
 
         places: list[StringPlace] = []
-        # A composer counts values for the lifetime of its YAML object. `_is_plain` loads each translation, so it gets
-        # an object without a limit.
+        # A composer counts the values for the lifetime of its YAML object. `_is_plain` parses each translation, so it
+        # gets an object without a limit.
         bounded, unbounded = YAML(typ="safe", pure=True), YAML(typ="safe", pure=True)
         bounded.Composer = BoundedComposer
         try:
@@ -112,7 +118,10 @@ class YamlDocument(StringTable):
 
 
 def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
-    """Yields the values below a node that are strings, without anchor and tag; yields a string with aliases once."""
+    """Yields the places of all string values in the tree under `root`.
+
+    The place of a value does not include its anchor and its tag. A value with aliases is yielded only once.
+    """
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()
@@ -134,7 +143,7 @@ def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
 
 
 def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
-    """Writes a string as a scalar in the style of `raw`, or in double quotes if that style cannot hold it."""
+    """Returns a string as a YAML scalar in the style of `raw`, or in double quotes if that style cannot express it."""
     quoted = json.dumps(value, ensure_ascii=False)
     if style == "'" and "\n" not in value:
         return "'" + value.replace("'", "''") + "'"
@@ -146,7 +155,10 @@ def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
 
 
 def _yaml_block(value: str, style: str, raw: str) -> str | None:
-    """Writes a string as a block scalar with header and indentation of `raw`; returns None if it does not fit."""
+    """Returns a string as a block scalar with the header and the indentation of `raw`.
+
+    Returns None if such a block scalar cannot represent the string.
+    """
     header, _, body = raw.partition("\n")
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
     if indentation is None or re.search(r"\d", header) or value != value.lstrip():
@@ -165,7 +177,7 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
 
 
 def _is_plain(value: str, yaml: "YAML") -> bool:
-    """Whether YAML 1.2 and YAML 1.1 both read `value` without quotes as the same string, in any place."""
+    """Returns whether both YAML 1.2 and YAML 1.1 read `value` without quotes as the same string in any context."""
     from ruamel.yaml.error import YAMLError
 
     if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:

@@ -1,39 +1,42 @@
-"""Places tags and codes of a source sentence in its translation; pairs stay balanced with any alignment.
+"""Places the tags and codes of a source sentence in its translation. Pairs stay balanced, whatever the alignment.
 
-A worked example. `segments` has taken the tags and the placeholder out of
+The following example shows the steps. Because a model translates text best without tags and placeholders, `segments`
+has removed them from the sentence
 
     Now <b>press <i>Enter</i></b> {n} times.
 
-because a model translates text best without them. `place_markers` gets:
+The arguments of `place_markers` are then:
 
     source      Now press Enter times.
     markers     at 4 <b>, at 10 <i>, at 15 </i>, at 15 </b>, at 16 {n} with a space on both sides
     target      Jetzt Enter drücken mal.
     alignment   Now–Jetzt, Enter–Enter, press–drücken, times–mal
 
-1. `link_pieces` cuts both sides into pieces: words, and each character of the punctuation around them, because a tag
-can come between a word and its full stop. Each target piece is linked to the number of its source piece:
+1. `link_pieces` splits both texts into pieces: words, and each punctuation character around them, because a tag can
+   come between a word and its full stop. The link of a target piece is the number of its source piece:
 
        source pieces    0 Now      1 press    2 Enter      3 times    4 .
        target pieces    0 Jetzt    1 Enter    2 drücken    3 mal      4 .
        links              0          2          1            3          4
 
-2. `_nest` makes a tree of the markers: <b> with its child <i>, and {n} as a sibling of <b>.
+2. `_nest` builds a tree of the markers: <b> with its child <i>, and {n} as a sibling of <b>.
 
 3. `_Placement` chooses target pieces for each node, parents before children:
 
-   - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to 1 or 2,
-     and −1 for each other piece. The best run is target pieces 1 and 2, "Enter drücken": 2 points.
-   - <i> encloses source piece 2. It may only take pieces from its parent's run, so that pairs stay nested: piece 1.
-   - {n} stood before source piece 3, so it goes before the target piece that is linked to piece 3, at boundary 3.
+   - <b> encloses source pieces 1 and 2. A run of target pieces scores +1 for each piece that is linked to source piece
+     1 or 2, and −1 for each other piece. The best run is target pieces 1 and 2, "Enter drücken", with a score of 2.
+   - <i> encloses source piece 2. It may only take pieces from the run of its parent, so that pairs stay nested. It
+     takes target piece 1.
+   - {n} comes before source piece 3, so it is placed before the target piece that is linked to it, at boundary 3.
 
 4. `_emit` and `_with_spaces` write the pieces and markers in order: Jetzt <b><i>Enter</i> drücken</b> {n} mal.
 
-What if the words of a pair do not stay together? With the target "Drücken Sie jetzt Enter mal." the links are 1 1 0 2 3
-4. The run "Drücken Sie" scores 2, "Drücken Sie jetzt Enter" scores 2 − 1 + 1, which is not more, so <b> takes the first
-run. No piece of that run is linked to "Enter": <i> takes the free piece nearest to its relative position, "Sie". The
-result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on the wrong word, but the markup is valid and
-every tag occurs once, as documents require. A format that allows repeated pairs could do better.
+The words inside a pair may be separated in the translation. For the target "Drücken Sie jetzt Enter mal.", the links
+are 1 1 0 2 3 4. The run "Drücken Sie" scores 2. The longer run "Drücken Sie jetzt Enter" scores 2 − 1 + 1 = 2, which is
+no improvement, so <b> takes the first run. No piece of this run is linked to "Enter", so <i> takes the free piece
+nearest to its relative position, "Sie". The result is <b>Drücken <i>Sie</i></b> jetzt Enter {n} mal. The emphasis is on
+the wrong word, but the markup is valid, and every tag occurs exactly once, as documents require. For a format that
+allows a pair to be repeated, a better placement would be possible.
 """
 
 import math
@@ -49,23 +52,26 @@ from transduce.documents.segments import NO_SPACE_BEFORE, Marker
 from transduce.documents.sentence_splitter import SPACELESS, SPACELESS_CHARACTER
 from transduce.runtime.combining_marks import combining_marks
 
-_WORD = re.compile(r"[^ \t\n]+")  # as `translation.alignment` counts words
+_WORD = re.compile(r"[^ \t\n]+")  # must be the definition of a word in `translation.alignment`
 _MARKS = combining_marks()
 _CHARACTER_OR_WORD = re.compile(f"[{SPACELESS}][{_MARKS}]*|[^{SPACELESS}]+")
 _PART = re.compile(rf"^(?P<prefix>[^\w{_MARKS}]*)(?P<core>(?:.*[\w{_MARKS}])?)(?P<suffix>[^\w{_MARKS}]*)$", re.DOTALL)
 
 
 class TextPiece(NamedTuple):
-    """A part of a word: its core, or a character of the punctuation before or after it."""
+    """A part of a word: its core, or one punctuation character before or after the core.
+
+    `start` and `end` are offsets in the text, and `word` is the index of the word.
+    """
 
     start: int
     end: int
     word: int
-    part: str  # prefix, core or suffix
+    part: str  # "prefix", "core" or "suffix"
 
 
 def split_pieces(text: str) -> list[TextPiece]:
-    """Splits all words of a text into pieces; in scripts without spaces, each character is a word."""
+    """Splits the words of a text into pieces. In scripts without spaces, each character counts as a word."""
     words = [
         (match.start() + inner.start(), match.start() + inner.end())
         for match in _WORD.finditer(text)
@@ -85,10 +91,11 @@ def split_pieces(text: str) -> list[TextPiece]:
 def link_pieces(
     source: str, target: str, alignment: Sequence[tuple[int, int]] | None
 ) -> tuple[list[TextPiece], list[TextPiece], list[int]]:
-    """Returns the pieces of both texts, and for each target piece the number of its source piece, or −1.
+    """Returns the pieces of both texts and, for each target piece, the index of the source piece it is linked to.
 
-    `alignment` contains the pairs (source word, target word) that `aligned_words` returns. Without it, and for scripts
-    without spaces, words are linked by their relative position.
+    The index is −1 for a target piece without a link. `alignment` contains the pairs (source word, target word) that
+    `aligned_words` returns. If it is None, or if either text contains a script without spaces, words are linked by
+    their relative position.
     """
     pieces, target_pieces = split_pieces(source), split_pieces(target)
     words = pieces[-1].word + 1 if pieces else 0
@@ -98,7 +105,7 @@ def link_pieces(
     else:
         linked = {target_word: min(word, words - 1) for word, target_word in alignment}
     places = {(piece.word, piece.part): number for number, piece in enumerate(pieces)}
-    punctuation = defaultdict[tuple[str, str], list[int]](list)  # the words that have this punctuation
+    punctuation = defaultdict[tuple[str, str], list[int]](list)  # the words that have a punctuation character
     numbers: dict[tuple[tuple[str, str], int], int] = {}
     for number, piece in enumerate(pieces):
         if piece.part != "core":
@@ -110,11 +117,11 @@ def link_pieces(
         word, key = linked.get(piece.word), (piece.part, target[piece.start : piece.end])
         if word is None:
             links.append(-1)
-        elif key in punctuation:  # the same comma or quote, at the nearest word that has it
+        elif key in punctuation:  # link to the same character, for example a comma, at the nearest word that has it
             words_with_it, after = punctuation[key], bisect_left(punctuation[key], word)
             nearest = min(words_with_it[max(0, after - 1) : after + 1], key=lambda other: abs(other - word))
             links.append(numbers[key, nearest])
-        else:  # the same part of the linked word, or another part of it
+        else:  # link to the same part of the linked word, or to another part of that word
             parts = (piece.part, "core", "suffix", "prefix")
             links.append(next((places[word, part] for part in parts if (word, part) in places), -1))
     if pieces and target_pieces and pieces[-1].part == target_pieces[-1].part == "suffix":
@@ -124,7 +131,10 @@ def link_pieces(
 
 @dataclass
 class TagNode:
-    """A pair with its content, or a code; `start` and `end` count target pieces after the node is placed."""
+    """A node in the tree of markers: a pair with the nodes inside it, or a code.
+
+    Once the node is placed, it encloses the target pieces from `start` up to, but not including, `end`.
+    """
 
     marker: Marker
     closing: Marker | None = None
@@ -134,18 +144,18 @@ class TagNode:
 
     @property
     def source_end(self) -> int:
-        """Offset in the source after the node."""
+        """The offset in the source at which the node ends."""
         return self.marker.offset if self.closing is None else self.closing.offset
 
 
 def place_markers(
     source: str, markers: Sequence[Marker], target: str, alignment: Sequence[tuple[int, int]] | None
 ) -> list[str | Marker]:
-    """Returns the translation with all markers inserted, and with the spaces around codes.
+    """Returns the translation with all markers inserted and with the spaces around codes.
 
     `markers` have offsets in `source`, and their pairs are nested. A pair encloses the run of target words that best
-    matches its source words; a code stays next to the translation of its neighbour. The Bergamot project also places
-    tags by alignment, but it repeats tags instead of choosing one run.
+    matches its source words. A code is placed next to the translation of the word beside it. The Bergamot project also
+    places tags by alignment, but it repeats tags instead of choosing a single run.
     """
     pieces, target_pieces, links = link_pieces(source, target, alignment)
     nodes = _nest(markers)
@@ -154,7 +164,7 @@ def place_markers(
 
 
 def _nest(markers: Sequence[Marker]) -> list[TagNode]:
-    """Builds a forest of the markers."""
+    """Builds the trees of markers, in which a pair is the parent of the nodes inside it, and returns their roots."""
     top: list[TagNode] = []
     path: list[TagNode] = []
     for marker in markers:
@@ -170,7 +180,10 @@ def _nest(markers: Sequence[Marker]) -> list[TagNode]:
 
 
 class _Placement:
-    """Chooses target pieces for nodes; `links` has the source piece of each target piece, −1 if there is none."""
+    """Chooses target pieces for nodes.
+
+    `links` contains the index of the source piece that each target piece is linked to, or −1 if there is none.
+    """
 
     def __init__(self, source: str, pieces: Sequence[TextPiece], links: Sequence[int]) -> None:
         self.source, self.pieces, self.links = source, pieces, links
@@ -180,7 +193,10 @@ class _Placement:
             self._places[number].append(index)
 
     def place(self, nodes: Sequence[TagNode], low: int, high: int) -> None:
-        """Places sibling nodes between the target pieces `low` and `high`; no two of them overlap."""
+        """Places sibling nodes and their children among the target pieces from `low` to `high` − 1.
+
+        No two siblings overlap.
+        """
         pairs = [node for node in nodes if node.closing is not None]
         taken = set[int]()
         for node in pairs:
@@ -198,15 +214,21 @@ class _Placement:
                 node.start = node.end = index
 
     def _run(self, node: TagNode, taken: Set[int], low: int, high: int) -> tuple[int, int]:
-        """The run of free pieces with the best score: +1 for each piece of the node, −1 for each other piece."""
-        first = bisect_right(self._ends, node.marker.offset)  # the source pieces that the node encloses
+        """Returns the run of free target pieces with the best score for a pair.
+
+        Each piece in the run scores +1 if it is linked to a source piece inside the pair, and −1 otherwise. If no free
+        piece is linked to the pair, returns the free piece nearest to the relative position of the pair, or an empty
+        run if there is none.
+        """
+        first = bisect_right(self._ends, node.marker.offset)  # first to last − 1: the source pieces inside the node
         last = bisect_left(self._starts, node.source_end)
         if first >= last:
             first = last = self._piece_at(node.marker.offset)
         best, run = (0.0, low, low), (0.0, low)
         linked = [index for number in range(first, last) for index in self._linked(number, low, high)]
-        # Kadane's algorithm: a run continues while its score is above 0, otherwise the next piece begins a new run.
-        for index in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
+        # Kadane's algorithm: a run continues while its score is above 0; otherwise the next piece begins a new run. The
+        # best run begins and ends with a linked piece.
+        for index in range(min(linked), max(linked) + 1) if linked else ():
             if index in taken:
                 run = (0.0, index + 1)
                 continue
@@ -217,7 +239,7 @@ class _Placement:
                 best = (score, start, index + 1)
         if best[0] > 0:
             return best[1:]
-        # The free piece at the relative position of the source pieces; an empty run if there is none.
+        # Take the free piece nearest to the relative position of the source pieces, or an empty run if there is none.
         middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
         places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
         nearest = next((index for index in places if index not in taken), None)
@@ -226,17 +248,23 @@ class _Placement:
         return nearest, nearest + 1
 
     def _piece_at(self, place: int) -> int:
-        """Index of the first source piece at or after an offset."""
+        """Returns the index of the first source piece that begins at or after an offset."""
         return bisect_left(self._starts, place)
 
     def _linked(self, number: int, low: int, high: int) -> list[int]:
-        """First and last target piece that `number` is linked to between `low` and `high`; empty if there is none."""
+        """Returns the first and the last target piece, from `low` to `high` − 1, that are linked to a source piece.
+
+        Returns an empty list if there is none.
+        """
         places = self._places.get(number, [])
         begin, end = bisect_left(places, low), bisect_left(places, high)
         return [places[begin], places[end - 1]] if begin < end else []
 
     def _free_boundary(self, piece: int, taken: Set[int], low: int, high: int) -> int:
-        """The boundary nearest to the relative position of a source piece that is not inside a sibling's run."""
+        """Returns the boundary between target pieces that is nearest to the relative position of a source piece.
+
+        Boundaries inside the run of a sibling are excluded.
+        """
         relative = round(piece / max(1, len(self.pieces)) * len(self.links))
         return next(
             index
@@ -245,9 +273,11 @@ class _Placement:
         )
 
     def _beside(self, marker: Marker, taken: Set[int], low: int, high: int) -> int:
-        """The boundary in the translation for a code.
+        """Returns the boundary between target pieces at which a code is placed.
 
-        It is before the target of the source piece that follows the code, or after the target of the piece before it.
+        A code is placed before the translation of the source piece that follows it or, if that piece has none, after
+        the translation of the source piece before it. If the code has no space before it and no word directly after it,
+        these two are tried in the reverse order.
         """
         following = self._piece_at(marker.offset)
         before = self._linked(following, low, high)
@@ -262,7 +292,10 @@ class _Placement:
 
 
 def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
-    """Yields the numbers from `low` to `high` − 1, nearest to `middle` first; in a tie, the lower comes first."""
+    """Yields the integers from `low` to `high` − 1, the nearest to `middle` first.
+
+    Of two integers at the same distance, the lower one comes first.
+    """
     after = min(max(math.ceil(middle), low), high)
     before = after - 1
     while before >= low or after < high:
@@ -275,7 +308,7 @@ def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
 
 
 def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marker]:
-    """Yields the numbers of the target pieces and the markers, in the order of the translation."""
+    """Yields the indices of the target pieces from `low` to `high` − 1 and the markers, in the order of the output."""
     index = low
     for node in sorted(nodes, key=lambda node: (node.start, node.end)):
         yield from range(index, node.start)
@@ -290,7 +323,7 @@ def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marke
 def _with_spaces(
     items: Sequence[int | Marker], target: str, pieces: Sequence[TextPiece], source: str
 ) -> list[str | Marker]:
-    """Joins pieces to text, with the white space between them and the spaces around codes."""
+    """Replaces the index of each target piece with its text, and adds the white space between pieces and codes."""
     output: list[str | Marker] = []
     waiting: list[Marker] = []
     end = 0  # of the last piece
@@ -309,15 +342,15 @@ def _with_spaces(
 def _at_boundary(
     markers: Sequence[Marker], gap: str, is_first: bool, following: str, source: str
 ) -> list[str | Marker]:
-    """Returns the markers between two target pieces, with the translation's white space `gap` among them.
+    """Returns the markers between two target pieces, with the white space `gap` of the translation among them.
 
     The gap comes after closing tags and before opening tags. A code keeps the spaces that it has in the source, except
-    before punctuation in `following` that takes no space. With the gap written as _:
+    that no space is added before punctuation in `following` that takes none. In these examples, _ stands for the gap:
 
         dog</b>_<i>cat       markers </b> and <i> between "dog" and "cat"
         sees_{n}_dogs        marker {n}, which had a space on both sides: one gap becomes two
         sees_{n}.            the same marker before "."
-        ({n}_dogs            marker {n} of the source "({n} dogs": it was glued on the left and stays so
+        ({n}_dogs            marker {n} of the source "({n} dogs", which had no space on its left and gets none
     """
     output: list[str | Marker] = []
     has_space = is_first

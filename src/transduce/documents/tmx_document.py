@@ -1,4 +1,4 @@
-"""TMX: adds the variant of the target language to units that lack it."""
+"""Reads and writes TMX translation memories. Adds a variant in the target language to each unit that has none."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ LANGUAGE = f"{XML}lang"
 
 
 class TmxDocument(XmlDocument):
-    """A translation memory. Existing text in the target language is kept unless `replace` is true."""
+    """A TMX translation memory. Existing text in the target language is kept unless `replace` is true."""
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "TMX")
@@ -24,7 +24,7 @@ class TmxDocument(XmlDocument):
         if source_language is None:
             raise ValueError("neither the header of the TMX nor the model names the source language")
         target_language = languages.target_of(None, None)
-        translated = foreign = 0  # units that have a translation, and units without a source
+        translated = foreign = 0  # numbers of units that have a translation, and of units without a source variant
         for unit in xml_tree.outermost(self.root, lambda element: local_name(element) == "tu"):
             source = next(_variants(unit, source_language), None)
             if source is None:
@@ -55,7 +55,7 @@ class TmxDocument(XmlDocument):
 
 
 def _inline(element: "etree._Element") -> InlineTag:
-    """Classifies an inline element of TMX."""
+    """Returns how to treat an inline element of TMX."""
     match local_name(element):
         case "hi":
             return InlineTag("pair")

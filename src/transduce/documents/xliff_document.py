@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2: fills the targets of segments."""
+"""Reads and writes XLIFF files of versions 1.2 and 2. Writes the translation of each segment to its target element."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lxml import etree
 
 _REPLACED_STATES = {"new", "needs-translation", "needs-adaptation", "needs-l10n", "initial"}
-_TAGS = {  # both versions; `rid` or `id` names the pair
+_TAGS = {  # the elements of both versions; their attribute `rid` or `id` identifies the pair
     "g": InlineTag("pair"),
     "pc": InlineTag("pair"),
     "mrk": InlineTag("pair"),
@@ -25,7 +25,7 @@ _OPENING = {"ept": "bpt", "ex": "bx", "ec": "sc"}
 
 
 class XliffDocument(XmlDocument):
-    """An XLIFF file. Existing translations are kept unless `replace` is true."""
+    """An XLIFF file. Segments that already have a translation are kept unless `replace` is true."""
 
     def __init__(self, content: bytes, languages: DocumentLanguages, *, replace: bool = False) -> None:
         super().__init__(content, "XLIFF")
@@ -51,7 +51,7 @@ class XliffDocument(XmlDocument):
                 namespace = before.tag.rpartition("}")[0]
                 target = before.makeelement(f"{namespace}}}target" if namespace else "target")
                 xml_tree.insert_after(before, target)
-            else:  # an existing target is emptied, and stays where it is
+            else:  # an existing target keeps its place and loses its content
                 tail = target.tail
                 target.clear()
                 target.tail = tail
@@ -66,19 +66,22 @@ class XliffDocument(XmlDocument):
                 self._add(source, target)
                 continue
             whole = xml_tree.read_element(segmented, _inline)
-            xml_tree.fill_element(target, whole, whole.content)  # what is between segments is copied
+            xml_tree.fill_element(target, whole, whole.content)  # copies the content between the segments
             for source_segment, target_segment in zip(_segments(segmented), _segments(target), strict=True):
                 self._add(source_segment, target_segment)
         if translated:
             self.notes.append(f"{translated:,} segments that are translated already stay (--retranslate replaces them)")
 
     def _add(self, source: "etree._Element", target: "etree._Element") -> None:
-        """Adds the content of `source` as a unit whose translation goes into `target`."""
+        """Adds the content of `source` as a unit whose translation is written to `target`."""
         self.add(xml_tree.read_element(source, _inline), target, wraps=_nearest(source, f"{XML}space") != "preserve")
 
 
 def _is_translated(unit: "etree._Element", target: "etree._Element", source: "etree._Element") -> bool:
-    """Whether a target is approved, or has text that is not a copy of the source."""
+    """Returns whether a target is approved, or has content that is a translation instead of a copy of the source.
+
+    A target whose state says that it still has to be translated does not count as a translation.
+    """
     state = target.get("state") or unit.get("state")
     if unit.get("approved") == "yes" or state in ("final", "signed-off", "reviewed"):
         return True
@@ -88,7 +91,7 @@ def _is_translated(unit: "etree._Element", target: "etree._Element", source: "et
 
 
 def _inline(element: "etree._Element") -> InlineTag:
-    """Classifies an inline element of XLIFF."""
+    """Returns how to treat an inline element of XLIFF."""
     name = local_name(element)
     if element.get("translate") == "no" or element.get("mtype") in ("protected", "x-protected"):
         return InlineTag("code")
@@ -104,13 +107,11 @@ def _inline(element: "etree._Element") -> InlineTag:
 
 
 def _segments(element: "etree._Element") -> "list[etree._Element]":
-    """The segments of a `seg-source` or of its copy."""
+    """Returns the segments of a `seg-source` element or of its copy."""
     return xml_tree.outermost(element, lambda mark: local_name(mark) == "mrk" and mark.get("mtype") == "seg")
 
 
 def _nearest(element: "etree._Element", attribute: str) -> str | None:
-    """Returns the value of an attribute from an element or its nearest ancestor with the attribute; None if none has
-    it.
-    """
+    """Returns the value of an attribute from an element or its nearest ancestor that has it; None if none has it."""
     values = (ancestor.get(attribute) for ancestor in [element, *element.iterancestors()])
     return next((value for value in values if value), None)

@@ -1,4 +1,4 @@
-"""Reads XML without entities, document types or network access, and reads and writes the inline content of elements."""
+"""Parses XML without loading entities or external files, and reads and writes the inline content of elements."""
 
 import copy
 import re
@@ -22,27 +22,32 @@ if TYPE_CHECKING:
 
 
 class InlineTag(NamedTuple):
-    """The way to treat an inline element.
+    """Specifies how to treat an inline element.
 
-    A `pair` has content that is translated; `open` and `close` share a name; `code` and `break` are kept as they are.
+    An element of kind `pair` encloses content that is translated. Two elements of the kinds `open` and `close` enclose
+    such content between them if they have the same name. Elements of the kinds `code` and `break` are kept as they are.
     """
 
     kind: Literal["pair", "open", "close", "code", "break"]
     name: str = ""
 
 
-XML = "{http://www.w3.org/XML/1998/namespace}"  # of `xml:space` and `xml:lang`
+XML = "{http://www.w3.org/XML/1998/namespace}"  # the namespace of `xml:space` and `xml:lang`
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*\?>\s*")
 
-MAX_NAMESPACES, MAX_NAME = 100, 1000  # in scope at one place of a file: Word writes about 35
-MAX_ATTRIBUTES = 256  # of an element
+# Limits on the number of namespaces that are in scope at an element, of which Word writes about 35, on the length of
+# the name of a namespace, and on the number of attributes of an element.
+MAX_NAMESPACES, MAX_NAME = 100, 1000
+MAX_ATTRIBUTES = 256
 
 XmlContent = PairedContent["etree._Element"]
 
 
 def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
-    """Parses XML; raises ValueError if it is damaged, declares entities, or has more namespaces or attributes than
-    programs write.
+    """Parses an XML file of the kind `documents`, for example "DOCX", and returns its tree.
+
+    Raises ValueError if the XML is damaged, if it declares entities, or if it has more namespaces or attributes than
+    any ordinary program writes.
     """
     etree = import_library("lxml.etree", documents)
     parser = etree.XMLParser(
@@ -59,7 +64,7 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
     except (etree.XMLSyntaxError, ValueError) as error:
         raise ValueError(f"damaged XML: {error}; repair the file") from None
     tree = root.getroottree()
-    # More namespaces or attributes than programs write are refused, because copies of elements repeat them.
+    # The numbers of namespaces and attributes are limited, because each copy of an element repeats them.
     count = 0
     for event, namespace in etree.iterwalk(root, events=("start-ns", "end-ns")):
         count += 1 if event == "start-ns" else -1
@@ -77,9 +82,9 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
 
 
 def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], bool]) -> "list[etree._Element]":
-    """Returns the elements of a kind that are not inside another element of that kind.
+    """Returns the elements for which `is_unit` is true and that are not inside another such element.
 
-    Formats do not nest units. If a file did, its text would otherwise be translated once for each level.
+    Valid files do not nest units. If a file did, its text would otherwise be translated once for each level.
     """
     from lxml import etree
 
@@ -93,20 +98,26 @@ def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], b
 
 
 class XmlDocument(Document):
-    """The base class of XLIFF and TMX: an XML file whose units are elements and whose translations fill elements."""
+    """The base class of XLIFF and TMX documents, whose units are read from elements and written to elements."""
 
     def __init__(self, content: bytes, name: str) -> None:
-        """Raises ValueError if the file is damaged, or is not of the format `name`, which is also its root."""
+        """Parses the file. The name of its root element must be `name`, the name of the format, in lower case.
+
+        Raises ValueError if the file is damaged, or if its root element has a different name.
+        """
         super().__init__()
         self._original = content
         self._tree = parse_xml(content, name)
         self.root = self._tree.getroot()
         if local_name(self.root) != name.lower():
             raise ValueError(f"not {name}: the root is <{local_name(self.root)}>; choose another --format")
-        self._targets: list[tuple[etree._Element, XmlContent]] = []  # target of each unit, and content of its source
+        self._targets: list[tuple[etree._Element, XmlContent]] = []  # the target and the source content of each unit
 
     def add(self, content: XmlContent, target: "etree._Element", *, wraps: bool) -> None:
-        """Adds `content` as a unit whose translation goes into `target`; content without letters is copied there."""
+        """Adds `content` as a unit whose translation is written to the element `target`.
+
+        Content without letters is not translated but copied to `target`.
+        """
         if has_letters(plain(content.content)):
             self.units.append(Unit(content.content, wraps=wraps))
             self._targets.append((target, content))
@@ -114,7 +125,7 @@ class XmlDocument(Document):
             fill_element(target, content, content.content)
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the file with the translations, in its encoding and with its declaration."""
+        """Returns the file with the translations, in its original encoding and with its XML declaration."""
         from lxml import etree
 
         for (target, source), content in zip(self._targets, translations, strict=True):
@@ -139,21 +150,21 @@ def insert_after(before: "etree._Element", new: "etree._Element") -> None:
 
 
 def local_name(element: "etree._Element") -> str:
-    """Name of an element without its namespace; an empty string for comments and instructions."""
+    """Returns the name of an element without its namespace; empty for comments and processing instructions."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def children(element: "etree._Element", name: str) -> "Iterator[etree._Element]":
-    """Yields the children with a name, in any namespace."""
+    """Yields the children of an element that have the local name `name`, in any namespace."""
     return (child for child in element if local_name(child) == name)
 
 
 def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
-    """Content of an element; `inline` classifies its children."""
+    """Returns the inline content of an element. `inline` determines how each element inside it is treated."""
     items: list[str | FoundTag[etree._Element]] = []
 
     def collect(parent: "etree._Element", depth: int) -> None:
-        """Appends the content of an element; elements nested more than `depth` deep are codes."""
+        """Appends the content of `parent` to `items`. Elements nested more than `depth` levels deep become codes."""
         items.append(parent.text or "")
         for child in parent:
             tag = inline(child)
@@ -171,7 +182,7 @@ def read_element(element: "etree._Element", inline: Callable[["etree._Element"],
 
 
 def fill_element(element: "etree._Element", source: XmlContent, content: Content) -> None:
-    """Replaces the content of an element by `content`; its tags are copied from `source`."""
+    """Replaces the content of an element with `content`, whose tags and codes are copied from `source`."""
     element.text = None
     for child in list(element):
         element.remove(child)
@@ -188,7 +199,7 @@ def fill_element(element: "etree._Element", source: XmlContent, content: Content
         else:
             original = source.payloads[item]
             is_pair = isinstance(item, OpeningTag) and source.payloads[ClosingTag(item.number)] is original
-            if is_pair:  # without its content
+            if is_pair:  # a copy of the element without its content
                 child = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
             else:
                 child = copy.deepcopy(original)

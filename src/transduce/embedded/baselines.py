@@ -1,4 +1,4 @@
-"""Two trivial translators, to compare with a model's score on the embedded corpus."""
+"""Two simple translation baselines, with which a model's score on the embedded corpus can be compared."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from transduce.embedded.realise import Example, detokenise
 
 
 def translation_memory(training: Sequence[Example], sources: Sequence[str]) -> list[str]:
-    """Translates each source by the target of the most similar training source.
+    """Translates each source by copying the translation of the most similar source in the training set.
 
-    The similarity is Dice's coefficient over words and word bigrams, computed with an inverted index.
+    Similarity is Dice's coefficient over words and word bigrams, and is computed with an inverted index.
     """
     postings: defaultdict[str, list[int]] = defaultdict(list)
     sizes = np.zeros(len(training))
@@ -33,7 +33,10 @@ def translation_memory(training: Sequence[Example], sources: Sequence[str]) -> l
 
 
 def word_by_word(training: Sequence[Example], sources: Sequence[str]) -> list[str]:
-    """Replaces each English word by the German word most often aligned to it; unknown words stay."""
+    """Replaces each English word with the German word that is most often aligned to it in the training set.
+
+    The word order is left unchanged. Unknown words are lower-cased and copied.
+    """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in training:
         for source, target in example.alignment:
@@ -44,13 +47,13 @@ def word_by_word(training: Sequence[Example], sources: Sequence[str]) -> list[st
 
 
 def _words(line: str) -> list[str]:
-    """Lower-case words of a line; punctuation and the possessive mark are separate words."""
+    """Returns the lower-cased words of a line; punctuation marks and possessive endings are separate words."""
     for mark in (",", ".", "?", "'s", "' "):
         line = line.replace(mark, f" {mark}")
     return line.lower().replace("cannot", "can not").split()
 
 
 def _features(line: str) -> set[str]:
-    """Words and word bigrams of a line."""
+    """Returns the set of words and word bigrams of a line."""
     words = ["", *_words(line)]
     return {*words[1:], *(f"{first} {second}" for first, second in pairwise(words))}

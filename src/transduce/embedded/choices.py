@@ -1,4 +1,4 @@
-"""Choices, from which every rule is built: each can be counted, sampled and enumerated."""
+"""Building blocks for grammar rules: choices that can be counted, sampled and enumerated."""
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +12,12 @@ Draw = Callable[[], float]  # uniform in [0, 1)
 
 
 class Choice(Protocol[T_co]):
-    """A finite set of derivations; `count` is its size."""
+    """A finite set of derivations; `count` is the number of derivations."""
 
     count: int
 
     def sample(self, draw: Draw) -> T_co:
-        """Samples a derivation by the weights; `draw` returns uniform numbers in [0, 1)."""
+        """Samples a derivation according to the weights; `draw` returns uniform random numbers in [0, 1)."""
         ...
 
     def derivations(self) -> Iterator[T_co]:
@@ -26,7 +26,7 @@ class Choice(Protocol[T_co]):
 
 
 class Pick(Generic[T]):
-    """One of several values, equally likely unless weights are given."""
+    """A choice between values, which are equally likely unless `weights` are given."""
 
     def __init__(self, values: Sequence[T], weights: Sequence[float] | None = None) -> None:
         self.values = tuple(values)
@@ -34,18 +34,21 @@ class Pick(Generic[T]):
         self.cumulative = list(accumulate(weights or [1.0] * self.count))
 
     def sample(self, draw: Draw) -> T:
-        """Samples a value by the weights."""
+        """Samples a value according to the weights."""
         if self.count == 1:
             return self.values[0]
         return self.values[bisect(self.cumulative, draw() * self.cumulative[-1])]
 
     def derivations(self) -> Iterator[T]:
-        """Yields the values."""
+        """Yields every value once."""
         return iter(self.values)
 
 
 class OneOf(Generic[T]):
-    """One of several weighted choices; choices without weight or derivations are left out."""
+    """A choice between several weighted choices.
+
+    Choices whose weight is zero, or that have no derivations, are left out.
+    """
 
     def __init__(self, *options: tuple[float, Choice[T]]) -> None:
         possible = [(weight, choice) for weight, choice in options if weight and choice.count]
@@ -54,19 +57,19 @@ class OneOf(Generic[T]):
         self.cumulative = list(accumulate(weight for weight, _ in possible))
 
     def sample(self, draw: Draw) -> T:
-        """Samples a choice by the weights, and a derivation of the choice."""
+        """Samples one of the choices according to the weights, then a derivation of that choice."""
         if len(self.choices) == 1:
             return self.choices[0].sample(draw)
         return self.choices[bisect(self.cumulative, draw() * self.cumulative[-1])].sample(draw)
 
     def derivations(self) -> Iterator[T]:
-        """Yields the derivations of one choice after the other."""
+        """Yields the derivations of each choice in turn."""
         for choice in self.choices:
             yield from choice.derivations()
 
 
 class Combine(Generic[T]):
-    """One derivation of each part, combined by `build`."""
+    """A choice of one derivation from each part, which `build` combines into a single derivation."""
 
     def __init__(self, build: Callable[..., T], *parts: Choice[Any]) -> None:
         self.build = build
@@ -74,21 +77,21 @@ class Combine(Generic[T]):
         self.count = prod(part.count for part in parts)
 
     def sample(self, draw: Draw) -> T:
-        """Combines a random derivation of each part."""
+        """Samples a derivation of each part and combines them."""
         return self.build(*[part.sample(draw) for part in self.parts])
 
     def derivations(self) -> Iterator[T]:
-        """Yields every combination."""
+        """Yields every combination of derivations of the parts."""
         for parts in product(*(list(part.derivations()) for part in self.parts)):
             yield self.build(*parts)
 
 
 def evenly(*choices: Choice[T]) -> OneOf[T]:
-    """One of several equally likely choices."""
+    """Returns a choice between several equally likely choices."""
     return OneOf(*((1.0, choice) for choice in choices))
 
 
 def maybe(probability: float, choice: Choice[T]) -> OneOf[T | None]:
-    """The choice with this probability, else None."""
+    """Returns a choice that is `choice` with the given probability, and None otherwise."""
     nothing: Choice[T | None] = Pick([None])
     return OneOf((1.0 - probability, nothing), (probability, choice))

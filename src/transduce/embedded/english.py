@@ -1,4 +1,7 @@
-"""English: a function named after a constituent realises a node of the abstract sentence as a Penn-style tree."""
+"""Realises abstract sentences in English, as Penn-style trees.
+
+Each function is named after the constituent that it builds from a node of the abstract sentence.
+"""
 
 from typing import NamedTuple, TypeAlias
 
@@ -33,7 +36,7 @@ from transduce.embedded.syntax import (
 
 
 class Leaf(NamedTuple):
-    """A word, its tag and its alignment keys."""
+    """A word with its part-of-speech tag and its alignment keys."""
 
     tag: str
     text: str
@@ -41,7 +44,7 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A constituent and its parts."""
+    """A constituent, which consists of a label and child trees."""
 
     label: str
     children: "list[Tree]"
@@ -51,33 +54,33 @@ Tree: TypeAlias = Leaf | Branch
 
 
 def make_leaf(tag: str, text: str, node: object, role: str) -> Leaf:
-    """A leaf that is aligned to the words with this role of the same node."""
+    """Returns a leaf that is aligned to the German words with the same node and role."""
     return Leaf(tag, text, ((id(node), role),))
 
 
 def leaves_of(tree: Tree) -> list[Leaf]:
-    """The leaves from left to right."""
+    """Returns the leaves of a tree from left to right."""
     if isinstance(tree, Leaf):
         return [tree]
     return [leaf for child in tree.children for leaf in leaves_of(child)]
 
 
 def first_leaf(tree: Tree) -> Leaf:
-    """The leftmost leaf."""
+    """Returns the leftmost leaf of a tree."""
     while isinstance(tree, Branch):
         tree = tree.children[0]
     return tree
 
 
 def bracketed(tree: Tree) -> str:
-    """Writes a tree in brackets, on one line."""
+    """Returns the bracketed notation of a tree, on one line."""
     if isinstance(tree, Leaf):
         return f"({tree.tag} {tree.text})"
     return f"({tree.label} {' '.join([bracketed(child) for child in tree.children])})"
 
 
 def parse_brackets(line: str) -> Tree:
-    """Parses the bracketed notation to a tree without keys."""
+    """Parses a tree in bracketed notation; its leaves have no alignment keys."""
     stack: list[list[str | Tree]] = [[]]
     for part in line.replace("(", " ( ").replace(")", " ) ").split():
         if part == "(":
@@ -100,7 +103,10 @@ TIME_TREES = {time.english: parse_brackets(time.english) for time in TIMES}
 
 
 def phrase(node: Phrase, role: str) -> Branch:
-    """The NP, or the WHNP of a question, in the role of subject or object."""
+    """Builds the NP of a phrase, or the WHNP of an interrogative pronoun.
+
+    `role` is "subject" or "object" and determines the form of a pronoun.
+    """
     match node:
         case NounPhrase():
             return noun_phrase(node)
@@ -119,7 +125,10 @@ def phrase(node: Phrase, role: str) -> Branch:
 
 
 def noun_phrase(node: NounPhrase) -> Branch:
-    """The NP: a determiner, or a possessor like "the teacher's"; numeral, adjective, noun and modifier."""
+    """Builds the NP of a noun with its determiner, numeral, adjective and modifier.
+
+    A possessor such as "the teacher's" takes the place of the determiner.
+    """
     words: list[Tree] = []
     if node.numeral:
         words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
@@ -155,7 +164,7 @@ def noun_phrase(node: NounPhrase) -> Branch:
 
 
 def adjective_phrase(node: AdjectivePhrase) -> Branch:
-    """The ADJP of an adjective, with or without "very"."""
+    """Builds the ADJP of an adjective, with "very" if the phrase has it."""
     very: list[Tree] = [make_leaf("RB", "very", node, "very")] if node.very else []
     return Branch("ADJP", [*very, make_leaf("JJ", node.adjective.english, node, "adjective")])
 
@@ -164,13 +173,13 @@ def adjective_phrase(node: AdjectivePhrase) -> Branch:
 
 
 def place(node: Place) -> Branch:
-    """The PP of a place or a direction."""
+    """Builds the PP of a place or a direction."""
     preposition = make_leaf("TO" if node.english == "to" else "IN", node.english, node, "preposition")
     return Branch("PP", [preposition, phrase(node.phrase, "object")])
 
 
 def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
-    """An adverbial of time."""
+    """Builds an adverbial of time."""
     match node:
         case TimeExpression():
             tree, _ = _with_keys(TIME_TREES[node.time.english], node, node.time.aligned)
@@ -189,9 +198,10 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
 
 
 def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -> tuple[Tree, int]:
-    """Copies a tree with its leaves numbered from the right, as in German; returns also the number of leaves so far.
+    """Copies a tree and numbers its leaves from the right, as the German words are numbered.
 
-    Leaves beyond `aligned` share the last number.
+    The first `aligned` leaves from the right have numbers of their own, and all others share the last number. `right`
+    is the number of leaves that have been counted so far. Returns the copy and the new number of leaves.
     """
     if isinstance(tree, Leaf):
         return make_leaf(tree.tag, tree.text, node, str(min(right + 1, aligned))), right + 1
@@ -206,7 +216,7 @@ def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -
 
 
 def sentence(node: Sentence) -> Branch:
-    """The tree of a sentence, with its end mark."""
+    """Builds the tree of a sentence, including the punctuation mark at its end."""
     if node.mood == "question":
         return question(node.clause)
     end = Leaf(".", ".", (END,))
@@ -226,7 +236,7 @@ def sentence(node: Sentence) -> Branch:
 
 
 def statement(clause: Clause) -> Branch:
-    """The S: the opening adverbial, the subject, the verb phrase."""
+    """Builds the S of a clause, which consists of an optional fronted adverbial, the subject and the verb phrase."""
     adjuncts, opening = clause.adjuncts, list[Tree]()
     match adjuncts.front:
         case "time" if adjuncts.time:
@@ -242,7 +252,7 @@ def statement(clause: Clause) -> Branch:
 
 
 def subordinate(node: SubordinateClause) -> Branch:
-    """The SBAR: the conjunction and its clause."""
+    """Builds the SBAR of a clause with its conjunction."""
     if node.english == "when":
         opening: Tree = Branch("WHADVP", [make_leaf("WRB", node.english, node, "conjunction")])
     else:
@@ -254,7 +264,7 @@ def subordinate(node: SubordinateClause) -> Branch:
 
 
 def question(clause: Clause) -> Branch:
-    """The SQ, or the SBARQ if an interrogative opens the question."""
+    """Builds an SBARQ if the question begins with an interrogative, or an SQ otherwise."""
     end = Leaf(".", "?", (END,))
     agreement = agreement_of(clause.subject)
     if is_interrogative(clause.subject):
@@ -272,7 +282,10 @@ def question(clause: Clause) -> Branch:
 
 
 def _with_preposition(clause: Clause, number: int, words: Branch, label: str) -> Branch:
-    """An object with the preposition of its slot, if there is one; a fronted recipient takes "to"."""
+    """Returns an object in a PP with the preposition of its slot, or the object alone if the slot has no preposition.
+
+    A recipient that is fronted (`label` is "WHPP") takes "to" even if its slot has no preposition.
+    """
     slot = clause.verb.slots[number]
     fronted_recipient = label == "WHPP" and len(clause.verb.slots) > 1 and slot.case == "dative"
     preposition = slot.english or ("to" if fronted_recipient else "")
@@ -285,19 +298,25 @@ def _with_preposition(clause: Clause, number: int, words: Branch, label: str) ->
 # Verb phrases --------------------------------------------------------------------------------------------
 
 MODALS = ("will", "can", "could", "must", "should", "may")
-PARTICLES = {"asleep": ("ADJP", "JJ"), "forward": ("ADVP", "RB")}  # any other is PRT
+PARTICLES = {"asleep": ("ADJP", "JJ"), "forward": ("ADVP", "RB")}  # any other particle is a PRT
 FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("was", "was", "were")}
 
 
 class Link(NamedTuple):
-    """A verb of a chain, and the tag that it requires of the next verb ("TO": "to" and the base form)."""
+    """A verb in a chain of verbs, and the tag that it requires of the next verb.
+
+    The tag "TO" stands for "to" followed by the base form.
+    """
 
     leaf: Leaf
     next_tag: str
 
 
 def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> list[Link]:
-    """The verbs from the finite one to the main one, with "do" if a question or "not" needs it."""
+    """Returns the verbs of a clause from the finite verb to the main verb.
+
+    The chain begins with "do" if a question or "not" requires an auxiliary and there is no other.
+    """
     form, verb = clause.form, clause.verb
     auxiliaries: list[tuple[str, str, str]] = []  # word, tag of the next verb, role
     if form.modal:
@@ -331,7 +350,7 @@ def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> 
 
 
 def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", participle: str = "") -> str:
-    """A verb in the form of a tag; `agreement` is for "be"."""
+    """Returns the form of a verb for a tag; `agreement` only affects "be"."""
     if word in MODALS:
         return word
     if word == "be" and tag in FINITE_BE:
@@ -340,7 +359,7 @@ def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", partici
 
 
 def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
-    """Nested VPs, the finite verb outermost."""
+    """Builds nested VPs, of which the outermost contains the finite verb."""
     links = verb_chain(clause, agreement)
     middle = _negation_and_frequency(clause)
     if len(links) == 1 and clause.verb.english != "be":
@@ -349,7 +368,7 @@ def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
 
 
 def _negation_and_frequency(clause: Clause) -> list[Tree]:
-    """The word "not" and the adverb of frequency, which are next to the finite verb."""
+    """Returns "not" and the adverb of frequency, both of which stand next to the finite verb."""
     words: list[Tree] = []
     if clause.form.negated:
         words.append(make_leaf("RB", "not", clause, "not"))
@@ -359,7 +378,7 @@ def _negation_and_frequency(clause: Clause) -> list[Tree]:
 
 
 def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
-    """The VP of a chain of verbs; `middle` follows the first verb."""
+    """Builds the nested VPs of a chain of verbs; `middle` follows the first verb."""
     (leaf, following), *rest = links
     if not rest:
         return Branch("VP", [leaf, *middle, *completions(clause)])
@@ -370,14 +389,18 @@ def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
 
 
 def inverted(clause: Clause, agreement: Agreement) -> Branch:
-    """The SQ with the finite verb before its subject."""
+    """Builds an SQ in which the finite verb precedes the subject."""
     (leaf, _), *rest = verb_chain(clause, agreement, inverted=True)
     head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_negation_and_frequency(clause)]
     return Branch("SQ", [*head, *([_nested(rest, [], clause)] if rest else completions(clause))])
 
 
 def completions(clause: Clause) -> list[Tree]:
-    """What follows the main verb: particle, objects, agent, manner, place, time, clause."""
+    """Returns the constituents that follow the main verb.
+
+    They are in this order: particle, objects, predicative adjective or required place, agent, manner, place, time,
+    clause. The particle follows the objects if the first of them is a pronoun without a preposition.
+    """
     verb, adjuncts, complement = clause.verb, clause.adjuncts, clause.complement
     trees: list[Tree] = [
         _with_preposition(clause, number, phrase(filler, "object"), "PP")
@@ -415,7 +438,7 @@ def completions(clause: Clause) -> list[Tree]:
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
-    """The SBAR: the relative pronoun and the clause with the gap."""
+    """Builds the SBAR of a relative clause from the relative pronoun and the clause with the gap."""
     human = "person" in antecedent.noun.classes
 
     def pronoun(word: str) -> Branch:

@@ -1,4 +1,4 @@
-"""English inflection of verbs, and the indefinite article."""
+"""Inflects English verbs and chooses between the indefinite articles."""
 
 from functools import cache
 
@@ -13,14 +13,14 @@ SILENT_H = ("hour", "honest")
 
 
 def indefinite_article(following: str) -> str:
-    """Chooses "a" or "an" by the sound of the next word."""
+    """Returns "a" or "an", depending on the sound with which the following word begins."""
     vowel = following[0] in "aeiou" and not following.startswith(CONSONANTAL_VOWEL)
     return "an" if vowel or following.startswith(SILENT_H) else "a"
 
 
 @cache
 def verb(word: str, tag: str, past: str = "", participle: str = "") -> str:
-    """Inflects a verb to the form of a Penn tag; `past` and `participle` are its irregular forms."""
+    """Inflects a verb for a Penn tag; `past` and `participle` are its irregular forms, or empty if it is regular."""
     if tag in IRREGULAR.get(word, {}):
         return IRREGULAR[word][tag]
     consonant_y = word.endswith("y") and word[-2] not in "aeiou"

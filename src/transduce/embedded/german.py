@@ -1,4 +1,7 @@
-"""German: a function named after a constituent realises a node of the abstract sentence as words in order."""
+"""Realises abstract sentences in German, as sequences of words.
+
+Each function is named after the constituent that it builds from a node of the abstract sentence.
+"""
 
 from typing import NamedTuple, TypeAlias
 
@@ -32,7 +35,7 @@ from transduce.embedded.syntax import (
 
 
 class Word(NamedTuple):
-    """A word and its alignment keys."""
+    """A word with its alignment keys."""
 
     text: str
     keys: tuple[Key, ...] = ()
@@ -47,19 +50,19 @@ INTERROGATIVE = {"nominative": "wer", "accusative": "wen", "dative": "wem"}
 
 
 class Constituent(NamedTuple):
-    """The words of a phrase, and the relative clause at its end, which may move behind the verb."""
+    """The words of a phrase; `tail` is the relative clause at its end, which may move behind the verb."""
 
     words: Words
     tail: Words
 
 
 def make_word(text: str, node: object, role: str) -> Word:
-    """A word that is aligned to the words with this role of the same node."""
+    """Returns a word that is aligned to the English words with the same node and role."""
     return Word(text, ((id(node), role),))
 
 
 def single_word(text: str, node: object, role: str) -> Constituent:
-    """A phrase of one word."""
+    """Returns a constituent that consists of one word."""
     return Constituent([make_word(text, node, role)], [])
 
 
@@ -67,9 +70,9 @@ def single_word(text: str, node: object, role: str) -> Constituent:
 
 
 def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent:
-    """A phrase in a case.
+    """Builds a phrase in the given case.
 
-    With `negation`, the key of the English "not", a noun phrase gets "kein" in place of its article.
+    If `negation`, the key of the English "not", is given, a noun phrase takes "kein" instead of its article.
     """
     match node:
         case NounPhrase():
@@ -87,7 +90,10 @@ def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent
 
 
 def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
-    """Article, or a name in its place, numeral, adjective, noun and modifier; a relative clause is the tail."""
+    """Builds a phrase from an article, numeral, adjective, noun and modifier.
+
+    A possessive name takes the place of the article. If the modifier is a relative clause, it becomes the tail.
+    """
     column = german_inflection.column(node.noun.gender, node.number)
     key = (id(node), "determiner")
     words, declension = list[Word](), ""  # declension that the article requires of an adjective
@@ -123,7 +129,7 @@ def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constitue
 
 
 def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
-    """An adjective, inflected to `text`, with or without "sehr"."""
+    """Returns an adjective, already inflected as `text`, with "sehr" if the phrase has it."""
     very = [make_word("sehr", node, "very")] if node.very else []
     return [*very, make_word(text, node, "adjective")]
 
@@ -132,12 +138,12 @@ def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
 
 
 def place(node: Place) -> Constituent:
-    """A phrase of place or direction."""
+    """Builds a phrase of place or direction."""
     return prepositional(node.german, node.case, node.phrase, (id(node), "preposition"))
 
 
 def time(node: TimeExpression | ClockTime | EventTime) -> Words:
-    """An adverbial of time."""
+    """Returns the words of an adverbial of time."""
     match node:
         case TimeExpression():
             texts = node.time.german.split()
@@ -160,7 +166,11 @@ def time(node: TimeExpression | ClockTime | EventTime) -> Words:
 
 
 def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Constituent:
-    """A phrase after its preposition, contracted with its article unless a relative clause stresses the article."""
+    """Builds a prepositional phrase, and contracts the preposition with the article if German has a contraction.
+
+    The two words remain separate if the phrase ends with a relative clause, because the article is then stressed. If
+    `preposition` is empty, the phrase is returned without one.
+    """
     inner = phrase(filler, case)
     if not preposition:
         return inner
@@ -175,10 +185,10 @@ def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Con
 
 
 def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
-    """Returns the words between the two brackets, and the relative clause that moves behind the second bracket.
+    """Returns the words between the two verbal brackets, and the relative clause that moves behind the second bracket.
 
-    The order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects, "nicht", agent, place,
-    prepositional objects, complement.
+    The words are in this order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects,
+    "nicht", agent, place, prepositional objects, complement.
     """
     adjuncts, frequency = clause.adjuncts, list[Constituent]()
     if adjuncts.frequency:
@@ -206,10 +216,10 @@ def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
 
 
 def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
-    """The subject, the pronoun of a reflexive verb, and the objects that are pronouns.
+    """Returns the subject, the pronoun of a reflexive verb, and the objects that are pronouns, in order.
 
-    A pronoun precedes a subject that is a noun, except "sie", which could be mistaken for the subject. The accusative
-    precedes the dative.
+    A pronoun precedes a subject that is a noun, except "sie", which could be mistaken for the subject. An accusative
+    pronoun precedes a dative pronoun.
     """
     node, pronouns = clause.subject, list[Constituent]()
     if clause.verb.reflexive:
@@ -229,7 +239,7 @@ def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
 
 
 def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
-    """Number, slot and phrase of the objects that have not moved out of the middle field."""
+    """Returns the number, slot and phrase of each object that has not been moved out of the middle field."""
     return [
         (number, clause.verb.slots[number], filler)
         for number, filler in enumerate(clause.objects)
@@ -238,10 +248,10 @@ def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
 
 
 def bare_objects(clause: Clause, frequency: list[Constituent]) -> list[Constituent]:
-    """The objects without a preposition, and the adverbs between definite and indefinite objects.
+    """Returns the objects without a preposition, and the adverbs between definite and indefinite objects.
 
-    "nicht" comes last, unless it has become the "kein" of an object. A relative clause of the last object moves behind
-    the adverbs that follow that object.
+    "nicht" comes last, unless it is expressed by the "kein" of an object. If the last object ends with a relative
+    clause, the clause moves behind the adverbs that follow this object.
     """
     manner, adverbs = clause.adjuncts.manner, list(frequency)
     if manner:
@@ -273,7 +283,7 @@ def bare_objects(clause: Clause, frequency: list[Constituent]) -> list[Constitue
 
 
 def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> Constituent:
-    """An object in the case of its slot, after the preposition of its slot."""
+    """Builds an object in the case of its slot, after the slot's preposition if it has one."""
     slot, filler = clause.verb.slots[number], clause.objects[number]
     if not slot.german:
         return phrase(filler, slot.case, negation)
@@ -281,7 +291,10 @@ def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> C
 
 
 def preposition_key(clause: Clause, number: int) -> Key:
-    """Key of a German preposition: the key of the English preposition, or of the verb if there is none."""
+    """Returns the alignment key of a German preposition.
+
+    The preposition is aligned to the English preposition or, if English has none, to the verb.
+    """
     return (id(clause), f"preposition{number}" if clause.verb.slots[number].english else "verb")
 
 
@@ -289,7 +302,10 @@ def preposition_key(clause: Clause, number: int) -> Key:
 
 
 def sentence(node: Sentence) -> Words:
-    """The words of a sentence; the caller merges commas that are doubled or precede the end."""
+    """Returns the words of a sentence.
+
+    The caller removes commas that are doubled, or that precede the punctuation mark at the end.
+    """
     end = Word("?" if node.mood == "question" else ".", (END,))
     if node.mood == "question":
         clause, opening = node.clause, list[Word]()
@@ -312,9 +328,10 @@ def sentence(node: Sentence) -> Words:
 
 
 def main(clause: Clause, opening: Words | None) -> Words:
-    """A clause with the verb second: opening, finite verb, middle field, other verbs, postponed clauses.
+    """Returns a verb-second clause: opening, finite verb, middle field, other verbs, postponed clauses.
 
-    If `opening` is None, the subject opens the clause; an empty opening leaves the verb first, as in yes/no questions.
+    If `opening` is None, the subject opens the clause. If it is empty, the finite verb comes first, as in yes/no
+    questions.
     """
     verbs = predicate(clause, agreement_of(clause.subject))
     middle, tail = middle_field(clause, with_subject=opening is not None)
@@ -325,21 +342,21 @@ def main(clause: Clause, opening: Words | None) -> Words:
 
 
 def verb_last(clause: Clause, agreement: Agreement) -> Words:
-    """A clause with the verb at its end, as after a conjunction or a relative pronoun."""
+    """Returns a clause with its verbs at the end, as it follows a conjunction or a relative pronoun."""
     verbs = predicate(clause, agreement)
     middle, tail = middle_field(clause, with_subject=True)
     return [*middle, *verbs.joined(), *tail, *clausal_object(clause)]
 
 
 def subordinate(node: SubordinateClause) -> Words:
-    """Comma, conjunction, the clause with its verb at the end, comma."""
+    """Returns a clause that begins with its conjunction, has its verbs at the end, and is enclosed in commas."""
     comma = make_word(",", node, "comma")
     conjunction = make_word(node.german, node, "conjunction")
     return [comma, conjunction, *verb_last(node.clause, agreement_of(node.clause.subject)), comma]
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Words:
-    """Comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
+    """Returns a relative clause that is enclosed in commas; its pronoun is in the case of the gap."""
     column = german_inflection.column(antecedent.noun.gender, antecedent.number)
     comma = Word(",")
     if isinstance(clause.subject, Gap):
@@ -353,7 +370,10 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Words:
 
 
 def clausal_object(clause: Clause) -> Words:
-    """A clause in place of an object, after the verbs; an infinitive has "zu" and is set off by commas."""
+    """Returns the clause that replaces an object and follows the verbs, or an empty list if there is none.
+
+    An infinitive takes "zu" and is enclosed in commas.
+    """
     below = clause.complement
     if isinstance(below, SubordinateClause):
         return subordinate(below)
@@ -372,7 +392,7 @@ def clausal_object(clause: Clause) -> Words:
 
 
 def fronted(clause: Clause) -> Words | None:
-    """The adverbial that opens a clause; None if the subject opens it."""
+    """Returns the adverbial that opens a clause, or None if the subject opens it."""
     adjuncts = clause.adjuncts
     match adjuncts.front:
         case "time" if adjuncts.time:
@@ -388,23 +408,23 @@ def fronted(clause: Clause) -> Words | None:
 
 
 class Verbs(NamedTuple):
-    """The verbs of a clause: the finite verb, its separable prefix, the non-finite verbs in their order at the end."""
+    """The verbs of a clause: the finite verb, its separable prefix, and the non-finite verbs in clause-final order."""
 
     finite: Word
     prefix: str
     nonfinite: Words
 
     def separated(self) -> Words:
-        """The right bracket of a main clause."""
+        """Returns what ends a main clause: the separable prefix or the non-finite verbs."""
         return [Word(self.prefix, self.finite.keys)] if self.prefix else self.nonfinite
 
     def joined(self) -> Words:
-        """All verbs, in their order at the end of a clause."""
+        """Returns all verbs in the order in which they end a subordinate clause."""
         return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
 
 
 def predicate(clause: Clause, agreement: Agreement) -> Verbs:
-    """The verbs of a clause, in the form of its predicate."""
+    """Returns the verbs of a clause, inflected for tense, modality, voice and agreement."""
     form, verb = clause.form, clause.verb
     if form.modal:
         text = form.modal.plural if agreement == Agreement.PLURAL else form.modal.singular
@@ -429,7 +449,7 @@ def predicate(clause: Clause, agreement: Agreement) -> Verbs:
 
 
 def infinitives(clause: Clause) -> Words:
-    """What follows a modal: the infinitive, or the participle and "werden"."""
+    """Returns the infinitive after a modal or "werden" or, in the passive, the participle followed by "werden"."""
     if clause.form.passive:
         participle = make_word(german_inflection.participle(clause.verb), clause, "verb")
         return [participle, make_word("werden", clause, "passive")]

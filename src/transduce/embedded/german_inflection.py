@@ -1,15 +1,15 @@
-"""German inflection: articles, adjectives, nouns, verbs; `declensions.tsv` has the endings."""
+"""Inflects German articles, adjectives, nouns and verbs, with endings from `declensions.tsv`."""
 
 from functools import cache
 
 from transduce.embedded.lexicon import Adjective, Case, Determiner, Gender, Noun, Number, Verb, read_rows
 from transduce.embedded.syntax import Agreement
 
-Endings = tuple[str, ...]  # for the columns masculine, feminine, neuter, plural
+Endings = tuple[str, ...]  # in the columns masculine, feminine, neuter and plural
 
 
 def _endings(name: str) -> dict[Case, Endings]:
-    """A declension of `declensions.tsv`: whole words of an article, or endings, by case."""
+    """Returns a declension of `declensions.tsv`, by case; that of the definite article consists of whole words."""
     rows = [row for row in read_rows("declensions") if row["table"] == name]
     return {row["case"]: (row["masculine"], row["feminine"], row["neuter"], row["plural"]) for row in rows}
 
@@ -41,7 +41,7 @@ INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer")
 
 
 def column(gender: Gender, number: Number) -> int:
-    """The column in the tables of endings."""
+    """Returns the column for a gender and number in the tables of endings."""
     return 3 if number == "plural" else "mfn".index(gender)
 
 
@@ -55,7 +55,10 @@ def determiner(word: Determiner, case: Case, column: int) -> str:
 
 @cache
 def adjective(word: Adjective, declension: str, case: Case, column: int) -> str:
-    """Declines an adjective before a noun; `declension` comes from its determiner, and is empty if there is none."""
+    """Declines an adjective that precedes a noun.
+
+    `declension` is that of the preceding determiner, or empty if there is none.
+    """
     ending = ADJECTIVE_ENDINGS[declension][case][column]
     return word.stem + (ending[1:] if word.stem.endswith("e") else ending)
 
@@ -74,7 +77,10 @@ def noun(word: Noun, case: Case, number: Number) -> str:
 
 
 def genitive(german: str) -> str:
-    """The regular genitive of a masculine or neuter noun: -es after a sibilant and one syllable, else -s."""
+    """Returns the regular genitive of a masculine or neuter noun.
+
+    The ending is -es after a sibilant, and for one syllable that ends in a consonant; otherwise it is -s.
+    """
     vowels = sum(letter in "aeiouäöüyAEIOUÄÖÜ" for letter in german)
     for pair in ("ai", "au", "äu", "ee", "ei", "eu", "ie", "oo", "aa", "Ei", "Au"):
         vowels -= pair in german
@@ -83,13 +89,16 @@ def genitive(german: str) -> str:
 
 
 def possessive_name(german: str) -> str:
-    """The genitive of a name before its noun."""
+    """Returns the genitive of a name that precedes its noun."""
     return german + ("’" if german.endswith(("s", "ß", "x", "z")) else "s")
 
 
 @cache
 def present(verb: str, third: str, agreement: Agreement) -> str:
-    """The present tense; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
+    """Returns the present tense of a verb.
+
+    `third` is the third person singular if it is irregular, otherwise empty. `agreement` selects a column of `PRESENT`.
+    """
     if verb in PRESENT:
         return PRESENT[verb][agreement]
     if agreement == Agreement.PLURAL:
@@ -101,14 +110,14 @@ def present(verb: str, third: str, agreement: Agreement) -> str:
 
 @cache
 def past(verb: str, strong: str, agreement: Agreement) -> str:
-    """The simple past; `strong` is an irregular singular."""
+    """Returns the simple past of a verb; `strong` is the singular if it is irregular, otherwise empty."""
     singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
     return singular if agreement != Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
 
 
 @cache
 def participle(verb: Verb) -> str:
-    """The past participle with its prefix."""
+    """Returns the past participle of a verb, including its prefix."""
     regular = stem(verb.german) + ("et" if needs_e(stem(verb.german)) else "t")
     unstressed = verb.german.startswith(INSEPARABLE) or verb.german.endswith("ieren")
     base = verb.german_participle or regular if unstressed else verb.german_participle or "ge" + regular
@@ -117,18 +126,21 @@ def participle(verb: Verb) -> str:
 
 @cache
 def infinitive(verb: Verb, marked: bool) -> str:
-    """The infinitive with its prefix; `marked` puts "zu" between the prefix and the verb."""
+    """Returns the infinitive of a verb, including its prefix.
+
+    If `marked`, "zu" is inserted between a prefix and the verb.
+    """
     if marked and verb.prefix:
         return verb.prefix + "zu" + verb.german
     return verb.prefix + verb.german
 
 
 def stem(verb: str) -> str:
-    """The stem, to which endings are added."""
+    """Returns the stem of an infinitive, to which endings are added."""
     return verb.removesuffix("n") if verb.endswith(("eln", "ern")) else verb.removesuffix("en")
 
 
 def needs_e(stem: str) -> bool:
-    """Whether -t needs an e before it to be pronounceable after this stem."""
+    """Returns True if this stem and the ending -t need an e between them to be pronounceable."""
     after_consonant = stem[-2] not in "aeiouäöürlhmn" or stem.endswith("chn")
     return stem.endswith(("d", "t")) or (stem[-1] in "mn" and after_consonant)

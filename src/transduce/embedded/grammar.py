@@ -1,4 +1,7 @@
-"""The grammar: a rule is a function, named after its constituent, that returns a choice of derivations."""
+"""The grammar of the embedded corpus.
+
+Each rule is a function that is named after a constituent and returns the choice of all its derivations.
+"""
 
 from functools import cache
 from itertools import product
@@ -84,11 +87,11 @@ class Determination(NamedTuple):
 
 
 class Nominal(NamedTuple):
-    """How a noun phrase may be built.
+    """The restrictions on how a noun phrase may be built.
 
-    The role selects the determiners: `subject`, `object`, `negated` (in the scope of "not"), `oblique` (after a
-    preposition), `place`, `fixed` (definite) or `question`. `depth` is how deep clauses may nest in the phrase;
-    `heavy` allows a relative clause at its end; `plain` forbids adjective and modifier.
+    `role` determines which determiners are allowed: `subject`, `object`, `negated` (in the scope of "not"), `oblique`
+    (after a preposition), `place`, `fixed` (definite) or `question`. `depth` is the maximum depth to which clauses may
+    be nested in the phrase. `heavy` allows a relative clause at its end, and `plain` forbids adjectives and modifiers.
     """
 
     role: str
@@ -102,7 +105,7 @@ class Nominal(NamedTuple):
 
 @cache
 def determination(noun: Noun, role: str) -> Choice[Determination]:
-    """Determiners, numbers and numerals that a noun takes in a role."""
+    """Returns the choice of determiner, number and numeral for a noun in a role."""
     weighted: list[tuple[Determination, float]] = []
     for determiner in DETERMINERS:
         if role in determiner.roles:
@@ -122,7 +125,7 @@ def determination(noun: Noun, role: str) -> Choice[Determination]:
 
 
 def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
-    """Numbers in which the determiner goes with the noun."""
+    """Returns the numbers in which the determiner can occur with the noun."""
     possessive = determiner.tag == "PRP$"
     if possessive and noun not in OWNED:
         return []
@@ -134,7 +137,7 @@ def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
 
 @cache
 def adjective_phrase(pairs: Pairs, noun: Noun) -> Choice[AdjectivePhrase | None]:
-    """An adjective that describes the noun, or none."""
+    """Returns the choice of adjective phrases that can describe the noun, including None."""
     adjectives = [word for word in ADJECTIVES if noun in word.nouns and pairs.allow(word, noun)]
     # Each sample is a new object, because alignment distinguishes two equal adjectives by identity.
     plain = Combine(AdjectivePhrase, Pick(adjectives), Pick([False]))
@@ -150,13 +153,13 @@ def adjective_phrase(pairs: Pairs, noun: Noun) -> Choice[AdjectivePhrase | None]
 
 @cache
 def noun_phrase(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[NounPhrase]:
-    """Phrases around these nouns."""
+    """Returns the choice of noun phrases whose head is one of `nouns`."""
     return evenly(*(phrase_around(pairs, noun, nominal) for noun in nouns))
 
 
 @cache
 def phrase_around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhrase]:
-    """Phrases around one noun."""
+    """Returns the choice of noun phrases whose head is `noun`."""
 
     def build(before: Determination, adjective: AdjectivePhrase | None, modifier: Modifier | None) -> NounPhrase:
         return NounPhrase(noun, *before, adjective, modifier)
@@ -179,7 +182,10 @@ def phrase_around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhra
 
 @cache
 def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
-    """Owners of a noun, before or after it; the building that a part belongs to comes after it."""
+    """Returns the choice of owners of a noun, which may stand before or after it.
+
+    If the noun is part of a building, the building always stands after it.
+    """
 
     def before(owner: NounPhrase | NamePhrase) -> Possessor:
         return Possessor(owner, True)
@@ -197,7 +203,7 @@ def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
 
 @cache
 def prepositional_modifier(pairs: Pairs, noun: Noun) -> Choice[PrepositionalModifier]:
-    """Prepositional phrases that modify a noun."""
+    """Returns the choice of prepositional phrases that can modify the noun."""
     options: list[Choice[PrepositionalModifier]] = []
     for attribute in ATTRIBUTES:
         if noun in attribute.nouns:
@@ -211,32 +217,35 @@ def prepositional_modifier(pairs: Pairs, noun: Noun) -> Choice[PrepositionalModi
 
 @cache
 def person_name() -> Choice[NamePhrase]:
-    """First names of people."""
+    """Returns the choice of first names."""
     return Combine(NamePhrase, Pick([name for name in NAMES if name.kind == "person"]))
 
 
 @cache
 def pronoun(third_person_only: bool) -> Choice[Pronoun]:
-    """Personal pronouns: all of them, or only the third person."""
+    """Returns the choice of personal pronouns, which can be restricted to the third person."""
     return Combine(Pronoun, Pick([entry for entry in PRONOUNS if entry.person == "third" or not third_person_only]))
 
 
 @cache
 def coordination(pairs: Pairs, nouns: tuple[Noun, ...]) -> Choice[Coordination]:
-    """Two different nouns joined by "and", without modifiers, which could belong to either noun."""
+    """Returns the choice of pairs of different nouns that are joined by "and".
+
+    The nouns have no modifiers, because it would be unclear to which noun a modifier belongs.
+    """
     first, second = (noun_phrase(pairs, half, Nominal("fixed")) for half in (nouns[::2], nouns[1::2]))
     return Combine(Coordination, first, second)
 
 
 @cache
 def subject(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[Phrase]:
-    """Subjects around one noun, or two people."""
+    """Returns the choice of subjects: a phrase with one of the nouns, or a coordination of two people."""
     people = tuple(noun for noun in nouns if noun in PEOPLE)
     return OneOf((80.0, noun_phrase(pairs, nouns, nominal)), (5.0, coordination(pairs, people)))
 
 
 class ObjectLimits(NamedTuple):
-    """The objects that a subject allows, so that subject and object are never the same person."""
+    """The objects that a subject allows, so that the subject and an object are never the same person."""
 
     third_person_only: bool  # no pronouns of the first and second person
     names: bool
@@ -246,7 +255,10 @@ class ObjectLimits(NamedTuple):
 def object_phrase(
     pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...], nominal: Nominal, limits: ObjectLimits
 ) -> Choice[Phrase]:
-    """Phrases that fill an object slot; `nouns` are the nouns of the slot that `pairs` allows."""
+    """Returns the choice of phrases that can fill an object slot.
+
+    `nouns` are the nouns of the slot that `pairs` allows.
+    """
     options: list[tuple[float, Choice[Phrase]]] = [(80.0, noun_phrase(pairs, nouns, nominal))]
     if set(PEOPLE) & set(slot.nouns):
         options.append((16.0, pronoun(limits.third_person_only)))
@@ -259,7 +271,10 @@ def object_phrase(
 
 @cache
 def interrogative(pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...]) -> Choice[Phrase]:
-    """The words "who", "what", or "which" with a noun of the slot; "what" never follows a preposition."""
+    """Returns the choice of "who", "what", and "which" with a noun of the slot.
+
+    "What" is left out if the slot has a preposition.
+    """
     people, things = bool(set(PEOPLE) & set(slot.nouns)), bool(set(slot.nouns) - set(PEOPLE))
     takes_what = things and slot.case == "accusative" and not slot.german and not slot.english
     pronouns = Combine(InterrogativePronoun, Pick([True] * people + [False] * takes_what))
@@ -284,7 +299,7 @@ EVENT_PREPOSITIONS: tuple[tuple[str, str, Case], ...] = (
 
 @cache
 def place(pairs: Pairs) -> Choice[Place]:
-    """Places where something happens."""
+    """Returns the choice of places where something can happen."""
 
     def at(phrase: NounPhrase) -> Place:
         assert phrase.noun.at is not None
@@ -296,7 +311,7 @@ def place(pairs: Pairs) -> Choice[Place]:
 
 @cache
 def direction(pairs: Pairs) -> Choice[Place]:
-    """Goals of a movement."""
+    """Returns the choice of goals of a movement."""
 
     def to(phrase: NounPhrase) -> Place:
         assert phrase.noun.to is not None
@@ -308,7 +323,10 @@ def direction(pairs: Pairs) -> Choice[Place]:
 
 @cache
 def time(pairs: Pairs, tense: str) -> Choice[TimeExpression | ClockTime | EventTime]:
-    """Adverbials of time for a tense; the perfect takes only fixed expressions, for example "today"."""
+    """Returns the choice of adverbials of time for a tense.
+
+    The perfect only allows fixed expressions such as "today".
+    """
     expressions = Combine(TimeExpression, Pick([entry for entry in TIMES if tense in entry.tenses]))
     if tense == "perfect":
         return expressions
@@ -335,7 +353,7 @@ class AdverbialSlots(NamedTuple):
 
 @cache
 def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts]:
-    """Adverbials of a clause."""
+    """Returns the choice of adverbials for a clause."""
 
     def adverbs(*kinds: str) -> Choice[Adverb]:
         return Pick([adverb for adverb in ADVERBS if adverb.kind in kinds and tense in adverb.use])
@@ -376,7 +394,7 @@ class PredicateOptions(NamedTuple):
 
 
 class Predicate(NamedTuple):
-    """The form of the predicate and its adverbials."""
+    """The form of a predicate, and the adverbials of its clause."""
 
     form: VerbForm
     adjuncts: Adjuncts
@@ -384,7 +402,7 @@ class Predicate(NamedTuple):
 
 @cache
 def predicates(pairs: Pairs, options: PredicateOptions) -> Choice[Predicate]:
-    """Forms of the predicate, with the adverbials that go with them."""
+    """Returns the choice of predicate forms, each with adverbials that are compatible with it."""
     if options.time_frame == "infinitive":
         infinitive = Pick([Predicate(VerbForm("infinitive"), Adjuncts())])
         return Pick([]) if options.negated or options.passive else infinitive
@@ -420,7 +438,7 @@ def predicates(pairs: Pairs, options: PredicateOptions) -> Choice[Predicate]:
 
 # Clauses --------------------------------------------------------------------------------------------------
 
-SUBJECT = -1  # the number of the subject among the slots
+SUBJECT = -1  # stands for the subject where other numbers stand for slots
 NEGATED = ((False, 86.0), (True, 14.0))
 PASSIVE = 0.2  # weight of a passive relative to its active
 CONJUNCTIONS_OF_COMPLEMENTS = {"that": ("that", "dass"), "whether": ("whether", "ob")}
@@ -431,11 +449,11 @@ class Setting(NamedTuple):
     """The position of a clause in its sentence, and the requirements of that position."""
 
     time_frame: str = "any"  # present, past or any
-    temporal: bool = False  # in a clause of time: neither future nor negated
+    temporal: bool = False  # a clause of time, which is neither negated nor in the future tense
     main: bool = False
-    light: bool = False  # has no end that the next clause could seem to belong to
-    gap: int | None = None  # the slot without a phrase, as in a relative clause
-    interrogative_gap: bool = False  # the question asks for the gap
+    light: bool = False  # does not end in a phrase that the next clause could seem to continue
+    gap: int | None = None  # the number of the slot that has no phrase, as in a relative clause
+    interrogative_gap: bool = False  # the question is about the gap
     interrogative_adverb: InterrogativeAdverb | None = None
     question: bool = False
     infinitive: bool = False
@@ -444,9 +462,10 @@ class Setting(NamedTuple):
 def predicate_options(
     verb: Verb, setting: Setting, negated: bool, passive: bool, final: bool, subjects: tuple[Noun, ...] | None = None
 ) -> PredicateOptions:
-    """Forms that the predicate of a clause may have; `final` allows adverbials after the objects.
+    """Returns the forms that the predicate of a clause may have.
 
-    `subjects` are the possible subjects, if they are not all subjects of the verb.
+    `final` allows adverbials after the objects. `subjects` are the possible subjects, and may be None if these are all
+    the subjects of the verb.
     """
     subjects = verb.subjects if subjects is None else subjects
     adverb = setting.interrogative_adverb
@@ -475,7 +494,7 @@ def predicate_options(
 
 
 def _has_volition(noun: Noun) -> bool:
-    """Whether the noun can want something and get permission."""
+    """Returns True if the noun denotes a person or an animal, which can want something and be allowed to do it."""
     return bool(noun.classes & {"person", "animal"})
 
 
@@ -484,7 +503,7 @@ def _has_volition(noun: Noun) -> bool:
 
 @cache
 def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Clause]:
-    """Clauses with one verb in one setting."""
+    """Returns the choice of clauses with the given verb in the given setting."""
     if verb.complement == "adjective":
         return evenly(*(_copular(pairs, verb, setting, adjective) for adjective in ADJECTIVES))
     options: list[tuple[float, Choice[Clause]]] = []
@@ -496,13 +515,19 @@ def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Cla
 
 
 def _polarities(setting: Setting) -> tuple[tuple[bool, float], ...]:
-    """Polarities with their weights; clauses of time, and questions for time or place, are affirmative."""
+    """Returns the possible polarities with their weights.
+
+    Clauses of time, and questions about a time or a place, are always affirmative.
+    """
     affirmative = setting.temporal or setting.interrogative_adverb in (WHEN, WHERE, WHITHER)
     return NEGATED[:1] if affirmative else NEGATED
 
 
 def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
-    """Active clauses; a clause ends in its last object, which may be heavy, or in adverbials."""
+    """Returns the choice of active clauses.
+
+    A clause ends either in its last object, which may then be heavy, or in adverbials.
+    """
 
     def build(predicate: Predicate, subject: Phrase, objects: tuple[Phrase, ...], rest: Complement | None) -> Clause:
         return Clause(verb, predicate.form, subject, objects, predicate.adjuncts, rest)
@@ -525,7 +550,7 @@ def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
 def _subjects(
     pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
 ) -> list[tuple[float, ObjectLimits, Choice[Phrase]]]:
-    """Subjects with their weights and the objects that they allow."""
+    """Returns the possible subjects, each with its weight and the limits that it sets for the objects."""
     third_person = ObjectLimits(third_person_only=True, names=True)
     if not verb.subjects:
         return [(1.0, third_person, Combine(Expletive))]
@@ -544,7 +569,7 @@ def _subjects(
 
 
 def _ends_in_recipient(verb: Verb) -> bool:
-    """Whether English puts the recipient, with "to", after the object that is last in German."""
+    """Returns True if English places the recipient, with "to", after the object that comes last in German."""
     return len(verb.slots) > 1 and bool(verb.slots[0].english)
 
 
@@ -552,7 +577,10 @@ def _ends_in_recipient(verb: Verb) -> bool:
 def objects(
     pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool, limits: ObjectLimits
 ) -> Choice[tuple[Phrase, ...]]:
-    """Objects of a verb: all but the last are definite; an object that is last in both languages may be heavy."""
+    """Returns the choice of objects of a verb.
+
+    All objects but the last are definite. The last object may be heavy if it comes last in both languages.
+    """
     parts: list[Choice[Phrase]] = []
     for number, slot in enumerate(verb.slots):
         nouns = tuple(noun for noun in slot.nouns if pairs.allow(verb, noun))
@@ -570,7 +598,10 @@ def objects(
 
 @cache
 def complement(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Complement | None]:
-    """What a verb needs besides objects: a place, a direction, an infinitive or a clause."""
+    """Returns the choice of complements that the verb requires in addition to its objects.
+
+    A complement is a place, a direction, an infinitive or a clause, or None if the verb requires no complement.
+    """
     kind = verb.complement
     if not kind or setting.interrogative_adverb in (WHERE, WHITHER):
         return Pick([None])
@@ -587,7 +618,10 @@ def complement(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice
 
 
 def passive(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
-    """Passive clauses, with and without an agent; a gap of the setting is the subject."""
+    """Returns the choice of passive clauses, with and without an agent.
+
+    If the setting has a gap, the gap is the subject.
+    """
 
     def build(predicate: Predicate, subject: Phrase, agent: Phrase | None) -> Clause:
         return Clause(verb, predicate.form, subject, (), predicate.adjuncts, None, agent)
@@ -605,7 +639,7 @@ def passive(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: boo
 
 @cache
 def _copular(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective) -> Choice[Clause]:
-    """Clauses of a subject, a copula and one adjective."""
+    """Returns the choice of clauses that consist of a subject, a copula and the given adjective."""
 
     def build(predicate: Predicate, subject: Phrase, described: AdjectivePhrase) -> Clause:
         return Clause(verb, predicate.form, subject, (), predicate.adjuncts, described)
@@ -634,9 +668,10 @@ def _copular(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective) -
 
 @cache
 def any_clause(pairs: Pairs, setting: Setting, depth: int) -> Choice[Clause]:
-    """Clauses with any verb; an infinitive has a person as its subject and no reflexive verb.
+    """Returns the choice of clauses with any verb.
 
-    The reflexive pronoun of an infinitive would have to agree with the subject of the clause above.
+    An infinitive takes a verb that can have a person as its subject and is not reflexive, because a reflexive pronoun
+    would have to agree with the subject of the higher clause.
     """
     verbs = VERBS
     if setting.infinitive:
@@ -648,7 +683,7 @@ def any_clause(pairs: Pairs, setting: Setting, depth: int) -> Choice[Clause]:
 
 @cache
 def relative(pairs: Pairs, noun: Noun, depth: int) -> Choice[Clause]:
-    """Relative clauses in which the noun is the subject, an object, or the subject of a passive."""
+    """Returns the choice of relative clauses in which the noun is the subject, an object, or a passive subject."""
     options: list[tuple[float, Choice[Clause]]] = []
     subject = Setting(gap=SUBJECT)
     for verb in VERBS:
@@ -665,13 +700,16 @@ def relative(pairs: Pairs, noun: Noun, depth: int) -> Choice[Clause]:
 
 # Sentences: simple, complex and compound statements, and questions ----------------------------------------
 
-DEPTH = 2  # how deep clauses nest in a sentence
+DEPTH = 2  # maximum depth to which clauses are nested in a sentence
 COORDINATING = [("and", "und"), ("but", "aber"), ("or", "oder")]
 
 
 @cache
 def sentence(pairs: Pairs, depth: int = DEPTH) -> Choice[Sentence]:
-    """All sentences; `depth` is how deep clauses nest, at least 2."""
+    """Returns the choice of all sentences.
+
+    `depth` is the maximum depth to which clauses are nested, and must be at least 2.
+    """
     statements = any_clause(pairs, Setting(main=True), depth)
     yes_no_questions = any_clause(pairs, Setting(main=True, question=True), 0)
     return OneOf(
@@ -684,7 +722,10 @@ def sentence(pairs: Pairs, depth: int = DEPTH) -> Choice[Sentence]:
 
 
 def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
-    """Main clauses with a subordinate clause before or after them, both in the same time frame."""
+    """Returns the choice of main clauses with a subordinate clause before or after them.
+
+    Both clauses are in the same time frame.
+    """
     options: list[tuple[float, Choice[Sentence]]] = []
     for time_frame, kind in product(("present", "past"), ("time", "reason")):
         conjunctions = Pick([word for word in CONJUNCTIONS if time_frame in word.tenses and kind == word.kind])
@@ -700,7 +741,10 @@ def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
 
 
 def compound_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
-    """Two coordinated main clauses; the first has no end that the second could seem to continue."""
+    """Returns the choice of two coordinated main clauses.
+
+    The first clause never ends in a phrase that the second clause could seem to continue.
+    """
 
     def build(first: Clause, conjunction: tuple[str, str], second: Clause) -> Sentence:
         return Sentence("statement", first, None, False, conjunction, second)
@@ -711,7 +755,7 @@ def compound_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
 
 
 def wh_question(pairs: Pairs) -> Choice[Clause]:
-    """Questions for the subject, an object, a place, a time or a reason."""
+    """Returns the choice of questions about the subject, an object, a place, a time or a reason."""
     options: list[tuple[float, Choice[Clause]]] = []
     for verb in VERBS:
         if verb.complement in ("", "place", "direction") and verb.subjects:

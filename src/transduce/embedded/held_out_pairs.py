@@ -1,4 +1,4 @@
-"""Held-out pairs: verbs with their objects, and adjectives with their nouns, that occur only in the `novel` split."""
+"""Decides which verb–object and adjective–noun pairs are held out, so that they occur only in the `novel` split."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -23,28 +23,31 @@ ONE_IN = 8  # one in eight pairs is held out
 
 
 class Pairs(NamedTuple):
-    """The pairs that a rule may use: every pair, the common pairs, or the held-out pairs."""
+    """The pairs of words that a rule may use: every pair, only common pairs, or only held-out pairs."""
 
     kind: Literal["every", "common", "held out"]
 
     def allow(self, word: Verb | Adjective, noun: Noun) -> bool:
-        """Whether the verb may take the noun as its object, or the adjective may describe it."""
+        """Returns True if the verb may take the noun as its object, or if the adjective may describe the noun."""
         return self.kind == "every" or is_held_out(word.english, noun.english) == (self.kind == "held out")
 
 
 def is_held_out(word: str, noun: str) -> bool:
-    """Whether a pair of English lemmas is held out of training: a hash decides, so tables and rules do not matter."""
+    """Returns True if a pair of English lemmas is held out of training.
+
+    A hash of the pair decides, so the result does not depend on the tables and rules.
+    """
     return crc32(f"{word} {noun}".encode()) % ONE_IN == 0
 
 
 def pairs_in(sentence: Sentence) -> Iterator[tuple[str, str]]:
-    """Yields every (verb, object) and (adjective, noun) of a sentence, as English lemmas."""
+    """Yields every verb–object and adjective–noun pair of a sentence, as English lemmas."""
     for node in (sentence.clause, sentence.subordinate, sentence.second):
         yield from _pairs_within(node)
 
 
 def _pairs_within(node: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a node; `antecedent` has the nouns that fill the gap of a relative clause."""
+    """Yields the pairs within a node; `antecedent` holds the nouns to which the gap of a relative clause refers."""
     match node:
         case Clause():
             yield from _pairs_of_clause(node, antecedent)
@@ -67,7 +70,10 @@ def _pairs_within(node: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[t
 
 
 def _pairs_of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a verb and its objects (in the passive its subject), and of an adjective and its subject."""
+    """Yields the pairs of the verb with its objects, and of a predicative adjective with the subject.
+
+    In the passive, the subject is paired with the verb instead of the objects.
+    """
     objects = [clause.subject] if clause.form.passive else list(clause.objects)
     for phrase in objects:
         yield from ((clause.verb.english, noun.english) for noun in _head_nouns(phrase, antecedent))
@@ -77,7 +83,7 @@ def _pairs_of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[t
 
 
 def _head_nouns(phrase: object, antecedent: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Head nouns of a phrase; a gap has the head nouns of its antecedent."""
+    """Returns the head nouns of a phrase; those of a gap are the head nouns of its antecedent."""
     match phrase:
         case NounPhrase():
             return (phrase.noun,)

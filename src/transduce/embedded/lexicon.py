@@ -1,6 +1,7 @@
-"""The lexicon: records for nouns, verbs and the other parts of speech, read from the tables of this package.
+"""The lexicon of the embedded corpus, with a record type for each part of speech.
 
-Each column of a table has the name of a field, whose type determines how the cells are converted.
+The records are read from the TSV tables of this package. The columns of a table are named after the fields of the
+record type, and the type of a field determines how its cells are converted.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
-CASES = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}  # as tables abbreviate them
+CASES = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}  # by abbreviation in the tables
 
 Gender = Literal["m", "f", "n"]
 Number = Literal["singular", "plural"]
@@ -20,7 +21,10 @@ Words = Annotated[frozenset[str], BeforeValidator(str.split)]
 
 
 class LexiconEntry(BaseModel):
-    """A row of a table, equal only to itself: words of the same form are different entries."""
+    """A row of a table.
+
+    Entries are compared by identity, so that words with the same spelling remain different entries.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +36,10 @@ class LexiconEntry(BaseModel):
 
 
 def select_nouns(selector: str) -> tuple["Noun", ...]:
-    """Selects the nouns in a comma-separated list of classes and nouns; `text-work` means `text` without `work`."""
+    """Returns the nouns that a comma-separated list of classes and individual nouns selects.
+
+    The term `text-work` selects the nouns of the class `text` that do not belong to the class `work`.
+    """
     terms = [term.split("-") for term in selector.split(",")]
     return tuple(
         noun
@@ -45,24 +52,27 @@ Nouns = Annotated[tuple["Noun", ...], BeforeValidator(select_nouns)]
 
 
 class Noun(LexiconEntry):
-    """A noun; `plural` and `english_plural` are empty if the noun is uncountable."""
+    """A noun.
+
+    `plural` and `english_plural` are empty if the noun is uncountable.
+    """
 
     english: str
     english_plural: str
     german: str
     gender: Gender
     plural: str
-    genitive: str  # empty if it is regular
+    genitive: str  # empty if the genitive is regular
     classes: frozenset[str]
     at: Annotated[tuple[str, str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
-    """For a place: English and German preposition of location, German case."""
+    """For a place: the English and German prepositions of location, and the German case."""
     to: Annotated[tuple[str, Case] | None, BeforeValidator(lambda cell: tuple(cell.split()) or None)]
-    """For a goal: German preposition of direction and its case."""
+    """For the goal of a movement: the German preposition of direction, and its case."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, row: dict[str, str]) -> dict[str, Any]:
-        """Adds the regular English plural of a countable noun, and the noun itself to its classes."""
+        """Adds the regular English plural if a countable noun has no other, and adds the noun to its own classes."""
         english, plural = row["english"], ""
         if row["plural"]:
             regular = english + ("es" if english.endswith(("s", "x", "ch", "sh")) else "s")
@@ -79,7 +89,11 @@ class Name(LexiconEntry):
 
 
 class Slot(LexiconEntry):
-    """An object that a verb selects: its prepositions (may be empty), its German case and the nouns that fit."""
+    """A slot for an object that the verb selects.
+
+    It holds the English and German prepositions, which may be empty, the German case, and the nouns that may fill the
+    slot.
+    """
 
     english: str
     german: str
@@ -88,7 +102,7 @@ class Slot(LexiconEntry):
 
 
 class Verb(LexiconEntry):
-    """A verb: its principal parts, the subjects and objects that it selects, and its adverbs of manner."""
+    """A verb with its principal parts, the subjects and objects that it selects, and suitable adverbs of manner."""
 
     english: str
     particle: str
@@ -110,7 +124,7 @@ class Verb(LexiconEntry):
     @model_validator(mode="before")
     @classmethod
     def _parse(cls, row: dict[str, str]) -> dict[str, Any]:
-        """Splits "look forward", "sich vor|bereiten", and objects such as "for auf+acc event;acc text"."""
+        """Splits cells such as "look forward", "sich vor|bereiten" and "for auf+acc event;acc text" into parts."""
         english, _, particle = row["english"].partition(" ")
         prefix, _, german = row["german"].removeprefix("sich ").rpartition("|")
         slots = []
@@ -134,14 +148,14 @@ class Verb(LexiconEntry):
 
 
 class Adjective(LexiconEntry):
-    """An adjective, the stem that takes the German endings, and the nouns that it describes."""
+    """An adjective, with the stem to which German endings are added and the nouns that it can describe."""
 
     english: str
     german: str
     stem: str
     nouns: Nouns
     traits: Words
-    """changing: goes with "become"; absolute: never with "very"."""
+    """`changing`: can follow "become"; `absolute`: cannot be preceded by "very"."""
 
     @model_validator(mode="before")
     @classmethod
@@ -150,7 +164,11 @@ class Adjective(LexiconEntry):
 
 
 class Adverb(LexiconEntry):
-    """An adverb of one word in both languages; `use` lists tenses or, for adverbs of manner, the kinds of verbs."""
+    """An adverb that is a single word in both languages.
+
+    `use` lists the tenses with which the adverb can occur or, for an adverb of manner, the kinds of verbs that it can
+    modify.
+    """
 
     english: str
     german: str
@@ -159,7 +177,7 @@ class Adverb(LexiconEntry):
 
 
 class Time(LexiconEntry):
-    """A fixed expression of time: its English tree, its German words, the tenses that it goes with."""
+    """A fixed expression of time, with its English tree, its German words and the tenses with which it can occur."""
 
     english: str
     german: str
@@ -167,13 +185,19 @@ class Time(LexiconEntry):
 
     @property
     def aligned(self) -> int:
-        """Number of words that are aligned one by one from the end; earlier words are aligned to the first of them."""
+        """The number of words at the end of the expression that are aligned one to one.
+
+        All earlier words are aligned to the first of these words.
+        """
         english = sum(not part.startswith("(") for part in self.english.split())
         return min(english, len(self.german.split()))
 
 
 class Determiner(LexiconEntry):
-    """An article, possessive or quantifier; `declension` selects its endings and the endings of adjectives after it."""
+    """An article, possessive or quantifier.
+
+    `declension` selects the endings of the determiner and of the adjectives that follow it.
+    """
 
     english: str
     german: str
@@ -184,7 +208,10 @@ class Determiner(LexiconEntry):
 
 
 class PersonalPronoun(LexiconEntry):
-    """A personal pronoun in all cases; `person` is "first", "third" or "polite"."""
+    """A personal pronoun in all its cases.
+
+    `person` is "first", "third" or, for the German "Sie", "polite".
+    """
 
     english: str
     english_object: str
@@ -197,7 +224,10 @@ class PersonalPronoun(LexiconEntry):
 
 
 class Numeral(LexiconEntry):
-    """A numeral; `hour` is its hour on the clock, or 0."""
+    """A numeral.
+
+    `hour` is the hour that the numeral denotes on a clock, or 0 if it is not used for hours.
+    """
 
     english: str
     german: str
@@ -206,7 +236,10 @@ class Numeral(LexiconEntry):
 
 
 class Modal(LexiconEntry):
-    """A modal verb in one tense; "want to" and "have to" count as modals because their German verbs are modals."""
+    """A modal verb in one tense.
+
+    "want to" and "have to" are included because their German translations are modal verbs.
+    """
 
     english: str
     tense: Literal["present", "past"]
@@ -216,7 +249,10 @@ class Modal(LexiconEntry):
 
 
 class Attribute(LexiconEntry):
-    """The preposition of a phrase that modifies a noun, the nouns that it modifies and the nouns that follow it."""
+    """The preposition of a phrase that modifies a noun.
+
+    `nouns` are the nouns that such a phrase can modify, and `fillers` are the nouns that can follow the preposition.
+    """
 
     english: str
     german: str
@@ -226,7 +262,10 @@ class Attribute(LexiconEntry):
 
 
 class Conjunction(LexiconEntry):
-    """A subordinating conjunction and its tenses; `kind` is "reason", or "time" (no future and no negation)."""
+    """A subordinating conjunction and the tenses with which it can occur.
+
+    `kind` is "reason" or "time". A clause of time is neither negated nor in the future tense.
+    """
 
     english: str
     german: str
@@ -238,7 +277,7 @@ AnyEntry = TypeVar("AnyEntry", bound=LexiconEntry)
 
 
 def read_rows(table: str) -> list[dict[str, Any]]:
-    """Rows of a table of this package, whose first line names the columns."""
+    """Reads the rows of a table of this package, as dictionaries keyed by the column names in the first line."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
     return [dict(zip(head, line, strict=True)) for line in lines]
@@ -263,5 +302,5 @@ CONJUNCTIONS = _read("conjunctions", Conjunction)
 
 
 def find_entry(entries: Iterable[AnyEntry], english: str) -> AnyEntry:
-    """The first entry with this English form."""
+    """Returns the first entry that has this English form."""
     return next(entry for entry in entries if getattr(entry, "english") == english)  # noqa: B009

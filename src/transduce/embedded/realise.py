@@ -1,4 +1,4 @@
-"""Realises an abstract sentence: lines of both languages, the English tree and the word alignment."""
+"""Turns an abstract sentence into an English–German sentence pair with a parse tree and a word alignment."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,10 @@ from transduce.embedded.syntax import Key, Sentence
 
 
 class Example(NamedTuple):
-    """An English sentence, its German translation, its Penn-style tree and the word alignment.
+    """An English sentence with its German translation, its Penn-style tree and the word alignment.
 
-    `alignment` holds pairs of positions in `source_tokens` and `target_tokens`, in which punctuation is separate.
+    `alignment` holds pairs of positions in `source_tokens` and `target_tokens`, where punctuation marks are separate
+    tokens.
     """
 
     source: str
@@ -23,7 +24,7 @@ class Example(NamedTuple):
 
 
 class EnglishSentence(NamedTuple):
-    """A sentence in English: its tree, the leaves of the tree and the detokenised line."""
+    """A sentence in English: its tree, the leaves of the tree, and the detokenised text."""
 
     tree: Branch
     leaves: list[Leaf]
@@ -31,14 +32,17 @@ class EnglishSentence(NamedTuple):
 
 
 def realise_english(sentence: Sentence) -> EnglishSentence:
-    """Realises a sentence in English."""
+    """Returns an abstract sentence in English."""
     tree = _capitalise(english.sentence(sentence))
     leaves = leaves_of(tree)
     return EnglishSentence(tree, leaves, detokenise([leaf.text for leaf in leaves]))
 
 
 def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
-    """Realises a sentence in both languages; `source` is its English from `realise_english`."""
+    """Returns an abstract sentence in both languages.
+
+    `source` is the English sentence that `realise_english` returns for it.
+    """
     words: list[Word] = []
     for word in german.sentence(sentence):  # drops commas before other punctuation, and at the start of the sentence
         if words and words[-1].text == "," and word.text in ",.?":
@@ -51,7 +55,7 @@ def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
     for position, leaf in enumerate(source.leaves):
         for key in leaf.keys:
             positions.setdefault(key, []).append(position)
-    alignment: set[tuple[int, int]] = set()  # positions whose words have a common key
+    alignment: set[tuple[int, int]] = set()  # pairs of positions whose words share a key
     for target_position, word in enumerate(words):
         for key in word.keys:
             alignment |= {(position, target_position) for position in positions.get(key, ())}
@@ -67,7 +71,7 @@ def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
 
 
 def _capitalise(tree: Branch) -> Branch:
-    """Capitalises the first word of a tree."""
+    """Returns a copy of the tree with its first word capitalised."""
     first, *rest = tree.children
     if isinstance(first, Branch):
         return Branch(tree.label, [_capitalise(first), *rest])
@@ -75,7 +79,10 @@ def _capitalise(tree: Branch) -> Branch:
 
 
 def detokenise(tokens: tuple[str, ...] | list[str]) -> str:
-    """Joins tokens to a line, without spaces before punctuation and the possessive mark; "can not" becomes one word."""
+    """Joins tokens into a line of text.
+
+    There is no space before punctuation marks or the possessive ending, and "can not" becomes one word.
+    """
     text = " ".join(tokens)
     for mark in (",", ".", "?", "'s", "' "):
         text = text.replace(f" {mark}", mark)

@@ -1,4 +1,7 @@
-"""The splits: assigns sentences to training, validation and test; `novel` has word pairs that no other split has."""
+"""Generates the training, validation and test splits of the embedded corpus, and a fourth split named `novel`.
+
+All verb–object and adjective–noun pairs in `novel` are held out: no other split contains them.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -12,17 +15,19 @@ from transduce.embedded.held_out_pairs import Pairs, pairs_in
 from transduce.embedded.realise import Example, realise_english, realise_pair
 from transduce.storage.atomic import atomic_write_text
 
-GRAMMAR_VERSION = 2  # of rules and tables; increase it when the generated sentences change
+GRAMMAR_VERSION = 2  # of the rules and tables; increment it whenever the generated sentences change
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
 COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held out"), Pairs("every")
 
 
 def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example]:
-    """The first `count` examples of a split (by default all), with each English sentence once.
+    """Returns the first `count` examples of a split, or the whole split if `count` is None.
 
-    A hash of the sentence decides its split, so the splits are disjoint for all seeds and counts. All verb–object and
-    adjective–noun pairs of `novel` are missing from the other splits. Raises ValueError if the split is unknown or the
-    count is below 1.
+    No English sentence occurs twice in a split. A hash of each sentence assigns it to `train`, `validation` or `test`,
+    so these splits are disjoint for all seeds and counts. The verb–object and adjective–noun pairs in `novel` do not
+    occur in any other split.
+
+    Raises ValueError if the split is unknown or `count` is less than 1.
     """
     if name not in SPLITS:
         raise ValueError(f"there is no split `{name}` of the embedded corpus; choose {', '.join(SPLITS)}")
@@ -33,17 +38,17 @@ def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example
 
 @lru_cache(maxsize=4)
 def _examples(name: str, seed: int, count: int) -> tuple[Example, ...]:
-    """The first examples of a split; cached because 40,000 examples take seconds."""
+    """Returns the first examples of a split, cached because it takes seconds to generate 40,000 of them."""
     return tuple(islice(_distinct_examples(name, seed), count))
 
 
 def count_derivations() -> int:
-    """Number of derivations of the grammar."""
+    """Returns the number of derivations of the grammar."""
     return sentence(EVERY).count
 
 
 def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
-    """Yields examples of a split without end, with each English sentence once."""
+    """Yields an endless stream of examples of a split, in which no English sentence occurs twice."""
     draw = Random(f"{name} {seed}").random
     seen: set[str] = set()
     rule = sentence(HELD_OUT if name == "novel" else COMMON)
@@ -58,7 +63,10 @@ def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
 
 
 def _split_of(line: str) -> str:
-    """Split of a sentence without held-out pairs: a tenth each goes to validation and test."""
+    """Returns the split to which a sentence without held-out pairs belongs.
+
+    One tenth of these sentences goes to validation and one tenth to test.
+    """
     return {0: "validation", 1: "test"}.get(crc32(line.encode()) % 10, "train")
 
 
@@ -73,11 +81,11 @@ FILES = tuple(LINES)
 
 
 def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
-    """Writes a split to a directory, which is created if it is missing; returns the paths of the files.
+    """Writes the files of a split to a directory, which is created if necessary, and returns their paths.
 
-    Each line of `source.en` and `target.de` is a sentence, and each line of `trees.en` is a tree. Each line of
-    `alignments` lists pairs of positions, for example `0-0 1-2`: of a leaf in the tree and of a German word, where
-    punctuation marks are separate words.
+    Each line of `source.en` and `target.de` is a sentence, and each line of `trees.en` is a parse tree. Each line of
+    `alignments` lists pairs such as `0-0 1-2`, where the first number is the position of a leaf in the tree and the
+    second is the position of a German word. Punctuation marks count as words.
     """
     examples = split(name, seed=seed, count=count)
     directory.mkdir(parents=True, exist_ok=True)

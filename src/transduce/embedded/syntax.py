@@ -1,4 +1,8 @@
-"""The abstract sentence: the meaning of a derivation, before either language gives it words and order."""
+"""Abstract syntax trees, from which the English and German modules derive their words and word order.
+
+A tree holds what the two languages have in common, such as lexicon entries, tense, number and the roles of phrases, but
+neither inflected forms nor word order.
+"""
 
 from enum import IntEnum
 from typing import Literal, NamedTuple, TypeAlias
@@ -22,21 +26,24 @@ from transduce.embedded.lexicon import (
 Tense = Literal["present", "past", "perfect", "pluperfect", "future", "infinitive"]
 
 Key: TypeAlias = tuple[int, str]
-"""The id of a node of the abstract sentence and the role of a word in it; words with a common key are aligned."""
+"""Identifies a word by the ID of its node in the abstract syntax tree and by its role in that node.
+
+Words that share a key are aligned.
+"""
 
 END: Key = (0, "end")
-"""Key of the punctuation at the end of a sentence."""
+"""The key of the punctuation mark that ends a sentence."""
 
 
 class AdjectivePhrase(NamedTuple):
-    """An adjective, with or without "very"."""
+    """An adjective, optionally preceded by "very"."""
 
     adjective: Adjective
     very: bool
 
 
 class Possessor(NamedTuple):
-    """The owner of a noun, before it ("the teacher's book") or after it ("the book of the teacher")."""
+    """The owner of a noun, which stands before it ("the teacher's book") or after it ("the book of the teacher")."""
 
     owner: "NounPhrase | NamePhrase"
     before: bool
@@ -50,7 +57,7 @@ class PrepositionalModifier(NamedTuple):
 
 
 class NounPhrase(NamedTuple):
-    """A noun with its determiner, numeral, adjective and modifier."""
+    """A noun with an optional determiner, numeral, adjective phrase and modifier."""
 
     noun: Noun
     determiner: Determiner | None
@@ -61,13 +68,13 @@ class NounPhrase(NamedTuple):
 
 
 class NamePhrase(NamedTuple):
-    """A name as a phrase."""
+    """A phrase that consists of a name."""
 
     name: Name
 
 
 class Pronoun(NamedTuple):
-    """A personal pronoun as a phrase."""
+    """A phrase that consists of a personal pronoun."""
 
     pronoun: PersonalPronoun
 
@@ -80,24 +87,24 @@ class Coordination(NamedTuple):
 
 
 class InterrogativePronoun(NamedTuple):
-    """The pronoun "who" or "what" of a question."""
+    """The interrogative pronoun of a question: "who" if `human` is true, otherwise "what"."""
 
     human: bool
 
 
 class Gap(NamedTuple):
-    """The position of the antecedent in a relative clause, or the unspoken subject of an infinitive."""
+    """An empty phrase: the gap of a relative clause, or the implicit subject of an infinitive."""
 
 
 class Expletive(NamedTuple):
-    """The "it" of "it rains"."""
+    """The expletive subject "it", as in "it rains"."""
 
 
 Phrase: TypeAlias = NounPhrase | NamePhrase | Pronoun | Coordination | InterrogativePronoun | Gap | Expletive
 
 
 class Place(NamedTuple):
-    """A place or a direction, with its English and German preposition and the German case."""
+    """A phrase of place or direction, with its English and German prepositions and the case of the German phrase."""
 
     phrase: NounPhrase | NamePhrase
     english: str
@@ -106,14 +113,14 @@ class Place(NamedTuple):
 
 
 class ClockTime(NamedTuple):
-    """A time of day: an hour and the relation to it."""
+    """A time of day, which is given by an hour and its relation to that hour, as in "quarter past seven"."""
 
     hour: Numeral
     relation: Literal["full", "half", "past", "to"]
 
 
 class EventTime(NamedTuple):
-    """A time before, after or during an event, with its English and German preposition and the German case."""
+    """A time before, after or during an event, with its English and German prepositions and the German case."""
 
     english: str
     german: str
@@ -122,7 +129,7 @@ class EventTime(NamedTuple):
 
 
 class VerbForm(NamedTuple):
-    """Tense, polarity, aspect, voice and modality of a predicate."""
+    """The tense, polarity, aspect, voice and modality of a predicate."""
 
     tense: Tense
     negated: bool = False
@@ -132,13 +139,13 @@ class VerbForm(NamedTuple):
 
 
 class TimeExpression(NamedTuple):
-    """A fixed expression of time, for example "last week"."""
+    """A fixed expression of time, such as "last week"."""
 
     time: Time
 
 
 class InterrogativeAdverb(NamedTuple):
-    """The adverb "where", "when" or "why" of a question."""
+    """The adverb "where", "when" or "why" of a question, with its German translation."""
 
     english: str
     german: str
@@ -148,7 +155,11 @@ Front = Literal["time", "place", "remark"]
 
 
 class Adjuncts(NamedTuple):
-    """The adverbials of a clause; `front` names the adverbial that opens it, and `remark` is a sentence adverb."""
+    """The adverbials of a clause.
+
+    `front` names the adverbial that opens the clause, or is None if no adverbial is fronted. `remark` is a sentence
+    adverb.
+    """
 
     frequency: Adverb | None = None
     manner: Adverb | None = None
@@ -160,7 +171,7 @@ class Adjuncts(NamedTuple):
 
 
 class SubordinateClause(NamedTuple):
-    """A clause with its English and German conjunction."""
+    """A clause with the English and German conjunctions that introduce it."""
 
     english: str
     german: str
@@ -168,7 +179,11 @@ class SubordinateClause(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A subject and its predicate; `objects` has an object for each slot of the verb, in order."""
+    """A subject and its predicate.
+
+    `objects` holds one phrase for each slot of the verb, in order. In the passive it is empty, and `agent` is the
+    phrase that follows "by", if there is one.
+    """
 
     verb: Verb
     form: VerbForm
@@ -184,7 +199,11 @@ Complement: TypeAlias = Place | AdjectivePhrase | SubordinateClause | Clause
 
 
 class Sentence(NamedTuple):
-    """A main clause, optionally with a subordinate clause, or with a conjunction and a second main clause."""
+    """A question or a statement.
+
+    Either consists of one main clause. A statement may also have a subordinate clause, or a coordinating conjunction
+    and a second main clause.
+    """
 
     mood: Literal["statement", "question"]
     clause: Clause
@@ -195,15 +214,15 @@ class Sentence(NamedTuple):
 
 
 class Agreement(IntEnum):
-    """How a verb agrees with its subject; the value is a column in the tables of irregular verbs."""
+    """The form in which a verb agrees with its subject, numbered like the columns in the tables of irregular verbs."""
 
     FIRST = 0  # with "I"
-    SINGULAR = 1  # with any other singular
-    PLURAL = 2  # with a plural or "you"
+    SINGULAR = 1  # with any other singular subject
+    PLURAL = 2  # with a plural subject or with "you"
 
 
 def agreement_of(phrase: Phrase) -> Agreement:
-    """How a verb agrees with this subject."""
+    """Returns the form in which a verb agrees with the given subject."""
     match phrase:
         case Pronoun(pronoun):
             if pronoun.number == "plural" or pronoun.person == "polite":
@@ -217,7 +236,7 @@ def agreement_of(phrase: Phrase) -> Agreement:
 
 
 def is_interrogative(phrase: Phrase) -> bool:
-    """Whether a question asks for the phrase: "who", "what", "which book"."""
+    """Returns True if the phrase is what a question asks for, such as "who", "what" or "which book"."""
     if isinstance(phrase, NounPhrase):
         return phrase.determiner is not None and "question" in phrase.determiner.roles
     return isinstance(phrase, InterrogativePronoun)

@@ -1,1 +1,1 @@
-"""Evaluation of a model on validation and test sets, during a run or without one."""
+"""Evaluation of models on validation and test sets, during training or independently of it."""

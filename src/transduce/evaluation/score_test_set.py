@@ -1,6 +1,7 @@
-"""Scores a model on a test set: translations by metrics, or trees by F1 (`parsing.tree_scores`).
+"""Scores a model on a test set, with metrics such as BLEU for translations and with F1 for trees.
 
-`transduce evaluate` prints these scores; fine-tuning reports them before and after.
+The command `transduce evaluate` prints these scores, and fine-tuning reports them before and after training. The F1 of
+trees is computed in `parsing.tree_scores`.
 """
 
 import time
@@ -20,7 +21,10 @@ from transduce.translation.translator import Translator
 
 
 class TranslatedTest(NamedTuple):
-    """Translations of a test set, their number of tokens, the seconds that they took, and the scores by metric."""
+    """The translations of a test set and their scores by metric.
+
+    `tokens` is the number of tokens in the translations, including EOS, and `seconds` is the time that they took.
+    """
 
     lines: list[str]
     tokens: int
@@ -29,8 +33,10 @@ class TranslatedTest(NamedTuple):
 
 
 def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
-    """Builds the request for a corpus that names its languages; for a model with one direction, it contains only the
-    tag.
+    """Returns the source request for translating a corpus.
+
+    For a model with several directions, it contains the languages and the tag of the corpus. For a model with a single
+    direction, it contains only the tag.
     """
     if not isinstance(corpus, ParallelCorpus) or not config.directions:
         return SourceRequest(tag=corpus.tag)
@@ -46,7 +52,11 @@ def translate_test(
     translator: Translator,
     method: SearchMethod,
 ) -> TranslatedTest:
-    """Translates the source and scores the translations; `language` is the target language."""
+    """Translates the source side of a test set and scores the translations.
+
+    `language` is the target language, on which the tokenisation of some metrics depends. `bootstrap` is the number of
+    resamples for confidence intervals, or None for no confidence intervals.
+    """
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate_lines(corpus.source, method)]
     seconds = time.perf_counter() - began
@@ -58,7 +68,10 @@ def translate_test(
 def score_test(
     spec: CorpusSpec, name: str, translator: Translator, language: str | None, bootstrap: int
 ) -> ValidationScore:
-    """Returns BLEU of a model's translations of a test set, or F1 of its trees, with a confidence interval."""
+    """Scores a model on a test set and returns the score with its confidence interval.
+
+    The score is BLEU for a translation model and F1 for a parser.
+    """
     if translator.linearisation is not None:
         f1_of_test: Callable[..., ValidationScore] = from_satellite("transduce.parsing.tree_scores:f1_of_test")
         return f1_of_test(spec, name, translator, bootstrap)

@@ -1,6 +1,4 @@
-"""Validation: loss, perplexity, accuracy, and a score of the model's output, on corpora that the model is not trained
-on.
-"""
+"""Validates models on held-out corpora, computing the loss, the perplexity, the accuracy and a score of the output."""
 
 import logging
 import math
@@ -34,28 +32,27 @@ _log = logging.getLogger("transduce")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BATCH_TOKENS = 2048  # largest number of positions on each side of a batch for the loss
-CHECKED_LINES = 4  # lines on which a program or function is tried before a run
+BATCH_TOKENS = 2048  # maximum number of positions on each side of a batch when the loss is computed
+CHECKED_LINES = 4  # lines on which a metric program or function is tried before training
 
 Measure = MetricName | Literal["f1", "loss"] | ProgramMetric | MetricFunction
-"""The measure by which validations are compared: a metric of `measure`, F1 of trees, the loss, a program or a function.
-"""
+"""The measure by which validations are compared: a metric, the F1 of trees, the loss, a program or a function."""
 
 
 def label_of(measure: Measure) -> str:
-    """Display name of a measure."""
+    """Returns the display name of a measure."""
     if isinstance(measure, str):
         return LABELS.get(measure, measure)
     return measure.name if isinstance(measure, ProgramMetric) else getattr(measure, "__name__", "score")
 
 
 def is_error(measure: Measure) -> bool:
-    """Whether lower is better."""
+    """Returns True if lower values of the measure are better."""
     return measure in ("loss", "ter") or (isinstance(measure, ProgramMetric) and measure.best == "lowest")
 
 
 class ValidationScore(NamedTuple):
-    """The score of translations or of trees, with the bounds of its confidence interval if one was requested."""
+    """The score of translations or trees, with the bounds of its confidence interval if one was requested."""
 
     metric: str  # a key of `LABELS`, or the name of a program or function
     score: float
@@ -65,28 +62,28 @@ class ValidationScore(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Display name of the metric."""
+        """The display name of the metric."""
         return LABELS.get(self.metric, self.metric)
 
 
 class ValidationResult(NamedTuple):
-    """The result of a validation; its means are over target tokens, including end symbols."""
+    """The result of a validation; loss, perplexity and accuracy are averages over the target tokens, including EOS."""
 
-    loss: float  # smoothed as in training, without the penalties of experts and of R-Drop
-    perplexity: float  # of the unsmoothed loss
-    accuracy: float  # share of tokens that the model ranks first, given the reference's earlier tokens
+    loss: float  # label-smoothed as in training, but without the auxiliary mixture-of-experts loss and R-Drop
+    perplexity: float  # of the loss without label smoothing
+    accuracy: float  # share of target tokens that the model ranks first under teacher forcing
     score: ValidationScore | None
     outputs: list[str]
-    parts: Mapping[str, "ValidationResult"] = {}  # by name, if there are several corpora; their means are above
+    parts: Mapping[str, "ValidationResult"] = {}  # by corpus, if there are several; the fields above are their means
 
 
 def perplexity(loss: float) -> float:
-    """Computes e^loss for a loss per token; infinity if it exceeds a float."""
+    """Returns e^loss for a loss per token, or infinity if the result is too large for a float."""
     return math.exp(loss) if loss < 700 else math.inf
 
 
 class Validation:
-    """Evaluates models on one corpus; the batches are divided among the processes of `group`."""
+    """Evaluates models on one corpus, dividing the batches among the processes of `group`."""
 
     def __init__(
         self,
@@ -104,15 +101,19 @@ class Validation:
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
-        self.language = language  # of the target, because BLEU has separate tokenizers for some languages
-        self.linearisation = linearisation  # of the trees of a parser
-        self.bootstrap = bootstrap  # resamples for the confidence interval of the score
-        self.source_tags = source_tags  # ids before each source
-        self.metric = metric  # of translations; trees are scored by F1
+        self.language = language  # of the target; BLEU uses special tokenisers for some languages
+        self.linearisation = linearisation  # for parsers: the way in which trees are written as symbols
+        self.bootstrap = bootstrap  # number of resamples for the confidence interval of the score
+        self.source_tags = source_tags  # ids that precede the tokens of each source
+        self.metric = metric  # for translations; trees are always scored with F1
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError if the longest pair by itself does not fit into memory; larger batches are halved."""
+        """Raises RuntimeError if the longest sentence pair of the corpus does not fit in memory by itself.
+
+        The check evaluates a full batch of copies of this pair. As in a validation, a batch that does not fit in memory
+        is split into halves, so only a single pair that does not fit is an error.
+        """
         source, target = self._encode()
         longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
@@ -123,9 +124,10 @@ class Validation:
             model.train(training)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError if a line is too long for `model`, or if its output cannot be measured.
+        """Raises ValueError if a line is too long for `model`, or if the output of `model` cannot be scored.
 
-        A run calls this at its start, so that its first validation does not fail.
+        A training run calls this method before it starts, so that the first validation does not fail. The metric is not
+        checked if `will_translate` is False.
         """
         if will_translate and self.linearisation is None:
             self._check_metric()
@@ -137,7 +139,11 @@ class Validation:
             raise ValueError(f"data.validation: {error}") from None
 
     def _check_metric(self) -> None:
-        """Raises ValueError if the metric cannot be computed; a function is tried on a few references."""
+        """Raises ValueError if the metric cannot be computed.
+
+        A metric program or function is tried on a few references. If BLEU is unsuitable because the references are too
+        short, only a warning is logged.
+        """
         if callable(self.metric):
             sources, references = self.corpus.source[:CHECKED_LINES], self.corpus.target[:CHECKED_LINES]
             self.group.on_rank_zero(lambda: self._score_by_function(sources, references, references), slow=True)
@@ -152,9 +158,10 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model`, and leaves its mode unchanged; if `translate` is False, there is no score and no output.
+        """Validates `model` in evaluation mode, and then restores the mode that it was in.
 
-        Raises RuntimeError on all processes if one of them runs out of memory.
+        If `translate` is False, the result contains no score and no outputs. Raises RuntimeError in all processes if
+        one of them runs out of memory.
         """
         training = model.training
         model.eval()
@@ -167,10 +174,10 @@ class Validation:
         return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, score, outputs)
 
     def _score(self, outputs: Sequence[str]) -> ValidationScore:
-        """Score of translations, or F1 of linearised trees.
+        """Returns the score of translations, or the F1 of linearised trees.
 
-        If a program or function fails, a warning is logged and the score is NaN, because a failing metric should not
-        end a run.
+        If a metric program or function fails, a warning is logged and the score is NaN, because a metric that fails
+        should not stop the training.
         """
         if self.linearisation is None and callable(self.metric):
             return self.group.on_rank_zero(lambda: self._try_function(outputs), slow=True)
@@ -191,7 +198,7 @@ class Validation:
         return ValidationScore(name, score, self.metric.command if isinstance(self.metric, ProgramMetric) else name)
 
     def _score_by_function(self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]) -> float:
-        """Calls the program or function, and returns its score; raises ValueError if it does not return a number."""
+        """Calls the metric program or function and returns its score; raises ValueError if that is not a number."""
         assert callable(self.metric)
         score = self.metric(sources, outputs, references)
         if not isinstance(score, int | float):
@@ -199,17 +206,17 @@ class Validation:
         return float(score)
 
     def _translator(self, model: TranslationModel) -> Translator:
-        """Builds a translator with `model`; if that is a parser, the translator writes linearised trees."""
+        """Returns a translator that uses `model`; if the model is a parser, the translator writes linearised trees."""
         sides = [model], self.source, self.target, self.decoding
         return Translator.of_models(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
 
     def _encode(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Returns the tokens of both sides, without end symbols; each source begins with the tags."""
+        """Returns the tokens of both sides without EOS; each source begins with the source tags."""
         sources = [[*self.source_tags, *tokens] for tokens in self.source.encode(self.corpus.source)]
         return sources, self.target.encode(self.corpus.target)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
-        """The model's translations of the source lines; raises LineTooLargeError if a line cannot be translated."""
+        """Returns the translations of the source lines; raises LineTooLargeError if a line does not fit in memory."""
         translator = self._translator(model)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
@@ -223,7 +230,10 @@ class Validation:
         return outputs
 
     def _map_batches(self, description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
-        """Applies `work` to each batch and returns all results; each process works on its share of the batches."""
+        """Applies `work` to each batch and returns the results of all batches.
+
+        The batches are divided among the processes, but every process returns all results.
+        """
 
         def own_results() -> list[Result]:
             own_batches, results = batches[self.group.rank :: self.group.size], []
@@ -236,7 +246,10 @@ class Validation:
         return self.group.all_gather(self.group.on_every_rank(own_results))
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
-        """Smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""
+        """Returns the smoothed loss, the unsmoothed loss, the number of correct predictions and the number of tokens.
+
+        All four are totals over the corpus.
+        """
         source, target = self._encode()
         lengths = torch.tensor([max(map(len, pair)) + 1 for pair in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
@@ -246,26 +259,29 @@ class Validation:
             return torch.stack(run_by_halves(lambda batch: [self._batch_sums(model, batch)], pairs_of_batch))
 
         totals = torch.zeros(3, dtype=torch.float64)
-        # In the order of the batches, so that the sum does not depend on the number of processes.
+        # Batches are added in a fixed order, so that the sum does not depend on the number of processes.
         for sums in self._map_batches("validating", stacked_sums, batches):
             totals += sums.sum(0)
         smoothed, unsmoothed, correct = totals.tolist()
         return smoothed, unsmoothed, correct, sum(len(tokens) + 1 for tokens in target)
 
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
-        """Smoothed loss, unsmoothed loss and correct tokens, summed over a batch, as float64 [3] on the CPU."""
+        """Returns the smoothed loss, the unsmoothed loss and the number of correct predictions.
+
+        They are totals over the batch, in a float64 tensor [3] on the CPU.
+        """
         symbols, device = model.spec.symbols, next(model.parameters()).device
         source = pad_rows([[*tokens, symbols.end] for tokens, _ in batch], symbols.pad, device)
         target_in = pad_rows([[symbols.begin, *tokens] for _, tokens in batch], symbols.pad, device)
         target_out = pad_rows([[*tokens, symbols.end] for _, tokens in batch], symbols.pad, device)
-        # Calls `forward` instead of `__call__`, which would compile the model for the shapes of the validation.
+        # Calls `forward`, because `__call__` would compile the model for the shapes of the validation batches.
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
         return torch.stack([total.double() for total in sums]).cpu()
 
 
 class JointValidation:
-    """Evaluates models on several corpora; has the same methods as `Validation`."""
+    """Evaluates models on several corpora, with the same methods as `Validation`."""
 
     def __init__(self, validations: Mapping[str, Validation]) -> None:
         self.validations = validations
@@ -276,12 +292,12 @@ class JointValidation:
         )
 
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises RuntimeError if the longest pair of any corpus does not fit into memory by itself."""
+        """Raises RuntimeError if the longest sentence pair of any corpus does not fit in memory by itself."""
         for validation in self.validations.values():
             validation.check_memory(model)
 
     def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
-        """Raises ValueError if a line is too long for `model`, or if its output cannot be measured."""
+        """Raises ValueError if a line is too long for `model`, or if the output of `model` cannot be scored."""
         for name, validation in self.validations.items():
             try:
                 validation.check(model, will_translate=will_translate)
@@ -289,9 +305,10 @@ class JointValidation:
                 raise ValueError(f"{name}: {error}") from None
 
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Returns the means over the corpora, which all have the same weight, and the outputs of all corpora.
+        """Validates `model` on each corpus and returns the mean of the results, together with all outputs.
 
-        The mean perplexity is geometric: the perplexity of the mean loss.
+        All corpora have the same weight. The mean perplexity is the geometric mean, so it is the perplexity of the mean
+        loss.
         """
         parts = {name: validation(model, translate=translate) for name, validation in self.validations.items()}
         results = list(parts.values())
@@ -306,7 +323,7 @@ class JointValidation:
 
 
 def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
-    """Mean of scores by one metric; None if no corpus was translated."""
+    """Returns the mean of scores that use the same metric, or None if no corpus was translated."""
     measured = [score for score in scores if score is not None]
     if not measured:
         return None

@@ -1,1 +1,1 @@
-"""Exports models to other engines, imports models from them, and checks that exports translate as ours do."""
+"""Exports models to other engines, imports models from other programs, and checks that exports translate as ours do."""

@@ -1,6 +1,7 @@
 """Exports a model as a folder with a web page that translates in the browser, without requests to other hosts.
 
-The folder is an ONNX export. The page's own tokenizer and search run it with onnxruntime-web.
+The folder is an ONNX export of the model. The page runs its graphs with onnxruntime-web, and has a tokenizer and a
+search of its own.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ CHECKSUMS = {
     "ort.wasm.bundle.min.mjs": "11e64bd8ffe11bd1a2a2f0d6275fdfbbba7262f0b76b99b53d228a8a22ef3d90",
     "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
-"""SHA-256 checksums of the files that the page needs from this version. The files are under the MIT licence."""
+"""SHA-256 checksums of the files in this version that the page needs. The files are under the MIT licence."""
 
 TIMEOUT = 600.0  # seconds to download 33 MB
 BY_HAND = (
@@ -37,14 +38,14 @@ BY_HAND = (
     "folder: `--runtime package`"
 )
 
-RUNTIME = "runtime"  # the folder of onnxruntime-web
+RUNTIME = "runtime"  # the folder in the export that contains onnxruntime-web
 READ_ME = files(__package__) / "templates" / "browser_read_me.md"
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
-    """Writes the graphs and tokenizers, the page, its settings and onnxruntime-web.
+    """Writes the graphs, the tokenizers, the page, its settings and onnxruntime-web to `folder`.
 
-    Raises ValueError if onnxruntime-web is not cached and npm cannot fetch it.
+    Raises ValueError if onnxruntime-web is not in the cache and npm cannot download it.
     """
     shutil.copytree(runtime_folder(), folder / RUNTIME)
     onnx_format.write(model, folder, precision)
@@ -73,9 +74,10 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def runtime_folder() -> Path:
-    """Returns the folder with the files that `CHECKSUMS` lists; npm downloads them if they are not in the cache.
+    """Returns the cache folder with the files that `CHECKSUMS` lists.
 
-    Raises ValueError, with the commands to run by hand, if npm cannot download them.
+    Files that are missing or damaged are first downloaded with npm. Raises ValueError, with the commands to run by
+    hand, if npm cannot download them.
     """
     folder = _cache()
     if not all((folder / name).is_file() and _checksum(folder / name) == value for name, value in CHECKSUMS.items()):
@@ -86,7 +88,7 @@ def runtime_folder() -> Path:
 
 
 def add_runtime(folder: Path) -> None:
-    """Copies the files of an unpacked npm package into the cache.
+    """Copies the files that the page needs from an unpacked npm package in `folder` to the cache.
 
     Raises ValueError if a file is missing or its checksum differs from `CHECKSUMS`.
     """
@@ -113,7 +115,10 @@ def _checksum(path: Path) -> str:
 
 
 def _npm_pack(folder: Path) -> None:
-    """Downloads the package's archive into `folder` and unpacks the files that the page needs."""
+    """Downloads the archive of the npm package to `folder`, and unpacks the files that the page needs.
+
+    Raises ValueError if npm is not installed, if it cannot download the package, or if the archive is damaged.
+    """
     npm = shutil.which("npm")
     if npm is None:
         raise ValueError(f"the page needs {PACKAGE}, and npm, which fetches it, is not installed: {BY_HAND}")

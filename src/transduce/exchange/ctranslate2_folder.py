@@ -1,4 +1,4 @@
-"""The folder that CTranslate2 translates from: an export, or a conversion kept inside a model directory."""
+"""Loads models for CTranslate2 from an exported folder, or from a converted copy that a model directory contains."""
 
 import errno
 import hashlib
@@ -20,16 +20,16 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-CONVERSION = 2  # increase it if the same model is converted differently
-CONVERSIONS = "exports"  # folder inside a model directory; it is safe to delete
+CONVERSION = 2  # to be increased whenever the conversion of the same model changes
+CONVERSIONS = "exports"  # folder of the converted copies in a model directory; it is safe to delete
 
 
 def ctranslate2_folder(path: Path) -> Path:
-    """Returns the folder for CTranslate2: `path` if it is an export, else a converted copy of the model directory
-    `path`.
+    """Returns the folder from which CTranslate2 loads the model in `path`.
 
-    The first call for a model converts it, compares both engines and removes conversions of earlier weights.
-    Raises the errors of `export`, and ValueError if the directory is not writable.
+    If `path` is an export, this is `path` itself. If `path` is a model directory, this is a converted copy inside it.
+    The first call for a model converts it, compares both engines, and removes older converted copies of the model.
+    Raises the errors of `export`, and ValueError if the model directory is not writable.
     """
     if (path / CONFIG_COPY).exists() and (path / WEIGHTS).exists():
         return path
@@ -60,14 +60,17 @@ def ctranslate2_folder(path: Path) -> Path:
 
 
 def read_exported_config(folder: Path) -> Config:
-    """Reads the config of an exported model from its copy in `folder`."""
+    """Reads the config of an exported model from the copy of it in `folder`."""
     return parse_config(read_regular_file(folder / CONFIG_COPY), folder)
 
 
 def load_ctranslate2(
     folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str | None = None
 ) -> Translator:
-    """Loads a translator for the exported model in `folder`; see `CTranslate2Engine` for the arguments and errors."""
+    """Loads a translator that runs the exported model in `folder` with CTranslate2.
+
+    See `CTranslate2Engine` for the other arguments and the errors raised.
+    """
     config = read_exported_config(folder)
     names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
     source = load_vocabulary(folder / names[0])

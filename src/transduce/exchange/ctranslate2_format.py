@@ -1,4 +1,4 @@
-"""Exports models to CTranslate2, a C++ engine for CPUs and GPUs, and runs its search on our subwords."""
+"""Exports models to CTranslate2, a C++ engine for CPUs and GPUs, and runs its search with our subwords."""
 
 import json
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ from transduce.translation.results import one_line
 from transduce.translation.search_method import SearchMethod
 
 WEIGHTS = "model.bin"
-CONFIG_COPY = "transduce.json"  # copy of the model directory's config.json; CTranslate2 has a config.json of its own
+CONFIG_COPY = "transduce.json"  # copy of the config.json of the model directory; CTranslate2 has its own config.json
 
-PAIRS_AT_ONCE = 64  # largest number of pairs in a batch
+PAIRS_AT_ONCE = 64  # largest number of sentence pairs in a batch
 
 AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported weights
 
 
 def import_ctranslate2() -> ModuleType:
-    """Imports the package `ctranslate2`; raises ValueError if it is not installed."""
+    """Imports and returns the package `ctranslate2`; raises ValueError if it is not installed."""
     return import_engine("ctranslate2", "CTranslate2", "ctranslate2")
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
-    """Writes `model.bin`, `config.json` and the vocabularies into `folder`; `precision` is float32, float16 or int8.
+    """Writes `model.bin`, `config.json` and the vocabularies to `folder`; `precision` is float32, float16 or int8.
 
-    Also writes the subwords and our config as `transduce.json`, so that the folder alone can translate text.
+    Also writes our subwords and, as `transduce.json`, our config, so that the folder is sufficient to translate text.
     """
     specification = _specification(model, transformer_weights(model))
     if precision == "int8":
@@ -59,7 +59,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def _specification(model: Model, weights: TransformerWeights) -> Any:
-    """The model as a `TransformerSpec`, the class that CTranslate2's own converters build."""
+    """Returns the model as a `TransformerSpec`, the class that CTranslate2's own converters build."""
     import_ctranslate2()
     from ctranslate2.specs import transformer_spec
     from ctranslate2.specs.common_spec import Activation
@@ -76,7 +76,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     }
     encoder = transformer_spec.TransformerEncoderSpec(spec.encoder_layers, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(spec.decoder_layers, **shape)
-    # Copied, because CTranslate2 quantises arrays in place and these arrays share memory with our model.
+    # The arrays are copied, because they share memory with our model and CTranslate2 quantises arrays in place.
     encoder.embeddings[0].weight = weights.tensors["source_embedding.weight"].copy()
     decoder.embeddings.weight = weights.tensors["target_embedding.weight"].copy()
     tables = position_tables(model)
@@ -84,7 +84,7 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
     decoder.start_from_zero_embedding = spec.first_input == "zeros"
 
     def set_linear(linear: Any, *names: str) -> None:
-        """Sets a linear layer to our linear maps `names`, which have the same input, concatenated along the outputs."""
+        """Sets the weights of a linear layer to those of our linear maps `names`, concatenated along the outputs."""
         linear.weight = np.concatenate([weights.tensors[f"{name}.weight"] for name in names])
         if f"{names[0]}.bias" in weights.tensors:
             linear.bias = np.concatenate([weights.tensors[f"{name}.bias"] for name in names])
@@ -121,9 +121,9 @@ def _specification(model: Model, weights: TransformerWeights) -> Any:
 
 
 def _quantise(part: Any) -> None:
-    """Quantises all matrices with `int8_rows`.
+    """Quantises all matrices of a layer or model specification in place with `int8_rows`.
 
-    CTranslate2's own quantisation uses the full int8 range, which overflows on processors without VNNI.
+    CTranslate2's own quantisation uses the full range of int8, which overflows on processors without VNNI.
     """
     from ctranslate2.specs.model_spec import LayerSpec
 
@@ -137,7 +137,7 @@ def _quantise(part: Any) -> None:
 
 
 class CTranslate2Engine:
-    """Searches with a model exported to CTranslate2; for the parity check it also translates and scores text."""
+    """Runs CTranslate2's search with an exported model. For the parity check, it also translates and scores text."""
 
     def __init__(
         self,
@@ -149,13 +149,14 @@ class CTranslate2Engine:
         threads: int | None = None,
         precision: str | None = None,
     ) -> None:
-        """Loads the model in `folder`, whose settings are `config` and whose vocabularies are `sides`.
+        """Loads the model in `folder` with the settings `config` and the source and target vocabularies `sides`.
 
-        `device` is cpu, cuda or, with an index, cuda:1. `precision` defaults to the precision of the exported weights.
-        Raises ValueError if CTranslate2 cannot load the model on the device.
+        `device` is "cpu", "cuda" or, with an index, for example "cuda:1". `precision` is the precision of the
+        computation; the default is the precision of the exported weights. Raises ValueError if CTranslate2 cannot load
+        the model on the device.
         """
         self.source, self.target = sides
-        self.source_tags: tuple[int, ...] = ()  # put before each source that is compared
+        self.source_tags: tuple[int, ...] = ()  # put before each source in `score` and `translate`
         self.symbols = config.model.symbols
         self._ids = {string: token for token, string in enumerate(self.target.vocabulary)}
         vocabulary = Vocabulary(source=self.source.size, target=self.target.size)
@@ -174,11 +175,14 @@ class CTranslate2Engine:
             raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, including the end symbol."""
+        """Returns the log-probability of each token of each target, including EOS."""
         return self._score(self._encode_sources(sources), self.target.encode(targets))
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
+        """Translates each line with greedy search.
+
+        `bounds` contains the largest number of tokens for each translation. Longer translations are truncated.
+        """
         results = self._engine.translate_batch(
             _strings(self._encode_sources(lines), self.source),
             beam_size=1,
@@ -195,11 +199,12 @@ class CTranslate2Engine:
         return [[*self.source_tags, *tokens] for tokens in self.source.encode(lines)]
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
-        """Translates a batch. `check` can stop it only before it begins.
+        """Translates a batch, and returns the hypotheses of each sentence, the best first.
 
-        CTranslate2 applies one bound to all sentences of a batch. If a translation exceeds its own bound, its sentence
-        is translated again by itself, so that the translation does not depend on the batch. A sentence is also
-        translated again if fewer than `n_best` of its hypotheses are not empty.
+        `check` can stop the search only before it begins. CTranslate2 applies a single length bound to all sentences of
+        a batch. If a translation exceeds the bound of its sentence, this sentence is translated again on its own, so
+        that its translation does not depend on the batch. A sentence is also translated again if empty hypotheses leave
+        fewer than `n_best` others.
         """
         check_method(method)
         check()
@@ -216,9 +221,10 @@ class CTranslate2Engine:
     def _translate(
         self, batch: SentenceBatch, method: SearchMethod, bound: int, bans_empty: bool = False
     ) -> list[list[Hypothesis]]:
-        """Hypotheses of each sentence, the best by our length penalty first.
+        """Returns the hypotheses of each sentence, with the best by our length penalty first.
 
-        If `bans_empty`, the hypotheses are scored again, because CTranslate2 then renormalises the other probabilities.
+        If `bans_empty` is true, CTranslate2 does not generate empty hypotheses. The hypotheses are then scored again,
+        because this ban makes CTranslate2 renormalise the probabilities of the other tokens.
         """
         sources, prefixes = _strings(batch.sources, self.source), _strings(batch.prefixes, self.target)
         width, alpha = method.width, method.decoding.length_penalty
@@ -241,7 +247,7 @@ class CTranslate2Engine:
                 score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             if any(prefixes) or bans_empty:
-                # If a hypothesis has not ended, the log-probability of the end symbol is left out.
+                # If a hypothesis has not ended, the log-probability of EOS is left out.
                 rows = self._score([source] * len(result.hypotheses), list(map(self._tokens, result.hypotheses)))
                 pairs = zip(rows, result.hypotheses, strict=True)
                 log_probabilities = [float(row[: len(tokens)].sum()) for row, tokens in pairs]
@@ -263,20 +269,20 @@ class CTranslate2Engine:
         return [np.array(result.log_probs, dtype=np.float64) for result in results]
 
     def _tokens(self, strings: Sequence[str]) -> list[int]:
-        """Token ids of CTranslate2's strings, without the end symbol."""
+        """Returns the ids of the tokens that CTranslate2 returns as strings, without EOS."""
         ended = bool(strings) and self._ids[strings[-1]] == self.symbols.end
         return [self._ids[string] for string in strings[: len(strings) - ended]]
 
 
 def open_engine(folder: Path, model: Model, tags: Sequence[int]) -> CTranslate2Engine:
-    """Opens an exported folder for the comparison; `tags` are put before each source."""
+    """Opens an exported folder for the parity check. `tags` are put before each source."""
     engine = CTranslate2Engine(folder, model.config, (model.source, model.target))
     engine.source_tags = tuple(tags)
     return engine
 
 
 def check_method(method: SearchMethod) -> None:
-    """Raises ValueError for search options that CTranslate2 lacks or applies differently."""
+    """Raises ValueError if the search has an option that CTranslate2 lacks or applies differently."""
     if method.sampling is not None:
         raise ValueError(
             "--engine ctranslate2 does not sample by our seeds: leave out --temperature and the like, or --engine"

@@ -1,4 +1,4 @@
-"""Checks whether other engines can represent a model, and converts the length penalty to theirs and back."""
+"""Checks whether other engines can represent a model, and converts between our length penalty and theirs."""
 
 from transduce.model.attention import Attention, AttentionSpec
 from transduce.model.feed_forward import FeedForward
@@ -39,9 +39,9 @@ def check_is_transformer(model: Model, engine: str) -> Transformer:
 
 
 def check_products(model: Model, engine: str) -> Transformer:
-    """Returns the settings of a Transformer in which every attention covers the whole sentence and is not additive.
+    """Returns the settings of a Transformer whose attention covers the whole sentence and is not additive.
 
-    Raises ValueError for any other model.
+    Raises ValueError for any other model, for example one with local attention.
     """
     spec = check_is_transformer(model, engine)
     if not isinstance(spec.mixer, Attention):

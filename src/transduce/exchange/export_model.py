@@ -1,4 +1,4 @@
-"""Exports a model directory for another engine, and records the parity check in the exported folder."""
+"""Exports a model directory for another engine, and records the result of the parity check in the exported folder."""
 
 import contextlib
 import copy
@@ -37,20 +37,20 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 PARITY = "parity.json"
-BANNED_LOGIT = -3e4  # far below any logit, and within float16, whose largest value is 65,504
+BANNED_LOGIT = -3e4  # far below any other logit, and within the range of float16, whose largest value is 65,504
 
 
 class ExportFormat(NamedTuple):
-    """An engine that reads an exported folder, and the functions of its format."""
+    """An export format: the engine that reads an exported folder, and the functions that write and open the folder."""
 
-    package: str  # name of the engine's Python package
-    precisions: tuple[str, ...]  # of the weights; the default is first
+    package: str  # the name of the engine's Python package
+    precisions: tuple[str, ...]  # the possible precisions of the weights; the first is the default
     check: Callable[[Model], object]  # raises ValueError for a model that the engine cannot represent
-    write: Callable[[Model, Path, str], None]  # writes the model into a folder in the given precision
-    # Opens the exported folder of a model. The last argument is the tags to put before every source.
+    write: Callable[[Model, Path, str], None]  # writes the model to a folder in the given precision
+    # Opens the exported folder of a model. The last argument contains the tags to put before every source.
     open_engine: Callable[[Path, Model, Sequence[int]], ForeignEngine]
-    max_positions: int | None = None  # of the longest sentence; None: no limit
-    bans_in_weights: bool = False  # see `with_banned_tokens`
+    max_positions: int | None = None  # the number of positions in the longest sentence; None: no limit
+    bans_in_weights: bool = False  # whether banned tokens are banned in the weights; see `with_banned_tokens`
 
 
 FORMATS = {
@@ -97,12 +97,12 @@ FORMATS = {
 
 
 def export(run: Path, target: str, out: Path, precision: str, sentences: int) -> Parity:
-    """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
+    """Exports the model in `run` for the engine `target` to the new folder `out`, and compares the two engines.
 
-    The comparison uses up to `sentences` sentences from the validation corpora, if the recipe names any, and unusual
-    lines. Raises ValueError if the engine cannot represent the model or the precision, if `out` is not empty, or if
-    another process is exporting to it. Raises ParityError, and leaves nothing behind, if the engines differ by more
-    than the tolerance.
+    The comparison uses unusual lines and, if the recipe names validation corpora, up to `sentences` sentences from
+    them. Returns the result of the comparison. Raises ValueError if the engine cannot represent the model or the
+    precision, if `out` is not empty, or if another process is exporting to it. If the engines differ by more than the
+    tolerance, raises ParityError and leaves no files behind.
     """
     form = FORMATS[target]
     if precision not in form.precisions:
@@ -120,7 +120,7 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
         try:
-            for path in staging.iterdir():  # left by an export that was killed
+            for path in staging.iterdir():  # files from an earlier export that was killed
                 remove(path)
             _log.info(f"writing {target} in {precision}")
             with name_in_errors(out):
@@ -153,11 +153,11 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int) ->
 
 
 def with_banned_tokens(model: Model) -> Model:
-    """Returns a copy of the model whose readout bias bans tokens; all other weights are shared with `model`.
+    """Returns a copy of the model in which a large negative readout bias bans tokens that must not be generated.
 
-    The ban renormalises the probabilities of the other tokens. It is part of the exported model if the format does not
-    have an options file that every program reads: programs pass their own options, or none, and without the ban they
-    would generate padding or the begin symbol for unusual lines.
+    All other weights are shared with `model`. The ban renormalises the probabilities of the other tokens. It is needed
+    for formats that have no options file that every program reads. Programs then pass their own options or none, and
+    without the ban they would generate padding or BOS for unusual lines.
     """
     module = model.module
     assert isinstance(module, TransformerModel)
@@ -173,7 +173,7 @@ def with_banned_tokens(model: Model) -> Model:
 def _compare(run: Path, model: Model, form: ExportFormat, folder: Path, sentences: int) -> Parity:
     """Compares the engine of the exported folder with the model on sample sentences.
 
-    A model with several directions or tags is compared only with the first direction and tag of its config.
+    If the model has several directions or tags, only the first direction and the first tag in its config are compared.
     """
     translator: Translator = Translator.of_models([model.module], model.source, model.target, model.config.decoding)
     tags: tuple[int, ...] = ()

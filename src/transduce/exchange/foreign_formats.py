@@ -1,6 +1,6 @@
-"""The formats of other programs' Transformers, from `foreign_formats.yaml`: settings, and names of the layers' weights.
+"""Describes the formats in which other programs store Transformers: their settings, and the names of their weights.
 
-Imports and exports read the same names.
+The descriptions are read from `foreign_formats.yaml`. Imports and exports use the same ones.
 """
 
 import functools
@@ -19,31 +19,34 @@ from transduce.settings import Spec, validated
 
 ATTENTION = {"query": "q", "key_value": "kv", "output": "o"}
 NETWORK = {"inner": "1", "outer": "2"}
-"""Our linear maps. Each concatenates the named maps of the other formats, in this order."""
+"""`ATTENTION` and `NETWORK` list the linear maps of the other formats that each of our linear maps concatenates.
+
+Each letter or digit is a key of `LayerNames.maps`.
+"""
 
 
 class LayerNames(Spec):
-    """How a format names weights: the name of the layer, then of the part, then of the map.
+    """The names of the weights in a format. A full name consists of the names of a layer, a part and a linear map.
 
-    Marian calls W^Q of the decoder's second self-attention `decoder_l2_self_Wq`, fairseq
-    `decoder.layers.1.self_attn.q_proj.weight`.
+    For example, W^Q of the self-attention in the second decoder layer is called `decoder_l2_self_Wq` by Marian, and
+    `decoder.layers.1.self_attn.q_proj.weight` by fairseq.
     """
 
     layer: str
-    first: int  # number of the first layer
-    parts: dict[str, str]  # keys are our names
+    first: int  # the number of the first layer
+    parts: dict[str, str]  # by our names, as in `norms`
     norms: dict[str, str]
     maps: dict[str, str]
-    weight: str  # of a map
+    weight: str  # of a linear map
     bias: str
-    scale: str  # of a norm
+    scale: str  # of a layer normalisation
     shift: str
-    last_norm: str  # of the norm after the last layer
-    is_transposed: bool  # matrices are [inputs outputs], and biases are matrices of one row
+    last_norm: str  # the layer normalisation after the last layer
+    is_transposed: bool  # whether matrices are [inputs outputs] and biases are matrices with one row
 
 
 class ForeignFormat(Spec):
-    """The format of a different program; see the comment at the top of `foreign_formats.yaml`."""
+    """The format of another program. The comment at the top of `foreign_formats.yaml` describes the fields."""
 
     defaults: dict[str, Any] = Field(default={})
     allowed: dict[str, tuple[Any, ...]]
@@ -52,7 +55,7 @@ class ForeignFormat(Spec):
     written: dict[str, Any] = Field(default={})
 
     def settings_of(self, spec: Transformer) -> dict[str, Any]:
-        """Returns the settings, including sizes, that an export writes for this model."""
+        """Returns the settings, including the sizes, that an export writes for a model."""
         assert isinstance(spec.feed_forward, FeedForward)
         sizes = {
             "d_model": spec.d_model,
@@ -66,23 +69,27 @@ class ForeignFormat(Spec):
 
 @functools.cache
 def foreign_format(name: str) -> ForeignFormat:
-    """Loads the format `fairseq`, `hugging_face` or `marian`."""
+    """Returns the format called `name`, which is fairseq, hugging_face or marian."""
     file = files(__package__) / "foreign_formats.yaml"
     return validated(ForeignFormat, parse_yaml(file.read_bytes(), place=str(file))[name], place=f"{file}: {name}")
 
 
 class NamedWeight(NamedTuple):
-    """A weight in another format: part `chunk` of one of our weights, which is cut into `chunks` equal parts."""
+    """A weight in another format, and where it is in our weights.
+
+    It is part number `chunk`, counted from 0, of our weight `ours`, which is split into `chunks` equal parts. `theirs`
+    is its name in the other format.
+    """
 
     ours: str
     chunk: int
     chunks: int
     theirs: str
-    shape: tuple[int, ...]  # if d_k = d_v = d_model / heads; a matrix is [outputs inputs]
+    shape: tuple[int, ...]  # valid if d_k = d_v = d_model / heads; a matrix is [outputs inputs]
 
 
 def layer_weights(model: Transformer, names: LayerNames) -> Iterator[NamedWeight]:
-    """Yields the weights of all layers and of the norms after the last ones."""
+    """Yields the weights of all layers, and of the layer normalisations after the last layers."""
     assert isinstance(model.feed_forward, FeedForward)
     d_model, d_ff = model.d_model, model.feed_forward.d_ff
     sizes = {"1": (d_ff, d_model), "2": (d_model, d_ff)}  # [outputs inputs], if they are not both d_model
@@ -108,7 +115,10 @@ def layer_weights(model: Transformer, names: LayerNames) -> Iterator[NamedWeight
 
 
 def named_layers(weights: TransformerWeights, names: LayerNames) -> Iterator[tuple[str, Array]]:
-    """Yields the weights of `layer_weights` by their names in another format; biases that our model lacks are zeros."""
+    """Yields the weights that `layer_weights` lists, under their names in another format.
+
+    A bias that our model lacks is replaced by zeros.
+    """
     for ours, chunk, chunks, theirs, shape in layer_weights(weights.spec, names):
         map_name, _, kind = ours.rpartition(".")
         whole = weights.tensors[ours] if kind == "weight" else weights.bias_or_zeros(map_name)

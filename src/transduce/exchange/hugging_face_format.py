@@ -1,8 +1,8 @@
-"""Exports models to Hugging Face's `transformers` as one of its own classes, so that it needs no code of ours.
+"""Exports models to classes of Hugging Face's `transformers`, so that our code is not needed to load them.
 
-`MarianMTModel` is used for models with the paper's layer normalisation (post-norm), and
-`PegasusForConditionalGeneration` for pre-norm models. Both classes use sinusoids in the layout sin | cos. The
-dimensions of `interleaved` positions are reordered to that layout; other positions are written as a table.
+Models with post-norm, as in the paper, become a `MarianMTModel`, and models with pre-norm become a
+`PegasusForConditionalGeneration`. Both classes use sinusoids in the layout sin | cos. If a model has `interleaved`
+positions, its dimensions are reordered to that layout. Positions of any other kind are written as a table.
 """
 
 import json
@@ -40,17 +40,17 @@ from transduce.text.token_vocabulary import TokenVocabulary, share_subwords
 from transduce.translation.engine import SearchRules
 from transduce.translation.results import one_line
 
-TARGET_FOLDER = "target"  # folder of the target's tokenizer, if the sides have different vocabularies
+TARGET_FOLDER = "target"  # folder of the target tokenizer, if the sides have different vocabularies
 
 CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
-"""Model type and class for each placement of the layer normalisation."""
+"""The model type and the class for each placement of the layer normalisation."""
 
 SINUSOIDS = Sinusoidal(layout="paper-halves"), Sinusoidal(layout="interleaved")
-"""Positions that both classes can represent. The second kind needs its dimensions reordered."""
+"""The positions that both classes can represent. For the second kind, the dimensions are reordered."""
 
 IMPOSSIBLE = -1e9  # logit of the rows that pad the smaller vocabulary
 
-MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
+MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # Marian's names for padding, BOS and EOS
 LINES_AT_ONCE = 32
 
 CARD = files(__package__) / "templates" / "hugging_face_card.md"
@@ -59,7 +59,7 @@ TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subf
 
 
 def check(model: Model) -> None:
-    """Raises ValueError, and names the option, if `transformers` cannot represent the model."""
+    """Raises ValueError, naming the option, if `transformers` cannot represent the model."""
     spec = check_products(model, "Hugging Face")
     check_is_untagged(model, "Hugging Face")
     if isinstance(model.source, MosesBpe) or isinstance(model.target, MosesBpe):
@@ -79,7 +79,10 @@ def check(model: Model) -> None:
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
-    """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
+    """Writes the model, its tokenizers and a model card to `folder`.
+
+    `AutoModelForSeq2SeqLM` and `AutoTokenizer` can load them.
+    """
     spec, tables = model.config.model, position_tables(model)
     assert isinstance(spec, Transformer)
     order: Order = AS_THEY_ARE
@@ -102,7 +105,7 @@ def write(model: Model, folder: Path, precision: str) -> None:
         arrays["model.encoder.embed_tokens.weight"] = source.copy()
         arrays["model.decoder.embed_tokens.weight"] = target
         arrays["lm_head.weight"] = readout
-    # Marian's class computes its tables of sinusoids itself.
+    # Marian's class computes its own tables of sinusoids.
     computes_tables = spec.norm == "post" and spec.positions in SINUSOIDS
     if not computes_tables:
         arrays["model.encoder.embed_positions.weight"], arrays["model.decoder.embed_positions.weight"] = tables
@@ -133,17 +136,17 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes settings as ASCII-only JSON."""
+    """Writes settings as JSON with only ASCII characters."""
     path.write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
 
 
 def has_one_matrix(spec: Transformer) -> bool:
-    """Whether one matrix is the embedding of both sides and the projection before the softmax."""
+    """Returns whether one matrix serves as the embedding of both sides and as the projection before the softmax."""
     return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
 
 
 def hugging_face_config(model: Model) -> dict[str, Any]:
-    """Content of `config.json`."""
+    """Returns the content of `config.json`."""
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.feed_forward, FeedForward)
@@ -166,7 +169,10 @@ def hugging_face_config(model: Model) -> dict[str, Any]:
 
 
 def generation_config(model: Model) -> dict[str, Any]:
-    """Content of `generation_config.json`: the model's search settings, with the nearest length penalty."""
+    """Returns the content of `generation_config.json`, which contains the search settings of the model.
+
+    `length_penalty` is the exponent that comes closest to the length penalty of the model.
+    """
     symbols, decoding = model.config.model.symbols, model.config.decoding
     return {
         "num_beams": decoding.beam,
@@ -188,9 +194,9 @@ def _symbol_ids(symbols: Symbols) -> dict[str, int]:
 
 
 def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
-    """Writes the source's tokenizer into `folder`, and the target's into a subfolder if it is a different one.
+    """Writes the source tokenizer to `folder` and, if it differs, the target tokenizer to a subfolder.
 
-    A model with SentencePiece subwords gets one `MarianTokenizer` for both sides.
+    A model with SentencePiece subwords gets a single `MarianTokenizer` for both sides.
     """
     if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
         languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
@@ -221,7 +227,7 @@ def write_tokenizers(model: Model, folder: Path, max_length: int) -> None:
 
 
 def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_length: int) -> None:
-    """Writes `tokenizer.json`, which appends the end symbol, and `tokenizer_config.json`, which names the symbols."""
+    """Writes `tokenizer.json`, which appends EOS to a text, and `tokenizer_config.json`, which names the symbols."""
     symbols, strings = model.config.model.symbols, side.vocabulary
     pad, begin, end = (strings[token] for token in (symbols.pad, symbols.begin, symbols.end))
     tokenizer: dict[str, Any] = json.loads(side.as_json())
@@ -254,7 +260,7 @@ def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_leng
         "eos_token": end,
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
-        # Text that is spelt like a symbol stays text.
+        # Text that is spelt like a symbol is tokenised as ordinary text.
         "split_special_tokens": True,
     }
     folder.mkdir(exist_ok=True)
@@ -263,10 +269,10 @@ def _write_tokenizer(model: Model, side: TokenVocabulary, folder: Path, max_leng
 
 
 class HuggingFaceEngine:
-    """The model and the tokenizers of an exported folder, run by `transformers`."""
+    """Runs the model and the tokenizers of an exported folder with `transformers`."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads model and tokenizers; raises ValueError if `transformers` is not installed."""
+        """Loads the model and the tokenizers; raises ValueError if `transformers` is not installed."""
         transformers = import_engine("transformers", "Hugging Face's transformers", "hugging-face")
         self._model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         self._source = self._target = transformers.AutoTokenizer.from_pretrained(folder)
@@ -275,7 +281,7 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, including the end symbol."""
+        """Returns the log-probability of each token of each target, including EOS."""
         scores = []
         for source, target in zip(sources, targets, strict=True):
             labels = self._target(text_target=target, return_tensors="pt").input_ids
@@ -292,7 +298,10 @@ class HuggingFaceEngine:
 
     @torch.inference_mode()
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
+        """Translates each line with greedy search.
+
+        `bounds` contains the largest number of tokens for each translation. Longer translations are truncated.
+        """
         translations: list[EngineTranslation] = []
         end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):
@@ -306,7 +315,7 @@ class HuggingFaceEngine:
                 max_length=None,
                 max_new_tokens=max(bounds[batch]),
             )
-            # The first token is the begin symbol.
+            # The first token is BOS.
             rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[batch], strict=True)]
             rows = [row[: row.index(end)] if end in row else row for row in rows]
             texts = map(one_line, self._target.batch_decode(rows, skip_special_tokens=True))

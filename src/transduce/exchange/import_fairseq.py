@@ -1,4 +1,4 @@
-"""Imports `transformer` checkpoints of fairseq."""
+"""Imports fairseq checkpoints of the `transformer` architectures."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,24 +16,26 @@ from transduce.text.token_vocabulary import TokenVocabulary
 PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
 PIECES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
-SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # the first four ids of every dictionary
-PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with the end symbol; the first position has the id after the pad's
+SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # the first four tokens of every dictionary
+PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with EOS; the number of the first position is PAD + 1
 BEAM, EXPONENT = 5, 1.0  # fairseq's defaults
-NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # entries of each side that are not weights
+NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # entries of the encoder or decoder that are not weights
 
 FORMAT = foreign_format("fairseq")
 PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_learned_pos", "decoder_learned_pos"))
 
 
 def is_fairseq(directory: Path) -> bool:
-    """Whether the folder contains fairseq checkpoints and dictionaries."""
+    """Returns whether a folder contains fairseq checkpoints and dictionaries."""
     return any(directory.glob("*.pt")) and any(directory.glob("dict.*.txt"))
 
 
 def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
-    """Reads the model; `languages`, if given, choose the dictionaries.
+    """Reads the fairseq model in a folder.
 
-    Raises ValueError if a setting cannot be represented, or if files are missing or damaged.
+    `languages` are the source and target languages, which determine the dictionaries. A language that is None is taken
+    from the settings of the model. Raises ValueError if a setting cannot be represented, or if files are missing or
+    damaged.
     """
     names = sorted(path.name for path in directory.glob("*.pt"))
     chosen = next((name for name in PREFERRED if name in names), None)
@@ -48,7 +50,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
     value, loaded = read_checkpoint(path, weights_of)
     settings, place = plain_values(value.get("args")), str(path)
-    for section in ("task", "model"):  # sections of `cfg`, which later versions write instead of `args`
+    for section in ("task", "model"):  # the sections of `cfg`, which newer versions write instead of `args`
         settings |= plain_values(part_of(value.get("cfg"), section))
     architecture = settings.get("arch", settings.get("_name", "transformer"))
     if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
@@ -61,7 +63,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
                 f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
                 "model of transduce has one value for both"
             )
-    # The options name the languages; if they do not, the settings do. Both languages need a dictionary.
+    # The options take precedence over the languages in the settings. Both languages need a dictionary.
     with_dictionary = [path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt")]
     source_language, target_language = (
         option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
@@ -106,7 +108,7 @@ def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> I
 
 
 def _vocabulary(path: Path) -> ForeignVocabulary:
-    """Reads a dictionary: after four implicit symbols, each line has a token and its count."""
+    """Reads a dictionary file. Each line has a token and its count. The file omits the four symbols that come first."""
     tokens = [line.rstrip().removesuffix(" #fairseq:overwrite").rsplit(" ", 1)[0] for line in _lines(path)]
     ids = {token: row for row, token in enumerate((*SYMBOLS, *tokens))}
     if len(ids) < len(tokens) + len(SYMBOLS):
@@ -115,7 +117,7 @@ def _vocabulary(path: Path) -> ForeignVocabulary:
 
 
 def _lines(path: Path) -> list[str]:
-    """Returns the lines of a text file that are not empty; raises ValueError if the file is not UTF-8."""
+    """Returns the non-empty lines of a text file; raises ValueError if the file is not UTF-8."""
     try:
         text = read_regular_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -126,7 +128,10 @@ def _lines(path: Path) -> list[str]:
 def _take_tables(
     tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes embeddings, readout and positions; returns the weights and the model settings that follow from them."""
+    """Takes the embeddings, the readout and the position tables from the tensors.
+
+    Returns the weights, and the model settings that follow from them.
+    """
     d_model = settings["encoder_embed_dim"]
     shared = bool(settings.get("share_all_embeddings"))
     tied = shared or bool(settings.get("share_decoder_input_output_embed"))
@@ -139,7 +144,7 @@ def _take_tables(
         readout = tensors.take_equal(output or ["decoder.output_projection.weight"], sides[1].size, d_model)
     weights, spec = foreign.take_tables(tensors, sides, d_model, embeddings, readout, None)
     positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
-    if settings.get("encoder_learned_pos"):  # drop the rows up to the pad's, and rows that only one side has
+    if settings.get("encoder_learned_pos"):  # drop the rows up to that of PAD, and rows that only one side has
         tables = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
         rows = {side: tensors.shape(name)[0] for side, name in tables.items()}
         for side, name in tables.items():
@@ -151,7 +156,10 @@ def _take_tables(
 
 
 def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
-    """Reads a file of merges by subword-nmt, version 0.2, or by fastBPE, which adds a count to each line."""
+    """Reads a file of BPE merges in the format of subword-nmt 0.2, or of fastBPE, which adds a count to each line.
+
+    Raises ValueError for any other format.
+    """
     lines = _lines(path)
     if lines and lines[0].startswith("#version:"):
         version, *lines = lines
@@ -167,5 +175,5 @@ def _read_merges(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _first_file(directory: Path, names: Iterable[str]) -> str | None:
-    """The first of `names` that is a file in the folder; None if there is none."""
+    """Returns the first of `names` that is a file in the folder, or None if there is none."""
     return next((name for name in names if (directory / name).is_file()), None)

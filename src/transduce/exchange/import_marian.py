@@ -1,4 +1,7 @@
-"""Imports Marian models: a `.npz` file that contains the settings, and YAML or SentencePiece vocabularies."""
+"""Imports Marian models, which consist of a `.npz` file with weights and settings, and of vocabularies.
+
+A vocabulary is a YAML file or a SentencePiece model.
+"""
 
 import json
 import re
@@ -24,12 +27,15 @@ _ESCAPE = re.compile(r"\\(?:U(?P<digits>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|.)"
 
 
 def is_marian(directory: Path) -> bool:
-    """Whether the folder holds a Marian model."""
+    """Returns whether a folder contains a Marian model."""
     return any(directory.glob("*.npz"))
 
 
 def read_marian(directory: Path) -> ImportedModel:
-    """Reads the model; raises ValueError if a setting cannot be represented, or if files are missing or damaged."""
+    """Reads the Marian model in a folder.
+
+    Raises ValueError if a setting cannot be represented, or if files are missing or damaged.
+    """
     decoder, decoder_file = dict[str, Any](), directory / "decoder.yml"
     if decoder_file.is_file():
         decoder = _parse_yaml(read_regular_file(decoder_file, LARGEST), str(decoder_file))
@@ -43,7 +49,7 @@ def read_marian(directory: Path) -> ImportedModel:
     settings = _parse_yaml(arrays.pop(SETTINGS).tobytes().rstrip(b"\0"), place)
     further = ["transformer-decoder-dim-ffn"] if settings.get("transformer-decoder-dim-ffn") else []
     sizes = foreign.check_settings(settings, FORMAT, place, {"d_ff": further})
-    # decoder.yml names the vocabularies of source and target; otherwise the folder must have one vocabulary for both.
+    # decoder.yml names the vocabularies of source and target. If it does not, the folder must have one for both.
     vocabularies = decoder.get("vocabs")
     file_names = [Path(str(name)).name for name in vocabularies] if isinstance(vocabularies, list) else []
     if not file_names:
@@ -104,18 +110,18 @@ def read_marian(directory: Path) -> ImportedModel:
 
 
 def _parse_yaml(content: bytes, place: str) -> dict[str, Any]:
-    """Parses a YAML mapping; raises ValueError, which names `place`, for any other content."""
+    """Parses a YAML mapping; raises ValueError, naming `place`, for any other content."""
     if len(content) > LARGEST:
         raise ValueError(f"{place} has more than {LARGEST:,} bytes")
     return foreign.settings_in(parse_yaml(content, place=place), place)
 
 
 def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
-    """Reads a vocabulary for a model with `size` rows. Marian has neither a pad nor a begin symbol."""
+    """Reads the vocabulary of a model with `size` rows. Marian has neither a padding symbol nor BOS."""
     if path.suffix == ".spm":
         pieces = pieces_of_model(read_regular_file(path), str(path))
         ids = {piece: row for row, piece in enumerate(pieces)}
-    else:  # YAML as Marian writes it: a token and its id on each line, the token in quotes or not
+    else:  # YAML as Marian writes it: each line has a token, which may be quoted, and its id
         ids = {}
         for number, line in enumerate(read_regular_file(path).split(b"\n"), start=1):
             try:
@@ -134,12 +140,12 @@ def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
 
 
 def _parse_line(text: str) -> tuple[str, int]:
-    """Splits a line into token and id; raises ValueError for any other line."""
+    """Splits a line of a vocabulary into a token and its id; raises ValueError if the line has a different form."""
     quoted, _, row = (part.strip() for part in text.rpartition(":"))
     if len(row) > 10 or not (row.isascii() and row.isdigit()):
         raise ValueError(row)
     if quoted.startswith('"'):
-        # JSON lacks the eight-digit escape; every other escape stays as it is.
+        # JSON does not have the eight-digit escape, which is decoded here. `json.loads` decodes all other escapes.
         plain = _ESCAPE.sub(lambda found: chr(int(found["digits"], 16)) if found["digits"] else found.group(), quoted)
         return str(json.loads(plain)), int(row)
     is_single = len(quoted) > 1 and quoted[0] == quoted[-1] == "'"
@@ -147,7 +153,11 @@ def _parse_line(text: str) -> tuple[str, int]:
 
 
 def _piece_file(directory: Path, vocabulary: Path, side: str) -> Path:
-    """The SentencePiece model of a side: the vocabulary itself, or else `source.spm` or `target.spm`."""
+    """Returns the path of the SentencePiece model of a side.
+
+    This is the vocabulary itself if it is an `.spm` file, and otherwise `source.spm` or `target.spm`. Raises ValueError
+    if the file does not exist.
+    """
     path = vocabulary if vocabulary.suffix == ".spm" else directory / f"{side}.spm"
     if not path.is_file():
         raise ValueError(

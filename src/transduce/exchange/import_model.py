@@ -25,11 +25,11 @@ def import_model(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Config:
-    """Writes the model in `directory` as the model directory `out`. The files in `directory` determine its format.
+    """Imports the model in `directory` as the new model directory `out`, and returns its config.
 
-    `source_language` and `target_language` override the languages that the model states. Raises ValueError, and writes
-    nothing, if `out` is not empty, if `directory` has no model of a known format, if a setting cannot be represented,
-    or if files are missing or damaged.
+    The format of the model is detected from the files in `directory`. `source_language` and `target_language` override
+    the languages that the model states. Raises ValueError, and writes nothing, if `out` is not empty, if `directory`
+    contains no model in a known format, if a setting cannot be represented, or if files are missing or damaged.
     """
     check_new_or_empty(out)
     if not directory.is_dir():
@@ -67,7 +67,7 @@ def import_model(
         decoding=imported.decoding,
         weights=Weights(kind="imported", steps=()),
     )
-    is_shared = imported.source.as_json() == imported.target.as_json()  # then both sides are one file
+    is_shared = imported.source.as_json() == imported.target.as_json()  # if true, one file serves both sides
     sides = imported.source, imported.source if is_shared else imported.target
     # The card lists the files that the model was read from.
     checksums = checksums_of_files(directory / name for name in imported.files)

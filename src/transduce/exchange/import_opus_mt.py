@@ -26,12 +26,15 @@ MAX_CONFIG_BYTES = 2**24
 
 
 def is_hugging_face(directory: Path) -> bool:
-    """Whether the folder holds a model in Hugging Face's format, of any architecture."""
+    """Returns whether a folder contains a model in Hugging Face's format, whatever its architecture."""
     return (directory / "config.json").is_file() and any((directory / name).is_file() for name in WEIGHTS)
 
 
 def read_opus_mt(directory: Path) -> ImportedModel:
-    """Reads the model; raises ValueError if a setting cannot be represented, or if files are missing or damaged."""
+    """Reads the OPUS-MT model in a folder.
+
+    Raises ValueError if a setting cannot be represented, or if files are missing or damaged.
+    """
     place = str(directory / "config.json")
     config = _read_json(directory / "config.json")
     if (directory / "manifest.json").exists():
@@ -68,7 +71,7 @@ def read_opus_mt(directory: Path) -> ImportedModel:
     source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
     target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
     files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
-    # The search settings nearest to the model's own, by default a beam of 4 as in OPUS-MT.
+    # The search settings are the closest to those of the model. The default beam size is 4, as in OPUS-MT.
     path, chosen = directory / "generation_config.json", dict(settings)
     if path.is_file():
         chosen |= _read_json(path)
@@ -88,7 +91,10 @@ def read_opus_mt(directory: Path) -> ImportedModel:
 
 
 def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVocabulary:
-    """Reads a vocabulary with `size` rows; `settings` has the symbols' ids, and is empty for a separate source."""
+    """Reads a vocabulary for a model with `size` rows.
+
+    `settings` contains the ids of the symbols; it is empty for the source if both sides have their own vocabulary.
+    """
     ids = _read_json(path)
     for symbol in ("</s>", "<unk>", "<pad>"):
         if type(ids.get(symbol)) is not int:
@@ -106,7 +112,10 @@ def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVo
 def _take_tables(
     tensors: ForeignTensors, settings: Mapping[str, Any], sides: tuple[ForeignVocabulary, ForeignVocabulary]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes embeddings, readout and positions; returns the weights and the model settings that follow from them."""
+    """Takes the embeddings, the readout and the position tables from the tensors.
+
+    Returns the weights, and the model settings that follow from them.
+    """
     d_model, size = settings["d_model"], sides[1].size
     names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
     embeddings = [names] if settings["share_encoder_decoder_embeddings"] else [[names[1]], [names[2]]]
@@ -135,7 +144,7 @@ def _take_tables(
 
 
 def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Languages that the tokeniser's settings or the model's name state; None if neither does."""
+    """Returns the languages from the settings of the tokeniser or the name of the model; (None, None) if unknown."""
     path = directory / "tokenizer_config.json"
     values = _read_json(path) if path.is_file() else {}
     match = values.get("source_lang"), values.get("target_lang")

@@ -1,4 +1,7 @@
-"""The result of all importers, and what they share: checks of foreign settings, tensors and vocabularies."""
+"""The result of an import, and the functions and classes that all importers share.
+
+The settings, tensors and vocabularies of the program that the model comes from are called "foreign".
+"""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,17 +25,17 @@ from transduce.text.sentence_pieces import (
 )
 from transduce.text.token_vocabulary import TokenVocabulary
 
-LARGEST_POWER = 100  # largest exponent of a length; a larger one may overflow a float
+LARGEST_POWER = 100  # largest exponent of the length; a larger one may overflow a float
 
-MAX_SIZE = 2**24  # larger than any size in the settings of a model
+MAX_SIZE = 2**24  # larger than any size that the settings of a real model contain
 
 UNKNOWN = "<unk>"
 
 BELOW = 100.0
-"""Nats subtracted from the bias of a copied row: a symbol that the foreign model lacks gets a copy of another token's
-row.
+"""The number of nats that is subtracted from the readout bias of a copied row.
 
-It is large enough that the symbol's probability rounds to 0 in float32, and small enough for 16-bit numbers.
+A symbol that the foreign model lacks gets a copy of the row of another token. The number is large enough that the
+probability of the symbol rounds to 0 in float32, and small enough for 16-bit floating point.
 """
 
 Content = TypeVar("Content", bound=SubwordsContent)
@@ -49,13 +52,13 @@ class ImportedModel(NamedTuple):
     decoding: Decoding
     languages: tuple[str | None, str | None]
     origin: str  # the name of the format, for the card
-    files: tuple[str, ...]  # files that the model was read from
+    files: tuple[str, ...]  # the files from which the model was read
 
 
 def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str) -> int:
-    """Returns the positive whole number that is the value of all settings `names`.
+    """Returns the value that all settings in `names` have, which must be a positive integer.
 
-    Raises ValueError if the values differ or are out of range.
+    Raises ValueError if their values differ or are out of range.
     """
     values = [settings.get(name) for name in names]
     for name, value in zip(names, values, strict=True):
@@ -70,7 +73,7 @@ def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str)
 
 
 def settings_in(values: Any, place: str) -> dict[str, Any]:
-    """Checks that a settings file holds a mapping; raises ValueError for any other content."""
+    """Returns the content of a settings file if it is a mapping; raises ValueError for any other content."""
     if not isinstance(values, dict):
         raise ValueError(f"{place} holds no settings")
     return values
@@ -79,9 +82,10 @@ def settings_in(values: Any, place: str) -> dict[str, Any]:
 def check_settings(
     settings: Mapping[str, Any], form: ForeignFormat, place: str, further: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
-    """Checks a model's settings and returns its sizes; `further` names more settings that must equal a size.
+    """Checks the settings of a foreign model, and returns its sizes under our names.
 
-    Raises ValueError with the name and the value of the first setting that this program cannot represent.
+    `further` maps a size to additional settings that must have the same value. Raises ValueError, with the name and the
+    value of the setting, if this program cannot represent a setting.
     """
     for name, values in form.allowed.items():
         value = settings.get(name, values[0])
@@ -96,7 +100,7 @@ def check_settings(
 
 
 class ForeignTensors:
-    """Tensors of a file by name. Each can be taken once; `finish` raises ValueError if any was not taken."""
+    """The tensors in a file, by name. Each can be taken once, and `finish` raises ValueError if one was not taken."""
 
     def __init__(self, tensors: Mapping[str, Tensor], place: str) -> None:
         self._tensors, self._place = dict(tensors), place
@@ -105,16 +109,17 @@ class ForeignTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Returns a tensor's shape without taking the tensor; raises ValueError if it is missing or a single number."""
+        """Returns the shape of a tensor without taking it; raises ValueError if it is missing or a single number."""
         shape = tuple(self._existing(name).shape)
         if not shape:
             raise ValueError(f"{self._place}: {name} is a single number, and a model has vectors and matrices")
         return shape
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Takes a tensor, converted to float32.
+        """Removes a tensor from the collection, and returns it as float32.
 
-        Raises ValueError if it is missing, has a different shape, or contains integers, infinity or NaN.
+        Raises ValueError if the tensor is missing, if it has a different shape, or if it contains integers, infinity or
+        NaN.
         """
         tensor = self._existing(name)
         del self._tensors[name]
@@ -128,7 +133,10 @@ class ForeignTensors:
         return tensor.to(torch.float32, copy=True).contiguous()
 
     def take_equal(self, names: Iterable[str], *shape: int) -> Tensor:
-        """Takes the tensor that the file has under one or several of `names`; raises ValueError if two differ."""
+        """Takes a tensor that the file may contain several times, under any of `names`.
+
+        Raises ValueError if the tensors under two of these names differ, or if there is none.
+        """
         present = [name for name in names if name in self] or [next(iter(names))]
         first, *others = (self.take(name, *shape) for name in present)
         for name, other in zip(present[1:], others, strict=True):
@@ -137,17 +145,17 @@ class ForeignTensors:
         return first
 
     def split(self, name: str, names: Sequence[str], shape: tuple[int, ...]) -> None:
-        """Replaces a tensor by equal parts of `shape`, which can then be taken by `names`."""
+        """Splits a tensor into equal parts of shape `shape`, which can then be taken under `names`."""
         whole = self.take(name, len(names) * shape[0], *shape[1:])
         self._tensors.update(zip(names, whole.chunk(len(names)), strict=True))
 
     def drop(self, names: Iterable[str]) -> None:
-        """Drops tensors that no model needs, if the file has them."""
+        """Discards the tensors that the file contains under `names`, because no model needs them."""
         for name in names:
             self._tensors.pop(name, None)
 
     def finish(self) -> None:
-        """Raises ValueError if a tensor was not taken: the model has a part that the settings do not name."""
+        """Raises ValueError if a tensor was not taken, because then the model has a part that its settings omit."""
         if self._tensors:
             names = ", ".join(sorted(self._tensors)[:5])
             raise ValueError(f"{self._place} has weights that no part of a model of transduce has: {names}")
@@ -159,24 +167,25 @@ class ForeignTensors:
 
 
 class ForeignVocabulary(NamedTuple):
-    """The tokens of one side, and the row of its matrices for each of our ids.
+    """The tokens of one side, and the rows of the foreign matrices in the order of our ids.
 
-    Our ids are pad, begin, end, then all other tokens. In the foreign model two of the three symbols may be the same
-    token, and pad may be missing.
+    Our first three ids are padding, BOS and EOS; all other tokens follow. In the foreign model, two of these three
+    symbols may be the same token, and there may be no padding symbol.
     """
 
-    rows: tuple[int, ...]  # by our ids
-    copies: tuple[int, ...]  # our ids that reuse another id's row
-    names: Mapping[int, str]  # tokens, by row
-    place: str  # the name of the vocabulary in errors
+    rows: tuple[int, ...]  # the row in the foreign matrices for each of our ids
+    copies: tuple[int, ...]  # those of our ids that share the row of another id
+    names: Mapping[int, str]  # the tokens, by row
+    place: str  # the name of the vocabulary in error messages
 
     @classmethod
     def of(
         cls, ids: Mapping[str, Any], size: int, *, pad: int | None, begin: int, end: int, place: str
     ) -> "ForeignVocabulary":
-        """Orders `size` rows by our ids. `ids` maps tokens to rows; without `pad`, pad copies the row of `end`.
+        """Returns a vocabulary that maps our ids to `size` rows. `ids` maps the tokens to their rows.
 
-        Raises ValueError if a token's row does not exist or belongs to another token, or if there is no unknown token.
+        `pad`, `begin` and `end` are the rows of the symbols. If `pad` is None, padding copies the row of EOS. Raises
+        ValueError if the row of a token does not exist or belongs to another token, or if there is no unknown token.
         """
         symbols = (end if pad is None else pad, begin, end)
         if not all(0 <= symbol < size for symbol in symbols):
@@ -199,29 +208,35 @@ class ForeignVocabulary(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of rows of the foreign vocabulary."""
+        """The number of rows in the foreign matrices."""
         return max(self.rows) + 1
 
     def matrix(self, foreign: Tensor) -> Tensor:
-        """Reorders the rows of a foreign matrix to our ids."""
+        """Returns a foreign matrix with its rows in the order of our ids."""
         return foreign[list(self.rows)]
 
     def bias(self, foreign: Tensor | None) -> Tensor:
-        """The readout's bias in the order of our ids, lowered by `BELOW` for copies; zeros if `foreign` is None."""
+        """Returns the readout bias in the order of our ids, lowered by `BELOW` for copied rows.
+
+        If `foreign` is None, the foreign model has no bias, which is equivalent to zeros.
+        """
         bias = torch.zeros(len(self.rows)) if foreign is None else foreign[list(self.rows)]
         bias[list(self.copies)] -= BELOW
         return bias
 
     def sentence_pieces(self, model: bytes) -> SentencePieces:
-        """Subwords of a side that has a SentencePiece model."""
+        """Returns the subwords of a side that uses a SentencePiece model."""
         return self._build(SentencePieces, SentencePieceContent, model=b64encode(model).decode())
 
     def moses_bpe(self, merges: tuple[tuple[str, str], ...], language: str) -> MosesBpe:
-        """Subwords of a side that has BPE merges and the Moses tokeniser of a language."""
+        """Returns the subwords of a side that uses BPE merges and the Moses tokeniser for `language`."""
         return self._build(MosesBpe, MosesBpeContent, merges=merges, language=language)
 
     def _build(self, subwords_of: Callable[[Content], Built], content: type[Content], **values: Any) -> Built:
-        """Builds the subwords from their file's content; a row without a token gets a subword that no text has."""
+        """Builds the subwords of a side. A row without a token gets a subword that occurs in no text.
+
+        Raises ValueError if the subwords are invalid.
+        """
         unknown = next(row for row, name in self.names.items() if name == UNKNOWN)
         subwords = tuple(self.names.get(row, f"⟨unused {row}⟩") for row in self.rows[END + 1 :])
         try:
@@ -241,10 +256,11 @@ def take_tables(
     readout: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Takes the embeddings of source and target, or one for both; returns the tables and the settings they imply.
+    """Takes the embeddings from the tensors. Returns the weights, and the model settings that follow from them.
 
-    Each embedding may be in the file under one or several of its names. `readout` is the matrix before the softmax;
-    None if it is the target's embedding.
+    `embeddings` has one item for the source and one for the target, or a single item if both sides share an embedding.
+    An item lists the names under which the file may contain the embedding. `readout` is the projection before the
+    softmax, or None if the target embedding is used. `bias` is the bias of the readout, if it has one.
     """
     weights = {
         f"{side}_embedding.weight": vocabulary.matrix(tensors.take_equal(names, vocabulary.size, d_model))
@@ -260,10 +276,10 @@ def take_tables(
 
 
 def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:
-    """Our search settings that come nearest to dividing the log-probability by length^exponent.
+    """Returns the search settings that come closest to those of the foreign program.
 
-    Marian, fairseq and Hugging Face divide by length^exponent. Raises ValueError, which names `place`, for values out
-    of range.
+    Marian, fairseq and Hugging Face divide the log-probability of a translation by length^exponent. Raises ValueError,
+    naming `place`, if a value is out of range.
     """
     in_range = isinstance(exponent, int | float) and 0 <= exponent <= LARGEST_POWER
     values = {"beam": beam, "length_penalty": length_penalty_of_power(exponent) if in_range else exponent}
@@ -279,17 +295,17 @@ def take_model(
     names: LayerNames,
     place: str,
 ) -> tuple[Transformer, dict[str, Tensor]]:
-    """Takes the weights of all layers, and checks that no tensor is left; returns our settings and weights.
+    """Takes the weights of all layers, and checks that no tensor is left. Returns our model's settings and weights.
 
-    `settings` are the foreign settings, read only for dropout; `spec` supplies the settings of ours that do not follow
-    from the sizes. Raises ValueError, which names `place`.
+    `settings` are the foreign settings, of which only the dropout rates are read. `spec` contains those of our settings
+    that do not follow from `sizes`. Raises ValueError, naming `place`, if the settings are invalid or if the weights do
+    not match them.
     """
 
     def dropout(*names: str) -> float:
-        """Returns the first of the settings `names` that is not zero; 0 if there is none."""
+        """Returns the first value of the settings `names` that is not zero, or 0 if there is none."""
         values = (settings.get(name) for name in names)
-        # A number that is not a probability is returned as well, so that validation names the setting when it refuses
-        # it.
+        # A number that is not a probability is returned too, because validation then rejects it and names the setting.
         return next((value for value in values if isinstance(value, int | float) and value), 0.0)
 
     d_model, heads = sizes["d_model"], sizes["heads"]

@@ -1,4 +1,4 @@
-"""Exports models to Marian, a C++ engine that supports the architecture of the preset `released-2017`."""
+"""Exports models to Marian, a C++ engine, which supports the architecture of the preset `released-2017`."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ WORKSPACE = 256  # MiB
 
 
 def check(model: Model) -> None:
-    """Raises ValueError, and names the option, if Marian cannot represent the model."""
+    """Raises ValueError, naming the option, if Marian cannot represent the model."""
     spec = check_products(model, "Marian")
     mixer, cross = attentions_of(spec)
     required = [
@@ -51,7 +51,7 @@ def check(model: Model) -> None:
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
-    """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords."""
+    """Writes `model.npz`, the vocabularies, `decoder.yml` for `marian-decoder`, and our subwords to `folder`."""
     weights = transformer_weights(model)
     source, target = (weights.tensors[f"{side}_embedding.weight"] for side in ("source", "target"))
     spec, form = weights.spec, foreign_format("marian")
@@ -87,14 +87,17 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 def vocabulary_files(model: Model) -> tuple[str, str]:
-    """File names of the source's and the target's vocabulary; both are `vocab.yml` if the sides share subwords."""
+    """Returns the file names of the source and target vocabularies: `vocab.yml` for both if they share subwords."""
     return (
         ("vocab.yml",) * 2 if share_subwords((model.source, model.target)) else ("source.vocab.yml", "target.vocab.yml")
     )
 
 
 def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:
-    """Strings of a side by id, with Marian's names for the symbols; pad becomes `<unk>` if no token has that name."""
+    """Returns the token strings of a side in the order of their ids, with Marian's names for the symbols.
+
+    The padding symbol is called `<unk>`, unless another token has that name.
+    """
     symbols, strings = model.config.model.symbols, list(side.vocabulary)
     strings[symbols.pad] = "<pad>" if "<unk>" in strings else "<unk>"
     strings[symbols.begin], strings[symbols.end] = "<s>", "</s>"
@@ -102,9 +105,9 @@ def marian_tokens(model: Model, side: TokenVocabulary) -> list[str]:
 
 
 def _vocabulary(strings: list[str]) -> str:
-    """Content of a vocabulary file: a token and its id on each line.
+    """Returns the content of a vocabulary file, which has a token and its id on each line.
 
-    Characters beyond 16 bits are escaped as in YAML, because YAML readers refuse JSON's surrogate pairs.
+    Characters above U+FFFF are escaped as in YAML, because YAML readers reject the surrogate pairs of JSON.
     """
     quoted = (
         "".join(f"\\U{ord(letter):08x}" if letter > "\uffff" else json.dumps(letter)[1:-1] for letter in string)
@@ -114,12 +117,13 @@ def _vocabulary(strings: list[str]) -> str:
 
 
 class MarianEngine:
-    """Runs Marian's decoder on one thread; it reads tokens separated by spaces, and rounds log-probabilities to six
-    digits.
+    """Runs Marian's decoder on a single thread.
+
+    The decoder reads tokens that are separated by spaces, and rounds log-probabilities to six digits.
     """
 
     def __init__(self, folder: Path, model: Model, source_tags: Sequence[int] = ()) -> None:
-        """Prepares the decoder's settings; `source_tags` are put before each source.
+        """Prepares the settings of the decoder. `source_tags` are put before each source.
 
         Raises ValueError if `pymarian` is not installed.
         """
@@ -144,7 +148,7 @@ class MarianEngine:
         self._translator = pymarian.Translator
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, excluding the end symbol, which Marian does not force."""
+        """Returns the log-probability of each token of each target, without EOS, because Marian does not force it."""
         source_tokens, target_tokens = self._encode_sources(sources), self._target.encode(targets)
         lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
         forced = self._translator(
@@ -160,9 +164,12 @@ class MarianEngine:
         return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
+        """Translates each line with greedy search.
+
+        `bounds` contains the largest number of tokens for each translation. Longer translations are truncated.
+        """
         tokens = self._encode_sources(lines)
-        # Marian bounds a translation by a multiple of the length of its source.
+        # Marian limits the length of a translation to a multiple of the length of its source.
         factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
         rows: list[list[int]] = [[] for _ in lines]
         for factor in sorted(set(factors)):
@@ -178,5 +185,5 @@ class MarianEngine:
 
 
 def _lines(side: TokenVocabulary, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Joins the subwords of each row with spaces."""
+    """Converts each row of token ids to a line of subwords separated by spaces."""
     return [" ".join(side.vocabulary[token] for token in row) for row in rows]

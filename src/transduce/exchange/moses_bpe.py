@@ -1,4 +1,4 @@
-"""The subwords of fairseq models: BPE on words that the Moses tokeniser has split."""
+"""The subwords of fairseq models. The Moses tokeniser splits a text into tokens, and BPE splits these into subwords."""
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from transduce.text.byte_level import END
 from transduce.text.sentence_pieces import ImportedSubwords, SubwordsContent, UnicodeText
 from transduce.text.subwords import encoding_error
 
-CONTINUED = "@@"  # ends every subword except the last of a word
-WORD_END = "</w>"  # follows the last letter of a word, in merges
-UNKNOWN_LETTER = " "  # replaces letters without a subword; no word contains it
+CONTINUED = "@@"  # the suffix of every subword except the last one of a word
+WORD_END = "</w>"  # the suffix of the last letter of a word in merges
+UNKNOWN_LETTER = " "  # replaces letters that have no subword; no word contains it
 
 
 class MosesBpeContent(SubwordsContent):
-    """The file of a side: the vocabulary, the merges in order of priority, and the language of the Moses tokeniser."""
+    """The content of a subword file: vocabulary, merges in order of priority, and language of the Moses tokeniser."""
 
     type: Literal["MosesBpe"] = "MosesBpe"
     language: str
@@ -26,10 +26,11 @@ class MosesBpeContent(SubwordsContent):
 
 
 class MosesBpe(ImportedSubwords[MosesBpeContent]):
-    """Tokenises, splits hyphenated words with ` @-@ `, escapes reserved XML characters, and merges letters by BPE.
+    """Encodes text with the Moses tokeniser and BPE.
 
-    These are the defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and undoes the tokenisation, but
-    does not restore the original white space.
+    The tokeniser also splits hyphenated words with ` @-@ ` and escapes the reserved characters of XML, which are the
+    defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and reverts the tokenisation, but does not
+    restore the original white space.
     """
 
     content_type = MosesBpeContent
@@ -52,7 +53,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return type(self), (self.content,)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encodes each line as ids, without begin and end symbols; raises ValueError for an unpaired surrogate."""
+        """Encodes each line as ids, without BOS and EOS; raises ValueError for an unpaired surrogate."""
         words = [self._tokenise(line, aggressive_dash_splits=True, return_str=True) for line in lines]
         try:
             encodings = self._merging.encode_batch_fast(words, add_special_tokens=False)
@@ -61,14 +62,15 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         return [[self._id_of_merged[number] for number in encoding.ids] for encoding in encodings]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each sequence to text, without begin and end symbols; the unknown token appears as the vocabulary
-        spells it.
+        """Decodes each sequence of ids to text, leaving out padding, BOS and EOS.
+
+        The unknown token appears in the text as the vocabulary spells it.
         """
         joined = (" ".join(self.vocabulary[token] for token in sequence if token > END) for sequence in ids)
         return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text, with "▁" where a word of the text begins and "</s>" for the end.
+        """Returns each id as readable text, with "▁" at the beginning of each word of the text and "</s>" for EOS.
 
         Words are separated by spaces, so a word may consist of several Moses tokens, for example "world" and ",".
         """
@@ -77,7 +79,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
         readable, begins_token, position = [], True, 0
         for token in ids:
             subword = self.readable_token(token)
-            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # undoes Moses' escapes
+            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # reverts the escapes of Moses
             begins_word = begins_token and token > END
             if token > END and (start := text.find(letters, position)) >= 0 and not text[position:start].strip():
                 begins_word = begins_word and (start > position or position == 0)
@@ -88,7 +90,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
 
     @cached_property
     def _id_of_merged(self) -> list[int]:
-        """Our id of each symbol of the merging tokenizer; a symbol that the vocabulary lacks is unknown."""
+        """Our id for each symbol of the BPE tokenizer. Symbols that the vocabulary lacks map to the unknown token."""
         vocabulary = self._merging.get_vocab()
         merged = sorted(vocabulary, key=vocabulary.__getitem__)
         subwords = (
@@ -98,7 +100,7 @@ class MosesBpe(ImportedSubwords[MosesBpeContent]):
 
 
 def _merged_symbols(content: MosesBpeContent) -> Iterator[str]:
-    """Yields every symbol that a merge joins or produces, and the single letters of the vocabulary."""
+    """Yields every symbol that a merge joins or produces, and every subword of a single letter."""
     for left, right in content.merges:
         yield from (left, right, left + right)
     for subword in content.subwords:

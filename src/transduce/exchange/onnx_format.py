@@ -1,6 +1,6 @@
 """Exports models to ONNX graphs, with the names that users of onnxruntime, `optimum` and transformers.js expect.
 
-For the parity check, onnxruntime runs the graphs with a greedy search in NumPy, as a program without torch would.
+For the parity check, the graphs are run with onnxruntime and a greedy search in NumPy, as in a program without torch.
 """
 
 import json
@@ -23,22 +23,22 @@ from transduce.model_directory.model import Model
 from transduce.text.subwords import Subwords
 from transduce.translation.results import one_line
 
-UNBOUNDED = 1_000_000  # positions in `config.json` for a model without a limit
+UNBOUNDED = 1_000_000  # the number of positions in `config.json` for a model without a limit
 
 CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 GRAPHS = "onnx"  # folder of the graphs, where transformers.js looks for them
 SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
-"""Suffix of a graph's file name, by the precision of its weights, as transformers.js expects it."""
+"""The suffix that transformers.js expects in the file name of a graph, by the precision of the weights."""
 
 
 NUMBERS_AT_ONCE = 1 << 24
-"""Largest number of logits in a batch, including padding."""
+"""The largest number of logits in a batch, including those for padding."""
 
 Tokens = NDArray[np.int64]
 
 
 def check(model: Model) -> None:
-    """Raises ValueError, with the reason, if the graphs cannot represent the model."""
+    """Raises ValueError, with the reason, if the model cannot be exported to ONNX."""
     check_is_transformer(model, "ONNX")
     if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
         raise refusal(
@@ -48,13 +48,13 @@ def check(model: Model) -> None:
 
 
 def graph_files(precision: str) -> tuple[str, str]:
-    """File names of the encoder and the decoder."""
+    """Returns the file names of the encoder and the decoder."""
     suffix = SUFFIXES[precision]
     return f"encoder_model{suffix}.onnx", f"decoder_model_merged{suffix}.onnx"
 
 
 def write(model: Model, folder: Path, precision: str) -> None:
-    """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer.
+    """Writes the graphs, `config.json`, `generation_config.json` and the tokenizers to `folder`.
 
     Raises ValueError if `onnx` is not installed.
     """
@@ -72,14 +72,14 @@ def write(model: Model, folder: Path, precision: str) -> None:
     assert isinstance(spec, Transformer)
     assert isinstance(spec.mixer, AttentionSpec)
     max_positions = model.module.max_positions or UNBOUNDED
-    # Other engines read these settings before they run the graphs, and need the name of an architecture that they know.
-    # Marian has the same graphs.
+    # Programs read these settings before they run the graphs, and the settings must name an architecture that they
+    # know. The graphs of Marian models have the same form.
     config = hugging_face_format.hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
         "decoder_vocab_size": vocabulary.target,
-        "encoder_attention_heads": spec.cross.heads,  # heads in the cache of the source
+        "encoder_attention_heads": spec.cross.heads,  # the number of heads in the cache of the source
         "decoder_attention_heads": spec.mixer.heads,
         "max_position_embeddings": max_positions,
     }
@@ -89,10 +89,10 @@ def write(model: Model, folder: Path, precision: str) -> None:
 
 
 class OnnxEngine:
-    """The graphs of an exported folder in onnxruntime, and its tokenizers."""
+    """Runs the graphs of an exported folder with onnxruntime and the exported tokenizers."""
 
     def __init__(self, folder: Path) -> None:
-        """Loads graphs and tokenizers; raises ValueError if onnxruntime is not installed."""
+        """Loads the graphs and the tokenizers; raises ValueError if onnxruntime is not installed."""
         onnxruntime = import_engine("onnxruntime", "onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
@@ -111,7 +111,7 @@ class OnnxEngine:
         self._vocabulary = config["decoder_vocab_size"]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target, including the end symbol."""
+        """Returns the log-probability of each token of each target, including EOS."""
         rows = _encode(self._source, sources), _encode(self._target, targets)
         scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
         for indices in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
@@ -126,7 +126,10 @@ class OnnxEngine:
         return scores
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
-        """Translates each line greedily, with at most as many tokens as its bound."""
+        """Translates each line with greedy search.
+
+        `bounds` contains the largest number of tokens for each translation.
+        """
         rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
         for indices in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
             source = self._padded([rows[index] for index in indices])
@@ -137,7 +140,7 @@ class OnnxEngine:
         return translations
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
-        """Greedy translation of each row, cut at its bound and before its end symbol."""
+        """Returns the greedy translation of each row, truncated at its bound and before EOS."""
         state, tokens = self._start(source), [np.full(len(source), self._begin)]
         has_ended = np.zeros(len(source), bool)
         while not has_ended.all():
@@ -152,7 +155,7 @@ class OnnxEngine:
         return [row[: row.index(self._end)] if self._end in row else row for row in cut]
 
     def _start(self, source: Tokens) -> dict[str, NDArray[Any]]:
-        """Inputs of the decoder before the first token: the encoder's output and an empty cache."""
+        """Returns the inputs of the decoder for the first step: the output of the encoder, and an empty cache."""
         mask = (source != self._pad).astype(np.int64)
         (encoded,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
         state = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask}
@@ -165,16 +168,16 @@ class OnnxEngine:
     def _decode(
         self, tokens: Tokens, state: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
-        """Runs the decoder on `tokens` [rows new].
+        """Runs the decoder on the new tokens [rows new].
 
-        Returns logits [rows new vocabulary] and the inputs of the next step.
+        Returns the logits [rows new vocabulary], and the inputs of the decoder for the next step.
         """
         outputs = dict(zip(self._names, self._decoder.run(None, {**state, "input_ids": tokens}), strict=True))
         logits = outputs.pop("logits")
         return logits, state | {name.replace("present", "past_key_values"): cache for name, cache in outputs.items()}
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yields the indices of sentences of similar length, as many as fit into a batch."""
+        """Groups sentences of similar length into batches of limited size, and yields the indices in each batch."""
         batch: list[int] = []
         for index in np.argsort(lengths, kind="stable").tolist():
             if batch and (len(batch) + 1) * lengths[index] * self._vocabulary > NUMBERS_AT_ONCE:
@@ -185,7 +188,7 @@ class OnnxEngine:
             yield batch
 
     def _padded(self, rows: Sequence[list[int]]) -> Tokens:
-        """Pads rows of tokens to the longest."""
+        """Pads rows of tokens to the length of the longest row."""
         padded = np.full((len(rows), max(map(len, rows))), self._pad)
         for index, row in enumerate(rows):
             padded[index, : len(row)] = row
@@ -193,12 +196,12 @@ class OnnxEngine:
 
 
 def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
-    """Loads the tokenizer of a folder; text spelt like a symbol stays text."""
+    """Loads the tokenizer in a folder. Text that is spelt like a symbol is encoded as ordinary text."""
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the tokens of each text, including the end symbol."""
+    """Returns the token ids of each text, including EOS."""
     return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]

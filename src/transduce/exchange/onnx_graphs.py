@@ -1,9 +1,9 @@
-"""The encoder and the decoder of a Transformer as ONNX graphs, with weights in float32, float16 or int8.
+"""Converts the encoder and the decoder of a Transformer to ONNX graphs, with weights in float32, float16 or int8.
 
-One decoder graph serves the first step and all later steps: it computes the keys and values of the source only for
-positions that the cache lacks, which are all positions in the first step and none later. `optimum` and transformers.js
-expect these names and shapes. In every precision, inputs and outputs of the graph and of every part here are float32,
-so that any runtime can run the graph.
+A single decoder graph serves both the first step and all later steps. It computes the keys and values of the source
+only for the positions that are missing from the cache: all positions in the first step, and none later. The names and
+shapes are those that `optimum` and transformers.js expect. In every precision, the activations that enter and leave the
+graph and each part of it are float32, so that any runtime can run the graph.
 """
 
 import math
@@ -29,18 +29,18 @@ from transduce.model.residual import PostNorm, PreNorm
 from transduce.model.transformer import TransformerModel
 
 OPSET, IR_VERSION = 17, 8
-"""17 is the first operator set with LayerNormalization; onnxruntime 1.12 and later read it."""
+"""17 is the first operator set that has LayerNormalization. onnxruntime supports it from version 1.12 on."""
 
 PRODUCER = f"transduce {transduce.__version__}"
 ELEMENT_TYPES = {"int64": TensorProto.INT64, "float32": TensorProto.FLOAT}
-LAST = 2**63 - 1  # end of a slice that has no end
-LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; the sum of two is still finite
-LARGEST_STATE = 127  # largest magnitude of an activation in eight bits
-ZERO = 128  # zero point of uint8
+LAST = 2**63 - 1  # the end of a slice that extends to the end of the axis
+LOWEST = float(np.finfo(np.float32).min) / 2  # added to the scores of masked keys; the sum of two is still finite
+LARGEST_STATE = 127  # largest magnitude of an activation that is quantised to eight bits
+ZERO = 128  # the zero point of activations in uint8
 
 
 def encoder_graph(module: TransformerModel, precision: str) -> bytes:
-    """Serialises the encoder: from `input_ids` and `attention_mask` to `last_hidden_state`."""
+    """Returns the serialised encoder, which computes `last_hidden_state` from `input_ids` and `attention_mask`."""
     writer = TransformerGraphWriter("encoder", module, precision)
     graph, shape = writer.graph, ["batch_size", "encoder_sequence_length"]
     tokens = graph.input("input_ids", "int64", shape)
@@ -62,7 +62,10 @@ def encoder_graph(module: TransformerModel, precision: str) -> bytes:
 
 
 def decoder_graph(module: TransformerModel, precision: str) -> bytes:
-    """Serialises the decoder: from new tokens, the encoder's output and the cache to `logits` and the longer cache."""
+    """Returns the serialised decoder.
+
+    It computes `logits` and the extended cache from the new tokens, the output of the encoder and the cache.
+    """
     writer = TransformerGraphWriter("decoder", module, precision)
     graph = writer.graph
     tokens = graph.input("input_ids", "int64", ["batch_size", "decoder_sequence_length"])
@@ -105,22 +108,22 @@ def decoder_graph(module: TransformerModel, precision: str) -> bytes:
 
 
 class KeyValueNames(NamedTuple):
-    """Names of one attention's keys and values, each [batch heads length width]."""
+    """The names of the keys and the values of an attention layer, each [batch heads length width]."""
 
     keys: str
     values: str
 
 
 class TransformerGraphWriter:
-    """Writes the parts of a Transformer into a graph; methods take and return names of tensors."""
+    """Adds the parts of a Transformer to a graph. The methods take and return the names of tensors."""
 
     def __init__(self, side: str, module: TransformerModel, precision: str) -> None:
         self.graph, self.module, self.precision = GraphBuilder(side), module, precision
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._quantised: dict[str, tuple[str, str]] = {}  # quantised activations, shared by matrix multiplications
+        self._quantised: dict[str, tuple[str, str]] = {}  # quantised activations, reused by later multiplications
 
     def embedded(self, embedding: Embedding, tokens: str, positions: str) -> str:
-        """Computes embedding · √d_model + position."""
+        """Computes the sum of the scaled embedding, embedding · √d_model, and the position vector of each token."""
         graph = self.graph
         vectors = self._rows(embedding.weight, tokens)
         if embedding.blank is not None:
@@ -134,8 +137,8 @@ class TransformerGraphWriter:
             # shape.
             return graph.apply("Add", scaled, graph.apply("Gather", table, graph.unsqueeze(positions, 0)))
         assert isinstance(module, SinusoidalPositions)
-        # The feature at position t, counted from 0, is sin(t · rate + phase). It is computed in float64, like
-        # `sinusoids`: in float32 the angle of position 4,000 is off by 1e-4.
+        # A feature at position t, counted from 0, is sin(t · rate + phase). It is computed in float64, as in
+        # `sinusoids`, because in float32 the angle at position 4,000 would be off by 1e-4.
         half = module.d_model // 2
         spacing = max(half - 1, 1) if module.layout == "halves" else half
         rates = torch.exp(-math.log(10000.0) * torch.arange(half, dtype=torch.float64) / spacing)
@@ -150,16 +153,19 @@ class TransformerGraphWriter:
         return graph.apply("Add", scaled, graph.cast(graph.apply("Sin", angles), "float32"))
 
     def source_bias(self, mask: str) -> str:
-        """Bias of the scores that hides the source's padding from every head and query."""
+        """Returns the bias of the attention scores that masks the padding of the source for all heads and queries."""
         return self._bias(self.graph.unsqueeze(self.graph.cast(mask, "bool"), 1, 2))
 
     def causal_bias(self, queries: str, keys: str) -> str:
-        """Bias of the scores that hides later positions."""
+        """Returns the bias of the attention scores that masks later positions."""
         graph = self.graph
         return self._bias(graph.apply("LessOrEqual", graph.unsqueeze(keys, 0), graph.unsqueeze(queries, 1)))
 
     def band(self, attention: MultiHeadAttention, queries: str, keys: str) -> str | None:
-        """Bias of the scores that hides all but neighbours; None if the attention sees all positions."""
+        """Returns the bias of the attention scores that masks all positions except the neighbours.
+
+        Returns None if the attention is not limited to neighbours.
+        """
         if not isinstance(attention, NeighbourAttention):
             return None
         graph = self.graph
@@ -168,13 +174,16 @@ class TransformerGraphWriter:
         return self._bias(graph.apply("LessOrEqual", graph.apply("Abs", distance), reach))
 
     def _bias(self, visible: str) -> str:
-        """Converts visibility to a bias: 0 where a key is visible, else `LOWEST`."""
+        """Converts a mask to a bias, which is 0 where a key is visible and `LOWEST` elsewhere."""
         return self.graph.apply(
             "Where", visible, self.graph.constant(0, "float32"), self.graph.constant(LOWEST, "float32")
         )
 
     def attention(self, attention: MultiHeadAttention, states: str, memory: KeyValueNames, bias: str) -> str:
-        """Computes Concat(head_1 … head_h) W^O, with queries from `states`."""
+        """Computes multi-head attention, Concat(head_1 … head_h) W^O, with queries projected from `states`.
+
+        `memory` contains the keys and values, and `bias` is added to the scores.
+        """
         graph, spec = self.graph, attention.spec
         query = self._heads(self.linear(attention.query, states), spec.heads, spec.d_k)
         compatibility = attention.compatibility
@@ -197,7 +206,7 @@ class TransformerGraphWriter:
         )
 
     def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:
-        """Projects `states` to keys and values, each [batch heads length width]."""
+        """Projects the hidden states to keys and values, each [batch heads length width]."""
         spec = attention.spec
         widths = [spec.heads * spec.d_k, spec.heads * spec.d_v]
         projected = self.linear(attention.key_value, states)
@@ -205,15 +214,15 @@ class TransformerGraphWriter:
         return KeyValueNames(self._heads(keys, spec.heads, spec.d_k), self._heads(values, spec.heads, spec.d_v))
 
     def _heads(self, states: str, heads: int, width: int) -> str:
-        """Reshapes states [batch length heads·width] to [batch heads length width]."""
+        """Splits states [batch length heads·width] into heads [batch heads length width]."""
         split = self.graph.apply("Reshape", states, self.graph.constant([0, 0, heads, width]))
         return self.graph.apply("Transpose", split, perm=[0, 2, 1, 3])
 
     def past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
-        """Adds the two inputs for the cache of one attention.
+        """Adds the two inputs of the graph for the cached keys and values of an attention layer.
 
-        In the first step, other engines pass an empty cache whose width is d_model / heads. If this model's cache has a
-        different shape, the graph accepts any shape and reshapes the cache.
+        In the first step, other engines pass an empty cache whose width is d_model / heads. If the cache of this model
+        has a different shape, the graph accepts any shape and reshapes the cache.
         """
         spec, names = attention.spec, []
         attentions = cast(AttentionSpec, self.module.spec.mixer), self.module.spec.cross
@@ -231,18 +240,18 @@ class TransformerGraphWriter:
         return KeyValueNames(*names)
 
     def extended(self, past: KeyValueNames, new: KeyValueNames) -> KeyValueNames:
-        """Appends new keys and values to cached ones."""
+        """Appends new keys and values to the cached ones."""
         return KeyValueNames(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
 
     def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeyValueNames) -> None:
-        """Adds the two outputs for the longer cache of one attention."""
+        """Adds the two outputs of the graph for the extended cache of an attention layer."""
         spec = attention.spec
         for part, width, tensor in (("key", spec.d_k, memory.keys), ("value", spec.d_v, memory.values)):
             shape: list[int | str] = ["batch_size", spec.heads, f"present_{side}_sequence_length", width]
             self.graph.output(f"present.{number}.{side}.{part}", tensor, shape)
 
     def feed_forward(self, layer: EncoderLayer | DecoderLayer, states: str) -> str:
-        """Applies the feed-forward sub-layer to `states`; returns the output of the layer."""
+        """Applies the feed-forward sub-layer of a layer to `states`, and returns the output of the layer."""
         graph, network = self.graph, cast(FeedForwardNetwork, layer.feed_forward)
         kind = cast(str, self.module.spec.feed_forward.activation)
         hidden = self.linear(network.inner, self.sublayer_input(layer.around_feed_forward, states))
@@ -258,16 +267,16 @@ class TransformerGraphWriter:
         return self.sublayer_output(layer.around_feed_forward, states, outputs)
 
     def sublayer_input(self, around: PostNorm | PreNorm, states: str) -> str:
-        """Returns the input of a sub-layer: the states, normalised if the layer is pre-norm."""
+        """Returns the input of a sub-layer: `states`, which are normalised first in a pre-norm model."""
         return self._norm(around.norm, states) if isinstance(around, PreNorm) else states
 
     def sublayer_output(self, around: PostNorm | PreNorm, states: str, output: str) -> str:
-        """Adds the `output` of a sub-layer to its input `states`; post-norm normalises the sum."""
+        """Adds the residual `states` to the `output` of a sub-layer, and normalises the sum in a post-norm model."""
         total = self.graph.apply("Add", states, output)
         return self._norm(around.norm, total) if isinstance(around, PostNorm) else total
 
     def last_norm(self, norm: nn.Module, states: str) -> str:
-        """Applies the norm after the last layer, which only pre-norm has."""
+        """Applies the layer normalisation after the last layer, which only pre-norm models have."""
         return self._norm(norm, states) if isinstance(norm, nn.LayerNorm) else states
 
     def _norm(self, norm: nn.LayerNorm, states: str) -> str:
@@ -275,12 +284,12 @@ class TransformerGraphWriter:
         return self.graph.apply("LayerNormalization", states, scale, bias, axis=-1, epsilon=norm.eps)
 
     def linear(self, linear: nn.Linear, states: str) -> str:
-        """Computes states · Wᵀ + b."""
+        """Computes `states` · Wᵀ + b, or without b if the linear map has no bias."""
         product = self._product(linear.weight, states)
         return product if linear.bias is None else self.graph.apply("Add", product, self._dense(linear.bias))
 
     def logits(self, states: str) -> None:
-        """Adds the output `logits`; a tied readout shares the table of the embedding."""
+        """Adds the output `logits` of the graph. A tied readout shares the matrix of the target embedding."""
         readout = self.module.readout
         is_table = readout.weight is self.module.target_embedding.weight
         logits = self._product(readout.weight, states, is_table=is_table)
@@ -290,7 +299,7 @@ class TransformerGraphWriter:
         self.graph.output("logits", logits, shape, first=True)
 
     def _rows(self, table: Tensor, tokens: str) -> str:
-        """Gathers the rows of a table [rows features] that `tokens` select."""
+        """Looks up the row of each token in a table [rows features]."""
         graph = self.graph
         if self.precision != "int8":
             return self._as_float32(graph.apply("Gather", self._stored(table, table), tokens))
@@ -299,9 +308,9 @@ class TransformerGraphWriter:
         return graph.apply("Mul", rows, graph.unsqueeze(graph.apply("Gather", scales, tokens), -1))
 
     def _product(self, matrix: Tensor, states: str, *, is_table: bool = False) -> str:
-        """Computes states · matrixᵀ for a matrix [outputs inputs].
+        """Computes `states` · matrixᵀ for a matrix [outputs inputs].
 
-        If `is_table`, the matrix is stored as `_rows` stores it, so that both can share it.
+        If `is_table` is true, the matrix is stored in the layout that `_rows` uses, so that both can share it.
         """
         graph = self.graph
         if self.precision != "int8":
@@ -309,12 +318,12 @@ class TransformerGraphWriter:
             return graph.apply("MatMul", states, graph.apply("Transpose", factor, perm=[1, 0]) if is_table else factor)
         numbers, scales = self._int8_matrix(matrix, transposed=not is_table)
         factor = graph.apply("Transpose", numbers, perm=[1, 0]) if is_table else numbers
-        # The activations are quantised to uint8. Each token gets its own scale, from its largest magnitude, so that a
-        # translation does not depend on the other sentences in its batch. DynamicQuantizeLinear would compute one scale
-        # for the whole batch.
+        # The activations are quantised to uint8. Each token has its own scale, which is computed from its largest
+        # magnitude, so that a translation does not depend on the other sentences in its batch. DynamicQuantizeLinear
+        # would compute a single scale for the whole batch.
         if states not in self._quantised:
             largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
-            # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
+            # Before version 1.31, onnxruntime does not reduce the last axis if there are no tokens.
             largest = graph.apply("Reshape", largest, graph.constant([0, 0, 1]))
             tiny = graph.constant(np.finfo(np.float32).tiny * LARGEST_STATE, "float32")
             scale = graph.apply("Div", graph.apply("Max", largest, tiny), graph.constant(LARGEST_STATE, "float32"))
@@ -327,20 +336,23 @@ class TransformerGraphWriter:
         return graph.apply("Mul", graph.apply("Mul", sums, of_states), scales)
 
     def _dense(self, weight: Tensor, values: Tensor | None = None) -> str:
-        """Stores a bias, a norm or a small matrix, never in int8; `values` is the weight in a different shape."""
+        """Adds a weight that is not quantised to int8: a bias, a scale or a small matrix.
+
+        `values` is the weight in the shape to be stored, if this differs from its own.
+        """
         return self._as_float32(self._stored(weight, weight if values is None else values))
 
     def _stored(self, weight: Tensor, values: Tensor) -> str:
-        """Adds a weight in float16 or float32, under its name in `model.safetensors`."""
+        """Adds a weight in float16 or float32 under the name that it has in `model.safetensors`."""
         dtype = "float16" if self.precision == "float16" else "float32"
         return self.graph.weight(self._names[id(weight)], values.detach().float().numpy().astype(dtype))
 
     def _as_float32(self, tensor: str) -> str:
-        """Casts a stored tensor to float32; a runtime converts constants once, when it loads the graph."""
+        """Casts a stored weight to float32. A runtime does this only once, when it loads the graph."""
         return self.graph.cast(tensor, "float32") if self.precision == "float16" else tensor
 
     def _int8_matrix(self, matrix: Tensor, *, transposed: bool) -> tuple[str, str]:
-        """Adds a matrix [outputs inputs] as int8 numbers with one scale per output; returns the names of both."""
+        """Adds a matrix [outputs inputs] as int8 integers with one scale per output, and returns the names of both."""
         numbers, scales = int8_rows(matrix.detach().float().numpy())
         name = self._names[id(matrix)]
         stored = self.graph.weight(name, numbers.T if transposed else numbers)
@@ -348,7 +360,7 @@ class TransformerGraphWriter:
 
 
 class GraphBuilder:
-    """Collects the nodes, constants, inputs and outputs of one graph; tensors are referred to by name."""
+    """Collects the nodes, constants, inputs and outputs of a graph. Tensors are referred to by name."""
 
     def __init__(self, name: str) -> None:
         self.name, self.scope = name, name
@@ -359,24 +371,24 @@ class GraphBuilder:
         self._outputs: list[onnx.ValueInfoProto] = []
 
     def apply(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node with one output; returns the name of the output."""
+        """Adds a node with one output, and returns the name of the output."""
         return self.apply_split(operator, 1, *inputs, **attributes)[0]
 
     def apply_split(self, operator: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
-        """Adds a node with `count` outputs; returns their names."""
+        """Adds a node with `count` outputs, and returns their names."""
         name = f"{self.scope}/{operator}_{len(self._nodes)}"
         outputs = [name] if count == 1 else [f"{name}:{number}" for number in range(count)]
         self._nodes.append(helper.make_node(operator, inputs, outputs, name, **attributes))
         return outputs
 
     def weight(self, name: str, values: NDArray[Any]) -> str:
-        """Adds a weight, once for each name; returns its name."""
+        """Adds a weight, unless the graph already has one called `name`, and returns the name."""
         if name not in self._constants:
             self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(values), name)
         return name
 
     def constant(self, values: Any, dtype: str = "int64") -> str:
-        """Adds a small constant, once for each value; returns its name."""
+        """Returns the name of a small constant, which is added to the graph if no equal constant exists."""
         array = np.asarray(values, dtype)
         key = dtype, array.tobytes(), array.shape
         if key not in self._small_constants:
@@ -384,36 +396,36 @@ class GraphBuilder:
         return self._small_constants[key]
 
     def cast(self, tensor: str, dtype: str) -> str:
-        """Casts the tensor to an element type, named as in NumPy."""
+        """Casts a tensor to the element type that NumPy calls `dtype`."""
         return self.apply("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def size(self, tensor: str, axis: int) -> str:
-        """Size of one axis, as a vector of one number."""
+        """Returns the size of one axis, as a vector with one element."""
         return self.apply("Shape", tensor, start=axis, end=axis + 1)
 
     def range(self, first: str, stop: str) -> str:
-        """Whole numbers from `first` to `stop − 1`; both are vectors of one number."""
+        """Returns a vector of the integers from `first` to `stop` − 1, which are both vectors with one element."""
         axis = self.constant([0])
         scalars = [self.apply("Squeeze", bound, axis) for bound in (first, stop)]
         return self.apply("Range", *scalars, self.constant(1))
 
     def unsqueeze(self, tensor: str, *axes: int) -> str:
-        """Adds axes of size 1 to the tensor."""
+        """Inserts axes of size 1 into a tensor."""
         return self.apply("Unsqueeze", tensor, self.constant(axes))
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> str:
-        """Adds an input of the graph; returns its name."""
+        """Adds an input of the graph, and returns its name."""
         self._inputs.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape))
         return name
 
     def output(self, name: str, tensor: str, shape: Sequence[int | str], *, first: bool = False) -> None:
-        """Adds the float32 `tensor` as an output of the graph; `first` puts it before the other outputs."""
+        """Adds a float32 tensor as an output of the graph, before all other outputs if `first` is true."""
         self._nodes.append(helper.make_node("Identity", [tensor], [name], f"output/{name}"))
         described = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
         self._outputs.insert(0 if first else len(self._outputs), described)
 
     def serialised(self, producer: str) -> bytes:
-        """Serialises the graph as a file's content; raises ValueError if the graph is too large for the format."""
+        """Returns the graph as the content of an ONNX file; raises ValueError if it is too large for the format."""
         constants = list(self._constants.values())
         size = sum(len(constant.raw_data) for constant in constants)
         if size > 2**31 - 2**24:

@@ -1,4 +1,4 @@
-"""Parity of an exported model: compares how its engine and ours score and translate the same sentences."""
+"""Checks the parity of an exported model: its engine must score and translate sentences as our engine does."""
 
 import importlib
 import math
@@ -16,16 +16,18 @@ from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
-LONG_LINE_TOKENS = 600  # beyond the 512 positions that many models have
-MAX_UNEXPLAINED = 0.01  # share of sentences with unexplained differences, in float32
+LONG_LINE_TOKENS = 600  # more than the 512 positions that many models have
+MAX_UNEXPLAINED = 0.01  # largest share of sentences with unexplained differences in float32
 
 
 class Tolerance(NamedTuple):
     """The largest differences, in nats, that an export may have."""
 
-    greatest: float | None  # of a token's log-probability; None: unbounded, because rounding moves improbable tokens
-    mean: float  # of a token's log-probability
-    text: float  # mean log-probability per token that the engine's greedy translations lose, compared with ours
+    # The largest difference of a token's log-probability. None if it is not limited, because with a low precision,
+    # rounding greatly changes the log-probabilities of improbable tokens.
+    greatest: float | None
+    mean: float  # the mean difference of a token's log-probability
+    text: float  # the mean log-probability per token that the engine's greedy translations lose, compared with ours
 
 
 TOLERANCES = {
@@ -33,11 +35,14 @@ TOLERANCES = {
     "float16": Tolerance(None, 5e-3, 5e-2),
     "int8": Tolerance(None, 5e-2, 2e-1),
 }
-"""Tolerances by the precision of the exported weights."""
+"""The tolerance for each precision of the exported weights."""
 
 
 def import_engine(name: str, title: str, extra: str) -> ModuleType:
-    """Imports the package `name` of an engine; raises ValueError if the engine `title` is not installed."""
+    """Imports and returns the package `name` of an engine.
+
+    Raises ValueError if it is not installed. The message calls the engine `title` and names the extra to install.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -45,54 +50,57 @@ def import_engine(name: str, title: str, extra: str) -> ModuleType:
 
 
 class ForeignEngine(Protocol):
-    """A different engine that runs an exported model. It receives text, so that its tokenisation is compared too."""
+    """Another engine that runs an exported model. It receives text, so that its tokenisation is compared as well."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Log-probability of each token of each target; the end symbol may be left out."""
+        """Returns the log-probability of each token of each target. EOS may be left out."""
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> "list[EngineTranslation]":
-        """Translates each line greedily, and cuts the translation to the line's number of tokens in `bounds`."""
+        """Translates each line with greedy search.
+
+        `bounds` contains the largest number of tokens for each translation. Longer translations are truncated.
+        """
 
 
 class EngineTranslation(NamedTuple):
-    """A translation by another engine."""
+    """A translation that another engine generated."""
 
     text: str
-    tokens: list[int]  # without the end symbol
+    tokens: list[int]  # without EOS
 
 
 class TextDifference(NamedTuple):
-    """A sentence whose greedy translations differ."""
+    """A sentence for which the greedy translations of the two engines differ."""
 
     source: str
     transduce: str  # our translation
-    engine: str  # the engine's
-    loss: float  # log-probability per token by our model that the engine's translation loses, compared with ours
-    reason: str | None  # None: unexplained
+    engine: str  # the translation of the other engine
+    loss: float  # by how much our model prefers our translation, as a difference of log-probabilities per token
+    reason: str | None  # why the translations differ; None: unexplained
 
 
 class Parity(NamedTuple):
     """The result of comparing two engines on the same sentences."""
 
-    sentences: int  # compared
-    left_out: int  # empty, or too long for the engine
-    tokens: int
-    greatest: float  # largest difference of a token's log-probability
-    mean: float
+    sentences: int  # the number of sentences that were compared
+    left_out: int  # the number of sentences that were not compared, for example because they are empty or too long
+    tokens: int  # the number of tokens whose log-probabilities were compared
+    greatest: float  # the largest difference of a token's log-probability
+    mean: float  # the mean difference of a token's log-probability
     differences: list[TextDifference]
 
     @property
     def equal_texts(self) -> int:
-        """Number of sentences whose greedy translations are equal."""
+        """The number of sentences for which the greedy translations are equal."""
         return self.sentences - len(self.differences)
 
     @property
     def text_loss(self) -> float:
-        """Mean of `TextDifference.loss` over all sentences; equal translations count as 0."""
+        """The mean of `TextDifference.loss` over all sentences, in which equal translations count as 0."""
         return sum(difference.loss for difference in self.differences) / self.sentences
 
     def fault(self, precision: str) -> str | None:
-        """Says which difference exceeds the tolerance for a precision; None if none does."""
+        """Returns a description of a difference that exceeds the tolerance for a precision, or None if none does."""
         tolerance = TOLERANCES[precision]
         for name, value, bound in (
             ("the greatest difference of a token's log-probability", self.greatest, tolerance.greatest),
@@ -112,7 +120,7 @@ class Parity(NamedTuple):
         return None
 
     def as_dictionary(self) -> dict[str, Any]:
-        """The comparison as JSON values."""
+        """Returns the result of the comparison as JSON values."""
         return {
             "sentences": self.sentences,
             "left_out": self.left_out,
@@ -126,13 +134,14 @@ class Parity(NamedTuple):
 
 
 class ParityError(RuntimeError):
-    """An exported model does not compute what the original computes."""
+    """Raised when an exported model does not compute the same results as the original model."""
 
 
 def odd_sentences(translator: Translator) -> list[str]:
-    """Lines that engines are known to treat differently: empty lines, unusual characters, symbols and very long lines.
+    """Returns lines that different engines are likely to treat differently.
 
-    Lines that the translator refuses are left out.
+    Among them are an empty line, lines with unusual characters or symbols, and a very long line. Lines that the
+    translator rejects are left out.
     """
     (word,) = translator.source.encode([" again"])
     lines = [
@@ -152,11 +161,11 @@ def odd_sentences(translator: Translator) -> list[str]:
 
 
 def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str], max_positions: int | None) -> Parity:
-    """Translates `lines` greedily with both engines, and scores our translations with both.
+    """Translates `lines` with both engines by greedy search, and scores our translations with both engines.
 
-    Leaves out empty lines, and lines and translations that are longer than the engine's `max_positions`. Raises
-    ParityError if nothing is left, if the engine splits a translation into different tokens, if it decodes the same
-    tokens to a different text, or if it writes a banned token.
+    Empty lines are left out, and so are lines and translations that are too long for the engine, which supports
+    `max_positions` positions. Raises ParityError if no line is left, if the engine splits a translation into different
+    tokens, if it decodes the same tokens to a different text, or if it generates a banned token.
     """
     method = SearchMethod(translator.decoding, greedy=True)
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
@@ -165,7 +174,8 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
         index for index, tokens in enumerate(sources) if translator.is_translated(lines[index]) and len(tokens) < limit
     ]
     ours = [best[0] for best in translator.translate_lines([lines[index] for index in indices], method)]
-    # An engine may use one tokenizer for both sides, with the source's rules for white space.
+    # An engine may use a single tokenizer for both sides, which treats white space as in the source. Translations that
+    # this tokenizer splits differently are left out.
     texts = [each.text for each in ours]
     encoded = translator.target.encode(texts)
     is_shared = share_subwords((translator.source, translator.target))
@@ -178,7 +188,7 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     compared, texts = [lines[index] for index in indices], [each.text for each in ours]
     scores = list(zip(translator.token_scores(compared, texts), engine.score(compared, texts), strict=True))
     for text, (left, right) in zip(texts, scores, strict=True):
-        if len(left) - len(right) not in (0, 1):  # the engine may leave out the end symbol
+        if len(left) - len(right) not in (0, 1):  # the engine may leave out EOS
             raise ParityError(f"the engine splits {text!r} into {len(right)} tokens, transduce into {len(left) - 1}")
     gaps = np.concatenate([abs(left[: len(right)] - right) for left, right in scores])
     bounds = [min(len(sources[index]) + 1 + method.decoding.extra_length, limit) for index in indices]
@@ -202,7 +212,7 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
 
 
 def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
-    """Describes how the greedy translations of `line` differ and, if a reason is found, why."""
+    """Describes how the greedy translations of `line` differ, with the reason if one is found."""
     if len(theirs.tokens) > translator.max_line_tokens:
         return TextDifference(line, ours.text, theirs.text, math.inf, None)
     (source,) = translator.encode_sources([line])

@@ -1,22 +1,24 @@
-"""Reads pickles without unpickling: interprets the opcodes that build plain data, and calls nothing.
+"""Reads pickles without unpickling them: interprets only the opcodes that build plain data, and calls no function.
 
-A pickle is a program for a stack machine, and may import and call anything that it names. This reader knows the opcodes
-that build strings, numbers and containers. A name that a pickle imports stays a name (`Global`), and a call stays a
-record of the call (`Call`) unless it builds a known container. Names that `is_known` does not accept are refused.
+A pickle is a program for a stack machine, which can import and call any function that it names. This reader interprets
+only the opcodes that build strings, numbers and containers. It does not import the names in a pickle, but represents
+each name by a `Global`. A call of a known container type builds the container, and any other call is represented by a
+`Call`. Names that `is_known` does not accept are rejected.
 
-`torch.load(weights_only=True)` was tried instead of this reader (torch 2.13, with stand-ins for `argparse.Namespace`
-and NumPy's scalars, on the files of `tests/exchange/test_hostile_files.py`). It runs nothing hostile either, but it
-limits neither time nor memory:
+`torch.load(weights_only=True)` is no substitute for this reader. It does not run hostile code either, but it limits
+neither time nor memory. The table shows how torch 2.13, with stand-ins for `argparse.Namespace` and NumPy's scalars,
+handles files from `tests/exchange/test_hostile_files.py`:
 
 | file | bytes of the file | `torch.load(weights_only=True)` |
 |---|---|---|
-| a dictionary whose key is a tuple of itself twice, 60 times | 660 | never finishes hashing the key |
+| a dictionary whose key is a pair of equal pairs, nested 60 levels deep | 660 | never finishes hashing the key |
 | a call of `bytearray(3_000_000_000)`, which it permits | 390 | allocates 3 GB |
-| 400 dictionaries that are made of one list of pairs | 536,000 | takes 784 MiB |
+| 400 dictionaries that are built from the same list of pairs | 536,000 | takes 784 MiB |
 | a compressed storage | 973,000 | takes 968 MiB |
 
-It also reads every storage of a checkpoint, including the optimiser's, and needs a list of all permitted names. fairseq
-writes settings of any class from `omegaconf` and from its own code, so no list can be complete.
+`torch.load` also reads every storage of a checkpoint, including the state of the optimiser, and needs a list of all
+permitted names. Such a list cannot be complete, because the settings that fairseq writes may be of any class in
+`omegaconf` or in its own code.
 """
 
 import pickletools
@@ -25,16 +27,16 @@ from mmap import mmap
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 MAX_OPCODES = 5_000_000
-"""Largest number of opcodes in a pickle: many times the number in a checkpoint with a thousand tensors."""
+"""The largest number of opcodes in a pickle, which is many times that of a checkpoint with a thousand tensors."""
 
 Scalar = str | int | float | bool | bytes | None
-"""Values without parts."""
+"""A value that does not contain other values."""
 
 MARK = object()
 
 
 class Global(NamedTuple):
-    """A name that a pickle imports. This reader does not import it."""
+    """The name of an object that a pickle imports. This reader does not import the object."""
 
     module: str
     name: str
@@ -44,7 +46,7 @@ class Global(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call that a pickle makes, with the state that it sets on the result. This reader does not make the call."""
+    """A call in a pickle, with the state that the pickle sets on the result. This reader does not make the call."""
 
     function: Global
     arguments: tuple[Any, ...]
@@ -52,16 +54,16 @@ class Call(NamedTuple):
 
 
 class Persistent(NamedTuple):
-    """A reference to something outside the pickle, for example a storage of tensors."""
+    """A reference to an object outside the pickle, for example to the storage of a tensor."""
 
     reference: Any
 
 
 def read_pickle(file: BinaryIO | mmap, is_known: Callable[[Global], bool], place: str) -> Any:
-    """Reads the pickle at the file's position, and leaves the position after it.
+    """Reads the pickle at the current position of the file, and advances the position to the end of the pickle.
 
-    Raises ValueError, which names `place`, if the pickle has an unknown name or an opcode that no checkpoint needs, or
-    if it is damaged.
+    Raises ValueError, naming `place`, if the pickle is damaged, or if it contains an unknown name or an opcode that no
+    checkpoint needs.
     """
     try:
         return _Machine(is_known).run(pickletools.genops(cast(IO[bytes], file)))
@@ -74,19 +76,19 @@ def read_pickle(file: BinaryIO | mmap, is_known: Callable[[Global], bool], place
 
 
 class _UnknownNameError(Exception):
-    """A pickle imports a name that is not known."""
+    """Raised when a pickle imports a name that is not known."""
 
 
 class _Machine:
-    """The stack, the marks and the memo of one pickle."""
+    """The stack machine that interprets a single pickle."""
 
     def __init__(self, is_known: Callable[[Global], bool]) -> None:
         self._is_known = is_known
         self._stack: list[Any] = []
-        self._copied = 0  # number of attributes set on objects and of pairs put into dictionaries
+        self._copied = 0  # the number of attributes set on objects, plus the number of pairs copied to dictionaries
 
     def run(self, opcodes: Iterator[tuple[Any, Any, int | None]]) -> Any:
-        """Interprets opcodes up to STOP and returns the value on the stack."""
+        """Interprets the opcodes up to STOP, and returns the value that is left on the stack."""
         stack, memo = self._stack, dict[int, Any]()
         for number, (opcode, argument, _) in enumerate(opcodes):
             if number > MAX_OPCODES:
@@ -136,7 +138,7 @@ class _Machine:
                     if isinstance(target, Call) and isinstance(state, dict):
                         self._count_copies(len(state))
                         target.state.update(state)
-                    elif not isinstance(target, Call | dict):  # the state of a container is dropped
+                    elif not isinstance(target, Call | dict):  # the state of a container is ignored
                         raise ValueError("its pickle sets the state of something that is not an object")
                     stack.append(target)
                 case "BINPERSID":
@@ -152,21 +154,21 @@ class _Machine:
         raise ValueError("its pickle has no end")
 
     def _pop(self, count: int) -> tuple[Any, ...]:
-        """Takes `count` values from the top of the stack."""
+        """Pops the top `count` values from the stack, and returns them in the order in which they were pushed."""
         values = tuple([self._stack.pop() for _ in range(count)][::-1])
         if any(value is MARK for value in values):
             raise ValueError("its pickle takes a mark for a value")
         return values
 
     def _pop_to_mark(self) -> list[Any]:
-        """Takes the values above the topmost mark, and removes the mark."""
+        """Pops the topmost mark and all values above it from the stack, and returns the values in order."""
         values: list[Any] = []
         while (value := self._stack.pop()) is not MARK:
             values.append(value)
         return values[::-1]
 
     def _set_items(self, pairs: Sequence[Any]) -> None:
-        """Sets alternating keys and values in the dictionary on the top of the stack."""
+        """Sets items of the dictionary on top of the stack. `pairs` contains keys and values alternately."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
             raise ValueError("its pickle sets items of something that is not a dictionary")
@@ -174,14 +176,14 @@ class _Machine:
             target[_checked_key(key)] = value
 
     def _append(self, values: Sequence[Any]) -> None:
-        """Appends values to the list on the top of the stack."""
+        """Appends values to the list on top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, list):
             raise ValueError("its pickle appends to something that is not a list")
         target.extend(values)
 
     def _name(self, module: Any, name: Any) -> None:
-        """Puts a name on the stack; raises _UnknownNameError if it is not known."""
+        """Pushes an imported name on the stack; raises _UnknownNameError if the name is not known."""
         if not isinstance(module, str) or not isinstance(name, str):
             raise ValueError("its pickle imports a name that is not a string")
         imported = Global(module, name)
@@ -190,7 +192,7 @@ class _Machine:
         self._stack.append(imported)
 
     def _call(self, function: Any, arguments: Any) -> None:
-        """Puts a value on the stack: the container that a known call builds, or a record of any other call."""
+        """Pushes the result of a call on the stack: a container if the call builds one, and otherwise a `Call`."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise ValueError("its pickle calls something that is not a name")
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):
@@ -203,14 +205,17 @@ class _Machine:
             self._stack.append(Call(function, arguments, {}))
 
     def _count_copies(self, count: int) -> None:
-        """Raises ValueError if too much was copied, for example one large state into many objects."""
+        """Counts copied items, and raises ValueError if there are too many.
+
+        Without this limit, a small pickle could copy one large state to many objects.
+        """
         self._copied += count
         if self._copied > MAX_OPCODES:
             raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
 
 
 def _checked_key(key: Any) -> Scalar:
-    """Returns a dictionary's key; raises ValueError if it is not a scalar, because hashing it may take forever."""
+    """Returns the key of a dictionary; raises ValueError if it is not a scalar, because hashing it may take forever."""
     if not isinstance(key, Scalar):
         raise ValueError(f"its pickle has a dictionary with a key that is a {type(key).__name__}")
     return key

@@ -1,4 +1,4 @@
-"""Writes the subwords of an export."""
+"""Writes the subwords of an exported model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,10 @@ SPM_FILES = ("source.spm", "target.spm")  # names that OPUS-MT, Marian and Argos
 
 
 def write_subwords(sides: Sequence[TokenVocabulary], folder: Path) -> None:
-    """Writes our subword files of both sides, and SentencePiece models for engines that read them."""
+    """Writes the subword files of both sides to `folder`.
+
+    For a side with SentencePiece subwords, also writes the SentencePiece model, which some engines read.
+    """
     for name, spm_file, side in zip(subwords_files(shared=share_subwords(sides)), SPM_FILES, sides, strict=True):
         side.save(folder / name)
         if isinstance(side, SentencePieces):

@@ -1,9 +1,9 @@
-"""The weights of a Transformer in the layout that other engines share, as float32 arrays, and as int8.
+"""Converts the weights of a Transformer to the layout that other engines share, as float32 arrays or in int8.
 
-In this layout all attentions have the same number of heads and the same head width, and score keys by q · k / √width.
-Models with different numbers of heads, with d_k ≠ d_v, or with the plain dot product or the bilinear product are
-converted without changing their output: missing heads and dimensions are filled with zeros, and scales and matrices are
-multiplied into W^Q.
+In this layout, all attention layers have the same number of heads and the same head width, and the score of a key is
+q · k / √width. Models with different numbers of heads, with d_k ≠ d_v, or with an unscaled dot product or a bilinear
+product are converted without changing their output: the weights of missing heads and dimensions are padded with zeros,
+and scales and bilinear matrices are multiplied into W^Q.
 """
 
 from typing import Any, NamedTuple
@@ -20,46 +20,47 @@ from transduce.model_directory.model import Model
 
 Array = NDArray[np.float32]
 Order = NDArray[np.int64] | slice
-"""Indices that reorder the d_model dimensions of the states."""
+"""The indices that reorder the d_model dimensions of the hidden states."""
 
 AS_THEY_ARE = slice(None)
 
-TABLE_POSITIONS = 2048  # size of a table of positions, if an engine needs one and the model has no limit
+TABLE_POSITIONS = 2048  # size of a position table, if an engine needs one and the model has no limit
 
-# x86 processors without VNNI add two products of a weight and an unsigned byte in 16 bits: 2 · 255 · 64 is below 2¹⁵.
+# x86 processors without VNNI add two products of a weight and an unsigned byte in 16 bits. With weights up to 64, this
+# sum does not overflow, because 2 · 255 · 64 is below 2¹⁵.
 LARGEST_INT8 = 64
 
 
 class TransformerWeights(NamedTuple):
-    """All weights of a Transformer; the embeddings are not yet multiplied by √d_model.
+    """All weights of a Transformer. The embeddings are not yet multiplied by √d_model.
 
-    If `spec.first_input` is "zeros", the begin symbol's row of the target embedding is not used.
+    If `spec.first_input` is "zeros", the row of BOS in the target embedding is not used.
     """
 
     spec: Transformer
     heads: int
     width: int  # of a head
-    tensors: dict[str, Array]  # by the names of our parameters
+    tensors: dict[str, Array]  # by the names of the parameters in our model
 
     def bias_or_zeros(self, name: str) -> Array:
-        """The bias of a linear map; zeros if it has none."""
+        """Returns the bias of a linear map, or zeros if it has none."""
         zeros = np.zeros(len(self.tensors[f"{name}.weight"]), np.float32)
         return self.tensors.get(f"{name}.bias", zeros)
 
 
 def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
-    """Settings of self-attention and of attention over the source, for a model that `check_products` accepts."""
+    """Returns the settings of self-attention and of cross-attention for a model that `check_products` accepts."""
     assert isinstance(spec.mixer, Attention)
     return spec.mixer, spec.cross
 
 
-# The parameters whose last or first dimension is d_model.
+# The parameters whose last dimension is d_model, and those whose first dimension is.
 _FEATURES_LAST = (".query.weight", ".key_value.weight", ".inner.weight", "_embedding.weight", "readout.weight")
 _FEATURES_FIRST = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias", "norm.weight", "norm.bias")
 
 
 def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> TransformerWeights:
-    """Weights of a model that `check_products` accepts, with the dimensions of its states in `order`."""
+    """Returns the weights of a model that `check_products` accepts, with its d_model dimensions in the given order."""
     module, spec = model.module, model.config.model
     assert isinstance(module, TransformerModel)
     assert isinstance(spec, Transformer)
@@ -80,15 +81,15 @@ def transformer_weights(model: Model, order: Order = AS_THEY_ARE) -> Transformer
 
 
 def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dict[str, Tensor]:
-    """Projections of an attention, extended with zeros to `heads` heads of `width`.
+    """Returns the projections of an attention layer, padded with zeros to `heads` heads of `width` dimensions.
 
-    W^Q and its bias are scaled so that q · k / √width gives the same scores as the attention.
+    W^Q and its bias are scaled so that q · k / √width gives the same scores as before.
     """
     spec, compatibility = attention.spec, attention.compatibility
     assert isinstance(compatibility, DotProduct)
 
     def padded(tensor: Tensor, narrow: int) -> Tensor:
-        """Pads rows [spec.heads·narrow …] with zeros to [heads·width …]."""
+        """Pads a tensor [spec.heads·narrow …] with zero rows to [heads·width …]."""
         split = tensor.detach().view(spec.heads, narrow, -1)
         whole = split.new_zeros(heads, width, split.shape[2])
         whole[: spec.heads, :narrow] = split
@@ -111,7 +112,10 @@ def _uniform_heads(attention: MultiHeadAttention, heads: int, width: int) -> dic
 
 
 def position_tables(model: Model) -> tuple[Array, Array]:
-    """Position vectors [positions d_model] of source and target: `TABLE_POSITIONS`, or fewer if the model has fewer."""
+    """Returns the position vectors [positions d_model] of the source and of the target.
+
+    There are `TABLE_POSITIONS` of them, or fewer if the model supports fewer positions.
+    """
     assert isinstance(model.module, TransformerModel)
     count = min(model.module.max_positions or TABLE_POSITIONS, TABLE_POSITIONS)
     embeddings = model.module.source_embedding, model.module.target_embedding
@@ -121,16 +125,16 @@ def position_tables(model: Model) -> tuple[Array, Array]:
 
 
 def int8_rows(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Quantises a matrix [outputs inputs] to integers from −64 to 64, with one scale per output.
+    """Quantises a matrix [outputs inputs] to integers from −64 to 64 with one scale per output, and returns both.
 
-    The matrix is approximately the integers times the scales. Every processor multiplies integers of this range
-    exactly.
+    The product of the integers and the scales approximates the matrix. With integers in this range, every processor
+    computes matrix products exactly.
     """
     scales = np.maximum(np.abs(matrix).max(1) / LARGEST_INT8, np.finfo(np.float32).tiny)
     return np.rint(matrix / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
 def _array(tensor: Tensor) -> Array:
-    """The tensor as a contiguous float32 array, which may share its memory."""
+    """Returns a tensor as a contiguous float32 array, which may share memory with it."""
     array: Array = tensor.detach().float().contiguous().numpy()
     return array

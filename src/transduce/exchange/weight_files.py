@@ -1,6 +1,7 @@
-"""Reads weight files from other programs: from `torch.save`, without unpickling (see `pickle_reader`), and from NumPy.
+"""Reads the weight files of other programs, which were written by `torch.save` or NumPy.
 
-Every size is compared with the size of the file before memory is allocated for it.
+Files of `torch.save` are read without unpickling them (see `pickle_reader`). Before memory is allocated, the size that
+a file claims for its content is compared with the size of the file.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from torch import Tensor
 from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, read_pickle
 
 MAX_PICKLE_BYTES = 2**28
-MAX_SHARING = 8  # bytes of tensors per byte of a file; several tensors may share a storage
+MAX_SHARING = 8  # largest number of bytes of tensors per byte of the file; tensors may share a storage
 
 DTYPES = {
     "FloatStorage": torch.float32,
@@ -43,28 +44,28 @@ KNOWN = {
     *("collections.OrderedDict", "collections.defaultdict", "collections.Counter", "argparse.Namespace"),
     *(f"{module}.{name}" for module in ("builtins", "__builtin__") for name in BUILTINS),
     *("typing.Any", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter", "torch.Size"),
-    # Scalars and arrays of NumPy: `fairseq-train --eval-bleu` keeps its best BLEU as a `numpy.float64`.
+    # Scalars and arrays of NumPy, because `fairseq-train --eval-bleu` stores its best BLEU score as a `numpy.float64`.
     *(f"{numpy}.multiarray.{name}" for numpy in ("numpy.core", "numpy._core") for name in ("scalar", "_reconstruct")),
     *("numpy.dtype", "numpy.ndarray", "_codecs.encode"),
     *(f"torch.{name}" for name in DTYPES),
 }
-"""Names that checkpoints import. Only calls that build containers are carried out."""
+"""The names that checkpoints import. Of the calls to them, only those that build containers are carried out."""
 
 RECORDS = ("omegaconf.", "fairseq.")
-"""Modules whose objects are kept as records: settings, their enumerations, and meters."""
+"""The modules whose objects are represented by records. These objects are settings, their enumerations, and meters."""
 
-LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first value in files of torch before version 1.6
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first value in files that torch wrote before version 1.6
 
 
 Storages = dict[str, bytearray]
-"""The bytes of each storage, by key."""
+"""The content of each storage, by its key."""
 
 ARRAY_TYPES = ("float32", "float16", "int8", "uint8")
-"""Array types in a Marian model: weights, and its settings as bytes."""
+"""The array types in a Marian model, which contains weights and, as an array of bytes, its settings."""
 
 
 class StoredTensor(NamedTuple):
-    """A tensor as a checkpoint describes it: a part of a storage."""
+    """A tensor as a checkpoint describes it: a strided view of a storage."""
 
     storage: str
     dtype: torch.dtype
@@ -74,11 +75,11 @@ class StoredTensor(NamedTuple):
 
 
 def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict[str, Tensor]]:
-    """Reads a file that `torch.save` wrote; returns its value, and the tensors of the dictionary that `select` finds in
-    it.
+    """Reads a file written by `torch.save`. Returns its value, and the tensors in one dictionary of the value.
 
-    In the value, tensors are replaced by records. Tensors outside that dictionary are not read. Raises ValueError if
-    the file is damaged or hostile, or if `torch.save` did not write it.
+    `select` returns this dictionary when it is called with the value. Other tensors are not read. In the value itself,
+    all tensors are replaced by records. Raises ValueError if the file is damaged or hostile, or if `torch.save` did not
+    write it.
     """
 
     def find(value: Any) -> dict[str, StoredTensor]:
@@ -101,7 +102,8 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
         count = math.prod(shape) if is_valid else 0
         if count:
             last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-            # There must be a stored number for each element: a stride of 0 would make a large tensor from one number.
+            # Each element must have a stored number of its own. Otherwise, a stride of 0 could make a large tensor from
+            # a single number.
             is_valid = max(count, last + 1) <= available
         if not is_valid:
             raise ValueError(f"{path}: {name} is damaged: the tensor reaches beyond its {available:,} stored numbers")
@@ -117,21 +119,22 @@ def read_checkpoint(path: Path, select: Callable[[Any], Any]) -> tuple[Any, dict
 
 
 def part_of(value: Any, name: str) -> Any:
-    """Returns an attribute of a record (for example an `argparse.Namespace`) or an item of a dictionary; None if there
-    is none.
+    """Returns the attribute `name` of a record, or the item `name` of a dictionary, or None if it does not exist.
+
+    A record represents an object, for example an `argparse.Namespace`.
     """
     return _content(value).get(name)
 
 
 def plain_values(settings: Any) -> dict[str, Any]:
-    """Reads the settings from an `argparse.Namespace`, an OmegaConf container or a dictionary.
+    """Returns the settings in an `argparse.Namespace`, an OmegaConf container or a dictionary as plain values.
 
-    Each setting becomes a scalar, a list of scalars or, for any other value, a string that names its type.
+    Each value is a scalar or a list of scalars. Any other value is replaced by a string that names its type.
     """
     values: dict[str, Any] = {}
     for key, value in _content(settings).items():
-        # Values are not followed further: a hostile file may nest them so that printing or comparing them takes
-        # forever.
+        # The content of other values is not read, because a hostile file could nest them so deeply that printing or
+        # comparing them would take forever.
         if isinstance(value, Call) and "_val" in value.state:  # a node of OmegaConf
             value = value.state["_val"]
         if isinstance(value, Call) and len(value.arguments) == 1:  # an enumeration
@@ -146,7 +149,7 @@ def plain_values(settings: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> dict[Any, Any]:
-    """Attributes of a record, attributes that a container of OmegaConf wraps, or items of a dictionary."""
+    """Returns the attributes of a record, the content of an OmegaConf container, or the items of a dictionary."""
     content = value.state.get("_content", value.state) if isinstance(value, Call) else value
     return content if isinstance(content, dict) else {}
 
@@ -156,11 +159,11 @@ def _is_known(name: Global) -> bool:
 
 
 Find = Callable[[Any], dict[str, StoredTensor]]
-"""Finds the tensors to read in the value of a file."""
+"""A function that returns the tensors to read, given the value of a file."""
 
 
 def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
-    """Reads a file of torch 1.6 or later: a zip archive of a pickle and uncompressed storages."""
+    """Reads a file of torch 1.6 or later, which is a zip archive with a pickle and uncompressed storages."""
     try:
         with zipfile.ZipFile(file) as archive:
             _check_entries(archive, path)
@@ -181,11 +184,14 @@ def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
 
 
 def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
-    """Reads a file of torch before 1.6: five pickles, then the storages, in the order that the fifth pickle lists."""
+    """Reads a file that torch wrote before version 1.6.
+
+    The file consists of five pickles, followed by the storages in the order in which the fifth pickle lists them.
+    """
     size = path.stat().st_size
     if not size:
         raise ValueError(f"{path} is empty")
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # a read never returns more than the file has
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never returns more bytes than the file has
         if read_pickle(content, _is_known, str(path)) != LEGACY_MAGIC:
             raise ValueError(f"{path} is not a checkpoint: it does not begin as files of torch do")
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
@@ -206,7 +212,7 @@ def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]
 
 
 def _item_sizes(value: Any) -> dict[str, int]:
-    """Bytes per number in each storage that a value refers to."""
+    """Returns the number of bytes per element in each storage to which a value refers."""
     sizes: dict[str, int] = {}
     pending, seen = [value], set[int]()
     while pending:
@@ -215,7 +221,7 @@ def _item_sizes(value: Any) -> dict[str, int]:
             continue
         seen.add(id(inner))
         if isinstance(inner, Persistent):
-            with contextlib.suppress(ValueError):  # malformed, so the storage is not read
+            with contextlib.suppress(ValueError):  # a storage with a malformed reference is not read
                 key, dtype = _storage(inner)
                 sizes[key] = dtype.itemsize
         elif isinstance(inner, dict):
@@ -228,7 +234,10 @@ def _item_sizes(value: Any) -> dict[str, int]:
 
 
 def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
-    """Returns the tensors in a dictionary by name; raises ValueError for any other value or a malformed tensor."""
+    """Returns the tensors in a dictionary by name.
+
+    Raises ValueError if the value is not a dictionary, or if a tensor is malformed.
+    """
     if not isinstance(value, dict):
         raise ValueError("it holds no dictionary of tensors")
     tensors: dict[str, StoredTensor] = {}
@@ -248,7 +257,7 @@ def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
 
 
 def _storage(value: Persistent) -> tuple[str, torch.dtype]:
-    """Key and dtype of a storage; raises ValueError if the reference is malformed."""
+    """Returns the key and the dtype of a storage; raises ValueError if the reference to it is malformed."""
     match value.reference:
         case ("storage", Global("torch", name), str(key), *_) if name in DTYPES:
             return key, DTYPES[name]
@@ -256,7 +265,10 @@ def _storage(value: Persistent) -> tuple[str, torch.dtype]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
-    """Reads the arrays of a file by name; raises ValueError if it is compressed, damaged or not an npz file."""
+    """Returns the arrays in an npz file by name.
+
+    Raises ValueError if the file is compressed or damaged, or if it is not an npz file.
+    """
     _require_file(path)
     arrays: dict[str, NDArray[np.generic]] = {}
     try:
@@ -271,7 +283,10 @@ def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _array(content: bytes, place: str) -> NDArray[np.generic]:
-    """Array of an entry; raises ValueError if its type is not expected, or if header and size disagree."""
+    """Returns the array that an entry of an npz file contains.
+
+    Raises ValueError if the array has an unexpected type, or if its size does not match its header.
+    """
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
@@ -289,13 +304,13 @@ def _array(content: bytes, place: str) -> NDArray[np.generic]:
 
 
 def _require_file(path: Path) -> None:
-    """Raises ValueError if `path` is not a regular file, because opening a pipe would wait for its writer."""
+    """Raises ValueError if `path` is not a regular file, because opening a pipe would block until it has a writer."""
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
 
 
 def _check_entries(archive: zipfile.ZipFile, path: Path) -> None:
-    """Raises ValueError for compressed entries, and for entries that claim more bytes than the file has.
+    """Raises ValueError if an entry is compressed, or if the entries claim more bytes than the file has.
 
     `torch.save` and `numpy.savez` do not compress. Without compression, the content that is read is never larger than
     the file.

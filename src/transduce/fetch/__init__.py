@@ -1,4 +1,4 @@
-"""Downloads the public corpora that the recipes name, from mirrors, a local folder or the Hugging Face hub."""
+"""Downloads the public corpora that the recipes use, from mirrors, a local folder or the Hugging Face hub."""
 
 import logging
 import shutil
@@ -16,17 +16,18 @@ _log = logging.getLogger("transduce")
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
 
-ARCHIVES = "archives"  # beside the corpora, because corpora share archives
+ARCHIVES = "archives"  # a folder next to those of the corpora, because several corpora may use the same archive
 HUB = "hub"
-PROGRESS_INTERVAL = 1_000_000  # pairs
+PROGRESS_INTERVAL = 1_000_000  # number of pairs between two progress messages
 
 
 def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None = None) -> dict[str, Any]:
-    """Downloads the missing files of the corpus `name` to `out/name`; returns the parts as the manifest records them.
+    """Downloads the missing files of the corpus `name` to the folder `out/name`.
 
-    `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts. Raises
-    ValueError if the corpus is unknown, if a file was not written by `fetch`, if the disk is full or if a text is
-    damaged, and Unavailable if no origin delivers a text.
+    Returns the parts of the corpus as the manifest records them. `origin` is None to download from the mirrors, "hub"
+    to download from the Hugging Face hub, or the path of a local folder with archives or texts. Raises ValueError if
+    the corpus is unknown, if the folder contains a file that `fetch` did not write, if there is not enough disk space,
+    or if a text is damaged. Raises Unavailable if a text cannot be downloaded.
     """
     catalogue = catalogue or read_catalogue()
     corpus = catalogue.find(name)
@@ -51,7 +52,7 @@ def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None 
                 f"{out} has {format_bytes(free)} free, and about {format_bytes(needed)} are needed; "
                 "free disk space, or choose another --out"
             )
-        for part in missing:  # all downloads first, so that a missing archive is reported before any long reading
+        for part in missing:  # download everything first, so that a missing archive is reported early
             source.download(part)
         for part in missing:
             counts = CleaningCounts()
@@ -69,12 +70,12 @@ def fetch(name: str, out: Path, origin: str | None, catalogue: Catalogue | None 
 
 
 def _files(part: Part, source: TextSource) -> list[str]:
-    """Files of a part for which the source has the text."""
+    """Returns the files of a part for which the source has the text."""
     return [part.files[language] for language in source.languages(part)]
 
 
 def _with_progress(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yields the rows and reports their number at intervals."""
+    """Yields the rows, and logs their number at regular intervals."""
     for number, row in enumerate(rows, start=1):
         yield row
         if number % PROGRESS_INTERVAL == 0:

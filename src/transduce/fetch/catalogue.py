@@ -1,4 +1,4 @@
-"""The catalogue: the parts of each corpus and the archives that contain them, read from `catalogue.yaml`."""
+"""Reads `catalogue.yaml`, which lists the parts of each corpus and the archives that contain them."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ File = Annotated[str, Field(pattern=r"^[\w-][\w.-]*$")]
 
 
 class Archive(Spec):
-    """A file that can be downloaded: its mirrors, and the size and checksum that verify it."""
+    """A file that can be downloaded from any of its mirrors, with the size and the checksum by which it is verified."""
 
     mirrors: tuple[Mirror, ...] = Field(min_length=1)
     bytes: int | None = Field(default=None, ge=1)
@@ -28,7 +28,7 @@ class Archive(Spec):
 
 
 class Location(Spec):
-    """The text of one language: a member of an archive, or a whole gzip file if `member` is None."""
+    """Where the text of one language is: in a member of an archive or, if `member` is None, in a gzip file."""
 
     archive: Name
     member: Name | None = None
@@ -36,7 +36,7 @@ class Location(Spec):
     @model_validator(mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
-        """Parses `archive:member`, or `archive` alone."""
+        """Parses a string of the form `archive:member` or `archive`."""
         if not isinstance(value, str):
             return value
         archive, colon, member = value.partition(":")
@@ -44,56 +44,69 @@ class Location(Spec):
 
     @property
     def file(self) -> str:
-        """The path of the text after `tar` has unpacked the archive."""
+        """The path of the text in a folder in which the archive has been unpacked."""
         return self.member or GZIPPED.sub("", Path(self.archive).name)
 
 
 Choice = dict[str, Location]
-"""The texts of a section, by language."""
+"""The locations of the texts of a section, by language."""
 
 
 class Section(Spec):
-    """One of the texts that make up a part, and the alternative archives that contain it, best first."""
+    """One of the texts that are concatenated to form a part.
+
+    `choices` are the alternative archives that contain it, in order of preference.
+    """
 
     name: str
     choices: tuple[Choice, ...] = Field(min_length=1)
 
 
 class Table(Spec):
-    """A table on the Hugging Face hub that contains the same part, and the languages to read from it."""
+    """A table on the Hugging Face hub that contains the text of a part, and the languages to read from it."""
 
     dataset: str
     config: str | None = None
     split: str
-    languages: tuple[str, ...] | None = Field(default=None, description="null: all of the part")
+    languages: tuple[str, ...] | None = Field(
+        default=None, description="Codes of the languages to read; null means all languages of the part."
+    )
 
 
 class Part(Spec):
-    """Parallel files, one per language, and the sections that are concatenated to make them."""
+    """Parallel files, one for each language, and the sections that are concatenated to create them."""
 
     name: str
     files: dict[str, File] = Field(min_length=2)
-    pairs: int | None = Field(default=None, ge=1, description="published number of pairs; null: not published")
-    text_bytes: int = Field(default=0, ge=0, description="approximate bytes of text")
+    pairs: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of sentence pairs according to the publisher; null if it is not published.",
+    )
+    text_bytes: int = Field(default=0, ge=0, description="Approximate size of the text in bytes.")
     hub: Table | None = None
     sections: tuple[Section, ...] = Field(min_length=1)
 
 
 class Corpus(Spec):
-    """A corpus, in parts."""
+    """A corpus, which consists of one or more parts."""
 
     parts: tuple[Part, ...] = Field(min_length=1)
 
 
 class Catalogue(Spec):
-    """All archives and corpora."""
+    """All archives and corpora, by their names."""
 
     archives: dict[Name, Archive]
     corpora: dict[Name, Corpus]
 
     @model_validator(mode="after")
     def _check(self) -> "Catalogue":
-        """Raises ValueError if an archive has no checksum or is not listed, or if a choice has the wrong languages."""
+        """Checks that the catalogue is consistent.
+
+        Raises ValueError if an archive cannot be verified by a checksum, if a choice names an archive that is not
+        listed, or if its languages are not those of the files.
+        """
         for name, archive in self.archives.items():
             if archive.checksum is None and not GZIPPED.search(name):
                 raise ValueError(f"{name} has no checksum, and is not a gzip file, which contains one")
@@ -107,7 +120,7 @@ class Catalogue(Spec):
         return self
 
     def find(self, name: str) -> Corpus:
-        """Finds a corpus by its name; raises ValueError with the nearest name if there is none."""
+        """Returns the corpus `name`; raises ValueError, with the most similar name, if it does not exist."""
         if name not in self.corpora:
             meant = did_you_mean(name, self.corpora) or ";"
             raise ValueError(f"there is no corpus `{name}`{meant} corpora: {', '.join(self.corpora)}")
@@ -115,6 +128,6 @@ class Catalogue(Spec):
 
 
 def read_catalogue(path: Path | None = None) -> Catalogue:
-    """Reads the catalogue of a file, by default the package's; raises ValueError if it is invalid."""
+    """Reads a catalogue file, by default the one of this package; raises ValueError if it is invalid."""
     path = path or CATALOGUE
     return validated(Catalogue, YAML(typ="safe", pure=True).load(path.read_text("utf-8")), place=str(path))

@@ -1,4 +1,4 @@
-"""A corpus on disk: cleans and counts rows, writes parts atomically, and records checksums in a manifest."""
+"""Stores a corpus on disk: cleans and counts its rows, writes its parts, and records checksums in a manifest."""
 
 import json
 import re
@@ -15,20 +15,24 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 
 BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that some programs treat as the end of a line; a line of a corpus ends only at a newline."""
+"""Characters that some programs treat as the end of a line. In a corpus, a line ends only at a newline."""
 
 EMPTY, NOT_UTF8 = "with an empty side", "with a side that is not UTF-8"
 
 
 class CleaningCounts:
-    """Numbers of pairs that were read, kept, dropped (by reason) and mended (a line break became a space)."""
+    """The numbers of pairs that were read, kept, dropped and mended.
+
+    `dropped` counts pairs by the reason for which they were dropped. In a mended pair, a line break was replaced by a
+    space.
+    """
 
     def __init__(self) -> None:
         self.read, self.kept, self.mended = 0, 0, 0
         self.dropped: Counter[str] = Counter()
 
     def as_dictionary(self) -> dict[str, Any]:
-        """The numbers as JSON values."""
+        """Returns the numbers as JSON values."""
         return {"read": self.read, "kept": self.kept, "dropped": dict(self.dropped), "mended": self.mended}
 
     def __str__(self) -> str:
@@ -38,10 +42,11 @@ class CleaningCounts:
 
 
 def clean(rows: Iterable[Row], part: Part, counts: CleaningCounts) -> Iterator[list[str]]:
-    """Yields the rows of `part` that are kept, as text, and counts all rows in `counts`.
+    """Yields the rows of `part` that are kept, decoded to text, and counts all rows in `counts`.
 
-    Line breaks within a side become spaces. A part with a published number of pairs must not lose any: raises
-    ValueError if one of its lines is not UTF-8 or if its number of pairs differs.
+    Line breaks within a side become spaces. Rows with an empty side, and rows that are not UTF-8, are dropped. If the
+    number of pairs in the part is published, no rows are dropped; instead, raises ValueError if a line is not UTF-8 or
+    if the number of pairs differs from the published one.
     """
     for row in rows:
         counts.read += 1
@@ -66,11 +71,11 @@ def clean(rows: Iterable[Row], part: Part, counts: CleaningCounts) -> Iterator[l
 
 VERSION = 1
 MANIFEST = "manifest.json"
-WORK = ".fetching"  # subfolder for files that are not complete yet
+WORK = ".fetching"  # subfolder for files that are not yet complete
 
 
 class CorpusFolder:
-    """The files of one corpus; a file that differs from the manifest is never overwritten."""
+    """The folder with the files of one corpus. A file that differs from the manifest is never overwritten."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,7 +96,7 @@ class CorpusFolder:
             if version != VERSION:
                 raise ValueError(f"{manifest} has version {version}; this program reads version {VERSION}")
             self.parts = parts
-        # Files that the manifest already records are moved into place; all other unfinished work is deleted.
+        # Complete files that the manifest already records are moved into place. All other unfinished work is deleted.
         for part in self.parts.values():
             for name, checksum in part["files"].items():
                 if not (self.path / name).exists() and not find_damage(self._unfinished, {name: checksum}):
@@ -99,7 +104,10 @@ class CorpusFolder:
         shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def lacks(self, name: str, files: Iterable[str]) -> bool:
-        """Whether a file of the part `name` is missing; raises ValueError if a file is not as `fetch` wrote it."""
+        """Returns whether one of the files of the part `name` is missing.
+
+        Raises ValueError if a file exists but is not as `fetch` wrote it.
+        """
         checksums = self.parts.get(name, {}).get("files", {})
         for file in files:
             path = self.path / file
@@ -113,9 +121,9 @@ class CorpusFolder:
     def write_part(
         self, name: str, files: Sequence[str], rows: Iterable[Sequence[str]], origin: str, counts: CleaningCounts
     ) -> None:
-        """Writes the columns of `rows` to `files`, one line per row, and records the part in the manifest.
+        """Writes the columns of `rows` to `files`, with one line per row, and records the part in the manifest.
 
-        The manifest also gets the origin of the rows and, after the last row, their `counts`.
+        The manifest also records the origin of the rows and `counts`, which are complete after the last row.
         """
         self.work.mkdir(parents=True, exist_ok=True)
         paths = [self._unfinished / file for file in files]
@@ -129,7 +137,7 @@ class CorpusFolder:
         earlier = self.parts.get(name, {}).get("files", {})
         checksums = checksums_of_files(paths)
         self.parts[name] = {"files": {**earlier, **checksums}, "from": origin, **counts.as_dictionary()}
-        # The manifest is written before the files move: after a crash, the next `CorpusFolder` moves them.
+        # The manifest is written before the files are moved. After a crash, the next `CorpusFolder` moves them.
         text = json.dumps({"version": VERSION, "parts": self.parts}, indent=2) + "\n"
         atomic_write_text(self.path / MANIFEST, text)
         for path in paths:

@@ -1,4 +1,4 @@
-"""Downloads an archive from the first mirror that delivers it intact; an interrupted download resumes."""
+"""Downloads an archive from the first mirror that delivers it intact. An interrupted download is resumed."""
 
 import gzip
 import hashlib
@@ -25,14 +25,14 @@ from transduce.storage.operating_system import replace
 _log = logging.getLogger("transduce")
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
-OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and elsewhere
+OFTEN, SELDOM = 0.2, 30.0  # seconds between two progress reports, on a terminal and elsewhere
 
 
 class Meter:
-    """Counts the bytes of a download; on a terminal the count is updated in place, elsewhere a line is logged now and
-    then.
+    """Counts the bytes of a download, and reports the progress.
 
-    `total` is None if the size is unknown; the first `done` bytes were downloaded before.
+    On a terminal, the report is updated in place; elsewhere, a line is logged from time to time. `total` is the size of
+    the file, or None if it is unknown. `done` is the number of bytes that were downloaded before.
     """
 
     def __init__(self, total: int | None, done: int) -> None:
@@ -40,7 +40,7 @@ class Meter:
         self._on_terminal = is_terminal(sys.stderr)
 
     def add(self, count: int) -> None:
-        """Adds `count` bytes, and shows the sum if a report is due."""
+        """Adds `count` bytes, and reports the progress if a report is due."""
         self.pace.done += count
         if not self.pace.is_report_due(OFTEN if self._on_terminal else SELDOM):
             return
@@ -73,24 +73,25 @@ def format_bytes(size: float) -> str:
     return f"{size:.1f} {UNITS[-1]}"
 
 
-TIMEOUT = 60.0  # seconds without a byte after which a mirror has failed
+TIMEOUT = 60.0  # seconds without any data after which a mirror has failed
 CHUNK = 1 << 20  # bytes
 AGENT = f"transduce/{transduce.__version__}"
 
 
 class Unavailable(RuntimeError):  # noqa: N818 - the user sees no class name, and `except Unavailable` reads better
-    """A text or an archive cannot be fetched; the message names every origin and the reason."""
+    """Raised when a text or an archive cannot be downloaded. The message names every origin, with the reason."""
 
 
 class _MirrorError(Exception):
-    """A mirror does not deliver the archive; the message says why."""
+    """Raised when a mirror does not deliver the archive. The message gives the reason."""
 
 
 def download(name: str, archive: Archive, folder: Path) -> Path:
-    """Returns the path of the archive in `folder`; downloads it from its mirrors in turn if it is missing or damaged.
+    """Returns the path of an archive in `folder`. If it is missing or damaged, downloads it from its mirrors in turn.
 
-    The download is written to a `.part` file next to it, which is renamed when size and checksum are right. Raises
-    Unavailable if every mirror fails; the `.part` file stays, and the next call resumes it.
+    The download is written to a `.part` file in the same folder, which is renamed when the size and the checksum are
+    correct. Raises Unavailable if every mirror fails. In this case, the `.part` file is kept, and the next call resumes
+    the download.
     """
     path = folder / name
     part = path.with_name(f"{path.name}.part")
@@ -100,7 +101,7 @@ def download(name: str, archive: Archive, folder: Path) -> Path:
         if path.exists():
             _log.info(f"{path} {fault}; it is downloaded again")
         if part.is_symlink():
-            part.unlink()  # the download would overwrite the file that the link leads to
+            part.unlink()  # otherwise the download would overwrite the file to which the link points
         reasons = []
         for mirror in archive.mirrors:
             _log.info(f"{name} from {mirror}")
@@ -117,7 +118,7 @@ def download(name: str, archive: Archive, folder: Path) -> Path:
 
 
 def find_fault(path: Path, archive: Archive) -> str | None:
-    """How a file differs from the archive, as the end of a sentence; None if it is intact."""
+    """Returns how a file differs from the expected archive, as the end of a sentence, or None if it is intact."""
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"
@@ -127,7 +128,7 @@ def find_fault(path: Path, archive: Archive) -> str | None:
             checksum = hashlib.file_digest(file, kind).hexdigest()
         return None if checksum == expected else f"has the {kind} {checksum} where {expected} is expected"
     try:
-        with gzip.open(path) as gzipped:  # reading to the end verifies the checksum in the file
+        with gzip.open(path) as gzipped:  # reading to the end verifies the checksum that the file contains
             while gzipped.read(CHUNK):
                 pass
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -136,9 +137,14 @@ def find_fault(path: Path, archive: Archive) -> str | None:
 
 
 def _download_from(mirror: str, archive: Archive, part: Path) -> None:
-    """Completes `part` from one mirror; repeats the request for the rest as long as each request brings new bytes."""
+    """Downloads the rest of `part` from a mirror.
+
+    If a request fails but has delivered new bytes, the bytes that are still missing are requested again. Raises
+    _MirrorError if the mirror does not deliver the archive.
+    """
     with part.open("r+b" if part.exists() else "w+b") as file:
-        # Without a checksum, nothing would detect that parts of two different files had been joined.
+        # Without a checksum, a download is not resumed, because nothing would detect that two different files had been
+        # joined.
         if archive.checksum is None or (archive.bytes is not None and file.seek(0, 2) > archive.bytes):
             file.truncate(0)
         while file.seek(0, 2) == 0 or find_fault(part, archive):
@@ -159,7 +165,7 @@ def _download_from(mirror: str, archive: Archive, part: Path) -> None:
 
 
 def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
-    """Requests the bytes that `file` lacks and appends them; starts over if the server ignores ranges."""
+    """Requests the missing bytes of `file` and appends them. Starts over if the server does not support ranges."""
     start = file.seek(0, 2)
     with _open(mirror, start) as response:
         begin = start if response.status == 206 else 0
@@ -176,23 +182,23 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom) -> None:
         with Meter(total, begin) as meter:
             for chunk in _chunks(response):
                 if total is not None and meter.pace.done + len(chunk) > total:
-                    file.truncate(begin)  # most likely a different file than the expected one
+                    file.truncate(begin)  # most likely, the server sends a different file
                     raise _MirrorError(f"the server sends more than the {total:,} bytes that are expected")
                 file.write(chunk)
-                file.flush()  # a killed process must not lose the bytes
+                file.flush()  # so that the bytes are not lost if the process is killed
                 meter.add(len(chunk))
             if total is not None and meter.pace.done != total:
                 raise _MirrorError(f"the connection broke off after {meter.pace.done:,} of {total:,} bytes")
 
 
 def _open(mirror: str, start: int) -> HTTPResponse:
-    """Requests all bytes from `start` on; raises _MirrorError if the server does not answer with success."""
+    """Requests all bytes from the offset `start` on; raises _MirrorError if the request fails."""
     headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         response: HTTPResponse = urlopen(Request(mirror, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
-        if error.code == 416 and start:  # the server has no more bytes, so the damaged beginning is useless
+        if error.code == 416 and start:  # the server has no more bytes, so the bytes in the file must be wrong
             return _open(mirror, 0)
         raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
     except (URLError, HTTPException, OSError, ValueError) as error:  # ValueError: a redirection to an invalid address
@@ -201,7 +207,10 @@ def _open(mirror: str, start: int) -> HTTPResponse:
 
 
 def _chunks(response: HTTPResponse) -> Iterator[bytes]:
-    """Yields the body in chunks; raises _MirrorError only for network errors, not for disk errors of the caller."""
+    """Yields the body of a response in chunks.
+
+    Raises _MirrorError for network errors, so that they can be distinguished from disk errors of the caller.
+    """
     while True:
         try:
             chunk = response.read1(CHUNK)

@@ -1,6 +1,6 @@
-"""Sources of texts: archives from mirrors or a local folder, and tables on the Hugging Face hub.
+"""Reads the texts of corpora from archives, on mirrors or in a local folder, or from the Hugging Face hub.
 
-The texts of all languages in an archive are read in parallel.
+The texts of all languages are read in parallel, line by line.
 """
 
 import gzip
@@ -23,21 +23,22 @@ from transduce.fetch.download import Unavailable, download, find_fault
 
 CHUNK = 1 << 20  # bytes
 
-# An XML parser would refuse these files: they have no root, and unescaped ampersands.
+# An XML parser would reject these files, because they have no root element and contain unescaped ampersands.
 _SEGMENT_BEGIN = re.compile(r"<seg\b[^<>]*>", re.IGNORECASE)
 _SEGMENT = re.compile(rf"{_SEGMENT_BEGIN.pattern}((?:(?!</?seg\b).)*)</seg\s*>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 class UnusableError(ValueError):
-    """An archive or a text exists, but is damaged or has unexpected content."""
+    """Raised when an archive or a text exists but is damaged or has unexpected content."""
 
 
 def unpack(archive: Path, members: Mapping[str, Path]) -> None:
-    """Copies members of a tar archive, plain or compressed, to the files that `members` maps them to.
+    """Extracts members of a tar archive, which may be compressed. `members` maps each member to a destination file.
 
-    The archive is read once, as a stream. Names in the archive never become paths, so a hostile archive cannot
-    choose where to write. Raises UnusableError if a member is missing or not a file, or the archive is damaged.
+    The archive is read only once, as a stream. The names in the archive are not used as paths, so a hostile archive
+    cannot choose where files are written. Raises UnusableError if the archive is damaged, or if a member is missing or
+    is not a regular file.
     """
     destinations = dict(members)
     try:
@@ -45,7 +46,7 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
             for entry in stream:
                 destination = destinations.pop(str(PurePosixPath(entry.name)), None)
                 if destination is not None:
-                    # A link could lead to any file of this machine.
+                    # A link could point to any file on this machine.
                     content = stream.extractfile(entry) if entry.isreg() else None
                     if content is None:
                         raise UnusableError(
@@ -61,8 +62,10 @@ def unpack(archive: Path, members: Mapping[str, Path]) -> None:
 
 
 def plain_text(path: Path, converted: Path) -> Path:
-    """Returns a file with one sentence per line: `path` or, if it is an .sgm file, `converted`, to which its segments
-    are written.
+    """Returns the path of a file with one sentence per line.
+
+    This is `path` itself, unless it is an `.sgm` file. The segments of an `.sgm` file are written to `converted`, and
+    this path is returned.
     """
     if path.suffix != ".sgm":
         return path
@@ -71,7 +74,10 @@ def plain_text(path: Path, converted: Path) -> Path:
 
 
 def read_segments(path: Path) -> Iterator[str]:
-    """Yields the segments of a WMT test set in SGML, with entities decoded and line breaks replaced by spaces."""
+    """Yields the segments of a WMT test set in SGML, with entities decoded and line breaks replaced by spaces.
+
+    Raises UnusableError if the file is not UTF-8 or is truncated.
+    """
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -89,56 +95,56 @@ _log = logging.getLogger("transduce")
 
 
 Row = Sequence[bytes]
-"""One line of each language, in the order of the part's files."""
+"""A line in each language, in the order of the files of the part."""
 
 Result = TypeVar("Result")
 
 
 class ArchiveSource:
-    """Reads texts from the archives of the catalogue, which are in a folder or are downloaded to it from mirrors."""
+    """Reads texts from the archives in the catalogue. The base class of `Mirrors` and `LocalFolder`."""
 
     name: str
 
     def __init__(self, archives: Mapping[str, Archive], folder: Path) -> None:
         self._archives, self._folder = archives, folder
-        self._verified: dict[str, Path] = {}  # each archive is verified once, because verifying reads all of it
+        self._verified: dict[str, Path] = {}  # so that each archive is verified only once, because this reads all of it
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the verified archive of a location; None if the folder contains the unpacked text instead."""
+        """Returns the verified archive of a location, or None if the folder contains the unpacked text instead."""
         raise NotImplementedError
 
     def is_local(self, choice: Choice) -> bool:
-        """Whether no archive of a choice has to be downloaded."""
+        """Returns whether no archive of a choice has to be downloaded."""
         return True
 
     def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Recorded bytes of the named archives that have to be downloaded."""
+        """Returns the number of bytes to download for the named archives, as far as their sizes are recorded."""
         return 0
 
     def error(self, message: str) -> Exception:
-        """The error to raise if no choice succeeds."""
+        """Returns the exception to raise if no choice succeeds."""
         raise NotImplementedError
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Languages in which the source has `part`: all of them."""
+        """Returns the languages in which the source has `part`: all languages of the part."""
         return tuple(part.files)
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Returns the bytes of disk space that `parts` take besides the final texts, as far as sizes are recorded.
+        """Returns the bytes of disk space that are needed for `parts` in addition to the final texts.
 
-        This is the size of the archives to download, plus the size of the texts, because they are unpacked first.
+        These are the archives to download, as far as their sizes are recorded, and the unpacked texts.
         """
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
         names = {location.archive for choice in choices for location in choice.values()}
         return self.bytes_to_download(names) + sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
-        """Fetches the archives of one choice for each section."""
+        """Gets the archives of one choice for each section, and downloads them if necessary."""
         for section in part.sections:
             self._try_choices(section, lambda choice: [self.archive(location) for location in choice.values()])
 
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
-        """Yields every row of `part`, one section after the other; `work` is a folder for temporary files."""
+        """Yields every row of `part`, one section after the other. `work` is a folder for temporary files."""
         for section in part.sections:
             texts = self._try_choices(section, lambda choice: self._unpack(choice, work))
             _log.info(f"reading {section.name}")
@@ -150,11 +156,14 @@ class ArchiveSource:
                 path.unlink()
 
     def _by_preference(self, section: Section) -> list[Choice]:
-        """Choices of a section; choices without a download come first."""
+        """Returns the choices of a section. Those that need no download come first."""
         return sorted(section.choices, key=lambda choice: not self.is_local(choice))
 
     def _try_choices(self, section: Section, use: Callable[[Choice], Result]) -> Result:
-        """The result of `use` for the first choice that succeeds; raises the origin's error if none does."""
+        """Returns the result of `use` for the first choice for which it succeeds.
+
+        If it succeeds for none, raises the exception that `error` returns.
+        """
         reasons: list[str] = []
         for choice in self._by_preference(section):
             if reasons:
@@ -166,7 +175,10 @@ class ArchiveSource:
         raise self.error("\n".join([f"{section.name} could not be fetched.", *reasons]))
 
     def _unpack(self, choice: Choice, work: Path) -> dict[str, Path]:
-        """The text of each language, one sentence per line; members of archives are copied to `work`."""
+        """Returns the path of the text in each language. Each text has one sentence per line.
+
+        Members of archives are extracted to the folder `work`.
+        """
         texts, members = {}, defaultdict[Path, dict[str, Path]](dict)
         for language, location in choice.items():
             archive = self.archive(location)
@@ -183,22 +195,22 @@ class ArchiveSource:
 
 
 class Mirrors(ArchiveSource):
-    """The mirrors of the catalogue; `folder` keeps the downloaded archives, which are not downloaded again."""
+    """The mirrors in the catalogue. Downloaded archives are kept in `folder`, and are not downloaded again."""
 
     name = "mirrors"
 
     def archive(self, location: Location) -> Path | None:
-        """The verified archive of a location, which is downloaded if the folder lacks it or if it is damaged."""
+        """Returns the verified archive of a location, which is downloaded first if it is missing or damaged."""
         if (name := location.archive) not in self._verified:
             self._verified[name] = download(name, self._archives[name], self._folder)
         return self._verified[name]
 
     def is_local(self, choice: Choice) -> bool:
-        """Whether the folder has all archives of a choice."""
+        """Returns whether the folder contains all archives of a choice."""
         return all((self._folder / location.archive).exists() for location in choice.values())
 
     def bytes_to_download(self, names: Iterable[str]) -> int:
-        """Recorded bytes of the named archives, minus the bytes that are already downloaded."""
+        """Returns the recorded size of the named archives in bytes, minus what has already been downloaded."""
         size = 0
         for name in names:
             files = [self._folder / name, self._folder / f"{name}.part"]
@@ -207,7 +219,7 @@ class Mirrors(ArchiveSource):
         return size
 
     def error(self, message: str) -> Exception:
-        """Builds an Unavailable, because a later attempt or another origin may succeed."""
+        """Returns an Unavailable exception, because a later attempt or another origin may succeed."""
         return Unavailable(
             f"{message}\nRun the same command again to resume. If you have the archives or the unpacked texts, name "
             "their folder with --from DIR; --from hub downloads from the Hugging Face hub"
@@ -215,14 +227,17 @@ class Mirrors(ArchiveSource):
 
 
 class LocalFolder(ArchiveSource):
-    """A user's folder with unpacked texts or with archives, side by side or in subfolders as `fetch` keeps them."""
+    """A folder of the user that contains unpacked texts or archives.
+
+    Archives may be directly in the folder, or in the subfolders in which `fetch` stores them.
+    """
 
     name = "folder"
 
     def archive(self, location: Location) -> Path | None:
-        """Returns the first undamaged archive of that name; None if the folder contains the unpacked text instead.
+        """Returns an undamaged archive of a location, or None if the folder contains the unpacked text instead.
 
-        Raises UnusableError if it has neither.
+        Raises UnusableError if the folder contains neither.
         """
         if location.archive in self._verified:
             return self._verified[location.archive]
@@ -238,39 +253,39 @@ class LocalFolder(ArchiveSource):
         raise UnusableError("; ".join(faults) or f"{self._folder} has neither {candidates[1].name} nor {location.file}")
 
     def error(self, message: str) -> Exception:
-        """Builds a ValueError, because the user can add the files."""
+        """Returns a ValueError, because the user can add the missing files."""
         return ValueError(
             f"{message}\n--from DIR downloads nothing: add the missing files, or run the command without --from"
         )
 
 
 class HubSource:
-    """Reads texts from the Hugging Face hub through the package `datasets`, which downloads, resumes and caches."""
+    """Reads texts from the Hugging Face hub with the package `datasets`, which resumes and caches downloads."""
 
     name = "hub"
 
     def languages(self, part: Part) -> tuple[str, ...]:
-        """Languages in which the hub has `part`, as the catalogue lists them; none if the hub lacks the part."""
+        """Returns the languages in which the hub has `part` according to the catalogue; empty if it lacks the part."""
         return (part.hub.languages or tuple(part.files)) if part.hub else ()
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
-        """Bytes of the copies in the package's cache."""
+        """Returns the size in bytes of the copies that `datasets` keeps in its cache."""
         return sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
-        """Downloads the table to the package's cache."""
+        """Downloads the table of `part` to the cache of `datasets`."""
         assert part.hub
         _load_table(part.hub)
 
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
-        """Yields the rows of the table."""
+        """Yields the rows in the table of `part`. `work` is not used."""
         assert part.hub
         for row in hub.read_rows(_load_table(part.hub), self.languages(part), part.hub.dataset):
             yield [side.encode() for side in row]
 
 
 def _load_table(table: Table) -> Any:
-    """Loads a table of the hub; raises Unavailable if the hub does not deliver it."""
+    """Loads a table from the hub; raises Unavailable if the hub does not deliver it."""
     try:
         return hub.load_table(table.dataset, table.config, table.split, needed_by="--from hub")
     except ConnectionError as error:
@@ -278,4 +293,8 @@ def _load_table(table: Table) -> Any:
 
 
 TextSource = ArchiveSource | HubSource
-"""Provides the texts of a corpus: `languages`, `download`, then `rows`; `required_bytes` is the disk space it needs."""
+"""A source of the texts of a corpus.
+
+`languages` and `required_bytes` return what it provides and how much disk space it needs. For each part, `download` is
+called before `rows`.
+"""

@@ -1,1 +1,1 @@
-"""Checks of parallel text: takes pairs of lines, and returns the faults of each pair; reads no files."""
+"""Checks for faults in parallel text. The checks take pairs of lines and do not read files."""

@@ -1,4 +1,4 @@
-"""Finds the sources of validation and test sets in a training corpus, by keys that ignore case and punctuation."""
+"""Finds the sources of validation and test sets in a training corpus, using keys that ignore case and punctuation."""
 
 import functools
 import re
@@ -12,14 +12,18 @@ DIGITS = re.compile(r"[\d_]+")
 
 @functools.cache
 def _ignored() -> re.Pattern[str]:
-    """Pattern of everything except letters and digits; one pattern that removes digits too is slower than two."""
+    """Returns a pattern that matches everything except letters, digits, underscores and combining marks.
+
+    Digits are removed in a second pass, because a single pattern that also matches digits is slower.
+    """
     return re.compile(rf"[^\w{combining_marks()}]+")
 
 
 def text_key(text: str) -> bytes:
-    """A key that is equal for lines that differ only in case, punctuation, digits and white space.
+    """Returns a key that is equal for lines that differ only in case, punctuation, digits and white space.
 
-    It is the letters of `text` without case or, if there are none, the text itself without spaces around it.
+    The key consists of the case-folded letters of `text`. If there are no letters, it is the text without surrounding
+    white space.
     """
     folded = text.casefold()
     if folded.isascii():
@@ -30,13 +34,16 @@ def text_key(text: str) -> bytes:
 
 
 class HeldOutText:
-    """The keys of the sources of a validation or test set; takes about 100 bytes, and the letters, for each line."""
+    """The keys of the sources in a validation or test set.
+
+    Each line takes about 100 bytes of memory, plus its letters.
+    """
 
     def __init__(self, name: str, sources: Iterable[str]) -> None:
         self.name = name
         self._keys: dict[bytes, int] = {}
         self.lines = 0
-        """Number of lines of the set that are not blank."""
+        """The number of lines in the set that are not blank."""
         for source in sources:
             if source.strip():
                 self.lines += 1
@@ -45,7 +52,7 @@ class HeldOutText:
         self._contained: set[bytes] = set()
 
     def find(self, key: bytes) -> bool:
-        """Whether the set has a source with this key; if so, remembers that training contains it."""
+        """Returns True if the set has a source with this key, and records that the training data contains it."""
         if key not in self._keys:
             return False
         self._contained.add(key)
@@ -53,10 +60,10 @@ class HeldOutText:
 
     @property
     def contained(self) -> int:
-        """Number of lines of the set that training contains, among the keys given to `find`."""
+        """The number of lines in the set that `find` has found in the training data."""
         return sum(self._keys[key] for key in self._contained)
 
     @property
     def share(self) -> float:
-        """Share of the set's lines that training contains."""
+        """The share of the set's lines that the training data contains."""
         return self.contained / self.lines if self.lines else 0.0

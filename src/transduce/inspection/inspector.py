@@ -1,7 +1,7 @@
-"""Inspects the pairs of a corpus one by one; repetitions, ratios and scripts are judged at the end.
+"""Inspects the pairs of a corpus one by one. Repetitions, length ratios and scripts are checked after the last pair.
 
-This takes 42 bytes of memory per pair (for three hash values, two lengths, two scripts, and sorting one column), and 8
-bytes per fault. Hash values have 64 bits, so the probability of a false duplicate among 10 million pairs is 3e-6.
+Each pair takes 42 bytes of memory, for three hash values, two lengths, two scripts, and sorting one column. Each fault
+takes 8 bytes. Hash values have 64 bits, so the probability of a false duplicate among 10 million pairs is 3e-6.
 """
 
 from array import array
@@ -18,49 +18,53 @@ from transduce.inspection.line_checks import LINE_CHECKS, NEEDS_LANGUAGES, Check
 from transduce.text.normalisation import normalised_parts
 
 RATIO = 4.0
-"""Factor by which a pair's ratio of lengths may differ from the median."""
+"""The factor by which the length ratio of a pair may differ from the median."""
 
 SMOOTHING = 15.0
-"""Characters added to both lengths of a ratio, because short lines differ more."""
+"""Characters added to both lengths of a ratio, because the ratios of short lines vary more."""
 
 Numbers = NDArray[np.int64]
-"""Numbers of pairs in their corpus, from 1, ascending."""
+"""The numbers of pairs in their corpus, counted from 1, in ascending order."""
 
 
 SHOWN_NUMBERS = 8
 
 
 def first_numbers(numbers: Numbers) -> str:
-    """The first numbers as text, and dots if there are more."""
+    """Returns the first numbers as text, followed by an ellipsis if there are more."""
     return ", ".join(f"{number:,}" for number in numbers[:SHOWN_NUMBERS]) + (
         ", …" if len(numbers) > SHOWN_NUMBERS else ""
     )
 
 
 class Inspection(NamedTuple):
-    """The faults of a corpus, each with the numbers of its pairs; lengths in characters, scripts and languages."""
+    """The numbers of the pairs with each fault, and statistics of both sides.
+
+    The statistics are the length of each line in characters, and the number of lines in each script and language.
+    """
 
     pairs: int
     faults: dict[Check, Numbers]
     first: dict[Check, Numbers]
-    """For each repetition in `faults`, the number of the earliest pair that it repeats."""
+    """For each kind of repetition, the number of the first pair that each of the pairs in `faults` repeats."""
     lengths: tuple[NDArray[np.uint32], NDArray[np.uint32]]
     scripts: tuple[dict[str, int], dict[str, int]]
     languages: tuple[dict[str, int], dict[str, int]]
-    """Identified lines of the first pairs by language; empty if languages are not identified."""
+    """The number of lines in each language among the first pairs. Empty if languages are not identified."""
     held_out: Sequence[HeldOutText]
     normalised: dict[str, int]
-    """Lines of both sides that the normaliser changes, by kind: white space, invisible characters and others."""
+    """For each kind of change that the normaliser makes, the number of lines that it affects on both sides."""
 
     def share(self, check: Check) -> float:
-        """Share of the pairs with this fault."""
+        """Returns the share of pairs that have this fault."""
         return len(self.faults.get(check, ())) / self.pairs if self.pairs else 0.0
 
 
 class PairInspector:
-    """Collects the faults of pairs, only for `checks`; `finish` returns them.
+    """Inspects pairs one by one, but only for `checks`. Call `finish` to get the faults.
 
-    `languages` is needed for the checks of `NEEDS_LANGUAGES`, `held_out` for OVERLAP.
+    `languages` is needed for the checks in `NEEDS_LANGUAGES`, and `held_out` for `Check.OVERLAP`. Without them, these
+    checks are skipped.
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class PairInspector:
         self._line_checks = self._checks & LINE_CHECKS
         self._languages = languages if self._checks & NEEDS_LANGUAGES else None
         self._held_out = held_out if Check.OVERLAP in self._checks else ()
-        self._waiting: list[tuple[int, str, str]] = []  # pairs whose languages are not judged yet
+        self._waiting: list[tuple[int, str, str]] = []  # pairs whose languages have not been checked yet
         self._numbers: dict[Check, array[int]] = {check: array("q") for check in Check if check in self._checks}
         self._hashes = {check: array("q") for check in (Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS)}
         self._normalised = Counter[str]()
@@ -79,7 +83,10 @@ class PairInspector:
         self._scripts = bytearray(), bytearray()
 
     def add(self, source: str, target: str, *, is_utf8: bool = True) -> None:
-        """Inspects the next pair; `is_utf8` is False if bytes of a side were replaced."""
+        """Inspects the next pair.
+
+        `is_utf8` must be False if the pair was not valid UTF-8, so that invalid bytes in it were replaced.
+        """
         for side, line in enumerate((source, target)):
             self._lengths[side].append(len(line))
             if Check.WRONG_SCRIPT in self._checks:
@@ -103,7 +110,7 @@ class PairInspector:
             self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
         if self._held_out and is_whole:
             letters = text_key(source)
-            contained = [text.find(letters) for text in self._held_out]  # a list: every set must remember it
+            contained = [text.find(letters) for text in self._held_out]  # a list, so that `find` is called on every set
             if any(contained):
                 self._numbers[Check.OVERLAP].append(number)
 
@@ -113,7 +120,7 @@ class PairInspector:
                 self._judge_languages()
 
     def _judge_languages(self) -> None:
-        """Judges the languages of the waiting pairs; the first pairs show which languages are usual."""
+        """Checks the languages of the waiting pairs. The first pairs determine which language is usual on each side."""
         if self._languages is None or not self._waiting:
             return
         if self._languages.sides is None:
@@ -129,7 +136,7 @@ class PairInspector:
         self._judge_languages()
         faults = {check: np.array(numbers, np.int64) for check, numbers in self._numbers.items()}
         first: dict[Check, Numbers] = {}
-        # A pair is a duplicate, or else a near-duplicate, or else one of several targets.
+        # A pair gets only the first fault that applies: duplicate, near-duplicate, or one of several targets.
         is_repeated = np.zeros(len(self._hashes[Check.DUPLICATE]), np.bool_)
         for check, hashes in self._hashes.items():
             if hashes:
@@ -167,7 +174,7 @@ class PairInspector:
 
 
 def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each value, the index of the first equal value."""
+    """Returns, for each value, the index of its first occurrence."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     is_new = np.append(True, ordered[1:] != ordered[:-1])

@@ -1,4 +1,4 @@
-"""The checks of parallel text by name, and the checks that judge a pair by itself."""
+"""Defines the checks for parallel text, and implements the checks that need only a single pair."""
 
 import re
 from collections import Counter
@@ -9,10 +9,10 @@ from transduce.text.normalisation import normalise
 
 
 class Check(StrEnum):
-    """A check of pairs of lines; the values are its names in tables and in JSON."""
+    """A check for pairs of lines. The values are the names of the checks in tables and in JSON."""
 
     phrase: str
-    """Describes pairs with this fault, worded to follow the number of pairs."""
+    """Describes the pairs with this fault in a message, after their number, as in "3 pairs with markup"."""
 
     EMPTY = "empty", "with an empty side"
     ENCODING = "encoding", "with bytes that are not UTF-8"
@@ -33,7 +33,7 @@ class Check(StrEnum):
     OVERLAP = "overlap", "with a source of the validation or test set"
 
     def __new__(cls, value: str, phrase: str) -> "Check":
-        """Builds a check from its name and its phrase."""
+        """Creates a check from its name and its phrase."""
         check = str.__new__(cls, value)
         check._value_, check.phrase = value, phrase
         return check
@@ -45,14 +45,14 @@ LINE_CHECKS = frozenset(
         Check.NUMBERS,
     }
 )  # fmt: skip
-"""The checks that judge a pair by itself, without other pairs and without identifying languages."""
+"""The checks that need neither other pairs nor language identification."""
 
 NEEDS_LANGUAGES = frozenset({Check.SWAPPED, Check.WRONG_LANGUAGE})
-"""The checks that identify languages, with the extra `languages`."""
+"""The checks that identify languages, for which the extra `languages` must be installed."""
 
 
 MAX_CHARACTERS = 1500
-"""Largest number of characters in a side. Europarl's longest sentences have 1,200."""
+"""A side with more characters than this is very long. For comparison, Europarl's longest sentences have 1,200."""
 
 TAG = re.compile(
     r"</?(?:[abipqsu]|b[rx]|x|em|h[1-6]|hr|li|ol|ul|td|tr|th|dd|dl|dt|bpt|ept|ph|it|hi|ut|g|mrk|tu|tuv|seg|doc|div|span|"
@@ -63,7 +63,7 @@ TAG = re.compile(
 ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
-"""C0 and C1 controls except the tab, and the separators of lines and of paragraphs."""
+"""C0 and C1 control characters except the tab, and the line and paragraph separators."""
 
 MOJIBAKE = re.compile(
     "\ufffd|"  # the replacement character
@@ -71,25 +71,28 @@ MOJIBAKE = re.compile(
     "\u02dc\u2013\u2014\u2018-\u201a\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122](?![A-Z]?\\s|$)|"
     "\u00e2\u20ac[\u0080-\u00bf\u0153\u02dc\u2122\u201c\u201d\u00a6]|[\u00c2\u00c3][\u00a0-\u00bf](?=[a-z\\s]|$)"
 )
-"""UTF-8 that was decoded as Latin-1 or as Windows-1252, and the character that stands for undecodable bytes."""
+"""UTF-8 that was decoded as Latin-1 or Windows-1252, and the replacement character for undecodable bytes."""
 
 DIGITS = re.compile(r"\d\d")
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*(?:[.,]\d+)?")
 TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
-"""A time of day, which languages write in 12 or 24 hours."""
+"""A time of day, which may be in 12-hour or 24-hour format."""
 
 LEAST_DIGITS = 2
-"""Fewest digits of a number that is compared: small numbers are also written as words."""
+"""The minimum number of digits in the numbers that are compared, because small numbers are also written as words."""
 
 
 def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Check]:
-    """Faults of a pair among the `checks` that judge a pair by itself, in the order of `Check`."""
+    """Returns the faults of a single pair that belong to `checks`, in the order of `Check`.
+
+    Checks that need other pairs or language identification are ignored.
+    """
     if not source.strip() or not target.strip():
         return [Check.EMPTY] if Check.EMPTY in checks else []
     faults = []
     if Check.LONG in checks and max(len(source), len(target)) > MAX_CHARACTERS:
         faults.append(Check.LONG)
-    # Numbers and signs are the same in every language.
+    # A pair without letters may be a copy, because numbers and signs are the same in every language.
     if Check.COPY in checks and source.strip() == target.strip() and any(map(str.isalpha, source)):
         faults.append(Check.COPY)
     both = f"{source}\t{target}"
@@ -111,10 +114,10 @@ def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Che
 
 
 def numbers_differ(source: str, target: str) -> bool:
-    """Whether the sides have equally many numbers of several digits, but not the same numbers.
+    """Returns True if both sides have equally many numbers of several digits, but not the same numbers.
 
-    A number that only one side has is not a fault, because the other side may have it in words. Separators between
-    digits and times of day are ignored.
+    If only one side has a number, this is not a fault, because the number may be written in words on the other side.
+    Separators between digits are ignored, and so are times of day.
     """
     left, right = _numbers(source), _numbers(target)
     if left == right or left.total() != right.total():
@@ -129,10 +132,10 @@ def numbers_differ(source: str, target: str) -> bool:
 
 
 def _is_same_number(number: str, other: str) -> bool:
-    """Whether two numbers may be the same number written in two ways.
+    """Returns True if two numbers may be different ways of writing the same number.
 
-    The known ways are thousands in digits and in words (12,000 and 12 thousand), years with and without their century
-    (1980s and 80s, 2010–2011 and 2010/11), and hours in 12-hour and 24-hour time.
+    This covers thousands in digits or in words (12,000 and 12 thousand), years with or without their century (1980s and
+    80s, 2010–2011 and 2010/11), and hours in 12-hour or 24-hour format.
     """
     short, long = sorted((number, other), key=len)
     is_thousands = _without_thousands(short) == _without_thousands(long)
@@ -143,13 +146,13 @@ def _is_same_number(number: str, other: str) -> bool:
 
 
 def _without_thousands(number: str) -> str:
-    """A number without the groups of three zeros at its end."""
+    """Returns a number without the groups of three zeros at its end."""
     zeros = len(number) - len(number.rstrip("0"))
     return number[: len(number) - zeros // 3 * 3]
 
 
 def _numbers(text: str) -> Counter[str]:
-    """Digits of each number of at least `LEAST_DIGITS` digits, counted."""
+    """Returns how many times each number with at least `LEAST_DIGITS` digits occurs. Separators are removed."""
     if not DIGITS.search(text):
         return Counter()
     numbers = ("".join(filter(str.isdecimal, number)) for number in NUMBER.findall(TIME.sub(" ", text)))

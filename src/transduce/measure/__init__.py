@@ -1,4 +1,7 @@
-"""Scores texts by the field's metrics, and tests significance; does not need torch."""
+"""Scores translations with standard metrics and tests differences between systems for significance.
+
+This package does not require torch.
+"""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -7,7 +10,10 @@ __all__ = ["scores"]
 
 
 def __getattr__(name: str) -> object:
-    """Imports the public function at its first use, because recipe settings read names of metrics here."""
+    """Imports the public function when it is first used.
+
+    The import is deferred because recipe settings only need the names of the metrics from this package.
+    """
     if name in __all__:
         return getattr(importlib.import_module("transduce.measure.scoring"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

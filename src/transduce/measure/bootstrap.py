@@ -1,4 +1,7 @@
-"""The bootstrap that all measures share; it works as in sacreBLEU, so that p-values agree."""
+"""Bootstrap resampling for metrics that are not computed by sacreBLEU.
+
+The procedure is the same as in sacreBLEU, so that the p-values agree.
+"""
 
 from collections.abc import Iterator
 
@@ -7,19 +10,21 @@ from numpy.typing import NDArray
 
 SEED = 12345
 INTERVAL = (0.025, 0.975)  # the quantiles that bound a 95 % confidence interval
-CHUNK = 1 << 20  # sentences that are drawn at a time, which limits the memory
+CHUNK = 1 << 20  # number of sentences that are drawn at a time, to limit the memory
 
 
 def check_resamples(resamples: int | None) -> None:
-    """Raises ValueError if there are too few resamples for an interval; None is allowed."""
+    """Raises ValueError if there are too few resamples for a confidence interval; None is allowed."""
     if resamples is not None and resamples < 2:
         raise ValueError(f"bootstrap is {resamples}: an interval needs at least 2 resamples, usually 1,000")
 
 
 def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Yields resamples in chunks: their indices as a slice, and the indices of their sentences [resamples sentences].
+    """Yields bootstrap resamples in chunks.
 
-    The resamples are the same for every output with the same number of sentences.
+    A chunk consists of the indices of its resamples, as a slice, and the indices of the sentences that were drawn for
+    each of them [resamples sentences]. The seed is fixed, so that the resamples are the same for all outputs with the
+    same number of sentences.
     """
     generator = np.random.default_rng(SEED)
     rows = max(1, CHUNK // sentences)
@@ -29,9 +34,10 @@ def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np
 
 
 def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> float | None:
-    """Returns the p-value of a difference, from the differences of the resamples; 1 if there is no difference.
+    """Returns the p-value of a difference, given the differences in the resamples.
 
-    None for one sentence, because its resamples are all equal.
+    The p-value is 1 if the difference is zero. It is None if there is only one sentence, because all resamples are
+    equal.
     """
     if sentences == 1:
         return None
@@ -42,5 +48,5 @@ def p_value(delta: float, resampled: NDArray[np.float64], sentences: int) -> flo
 
 
 def describe_p(p: float | None) -> str:
-    """A p-value as text."""
+    """Returns a p-value as text."""
     return "no p-value of one sentence" if p is None else f"p = {p:.4f}"

@@ -1,4 +1,7 @@
-"""Calibration: maps a model's score for its own output to the quality that outputs with similar scores had."""
+"""Calibration of a model's confidence in its own output.
+
+A calibration maps the model's score for an output to the quality that outputs with similar scores had.
+"""
 
 from collections.abc import Sequence
 
@@ -13,7 +16,7 @@ HISTOGRAM_BARS = 20
 
 
 class ReliabilityBin(Spec):
-    """Translations with neighbouring predictions: their number, mean prediction and mean quality."""
+    """A bin of translations with similar predictions: their number, mean prediction and mean quality."""
 
     sentences: int = Field(ge=1)
     prediction: float
@@ -21,18 +24,18 @@ class ReliabilityBin(Spec):
 
 
 class ReliabilityCurve(Spec):
-    """Predictions against qualities, both from 0 to 1, in bins that are tenths of the sorted predictions."""
+    """Predicted and actual qualities, both from 0 to 1, where each bin holds a tenth of the sorted predictions."""
 
     error: float  # the calibration error
     bins: tuple[ReliabilityBin, ...]
-    histogram: tuple[int, ...]  # predictions in bars of equal width from 0 to 1
+    histogram: tuple[int, ...]  # number of predictions in each bar; the bars have equal width and span 0 to 1
 
 
 def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Returns the knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
+    """Fits an isotonic regression and returns the scores and qualities at its knots.
 
-    Falling neighbours, and equal scores, are pooled to their mean until the line only rises. Between knots a quality is
-    interpolated.
+    Neighbouring points are pooled into their mean as long as their quality does not rise with the score. Points with
+    equal scores are pooled as well. The quality between two knots is meant to be interpolated.
     """
     order = np.lexsort(
         (-np.asarray(qualities), np.asarray(scores))
@@ -47,16 +50,16 @@ def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[l
 
 
 def calibration_error(predictions: Sequence[float], qualities: Sequence[float]) -> float:
-    """The expected calibration error: the mean over bins of equal size of |mean prediction − mean quality|.
+    """Computes the expected calibration error, the mean of |mean prediction − mean quality| over bins of equal size.
 
-    The bins are tenths of the sorted predictions (Naeini et al. 2015 take bins of equal width).
+    Each bin holds a tenth of the sorted predictions, whereas Naeini et al. (2015) use bins of equal width.
     """
     gaps = [abs(float(left.mean() - right.mean())) * len(left) for left, right in _bins(predictions, qualities)]
     return sum(gaps) / len(predictions)
 
 
 def reliability_curve(predictions: Sequence[float], qualities: Sequence[float]) -> ReliabilityCurve:
-    """The curve of predictions, from 0 to 1, against the actual qualities."""
+    """Computes the reliability curve of predictions against the actual qualities."""
     histogram, _ = np.histogram(np.clip(predictions, 0, 1), HISTOGRAM_BARS, (0.0, 1.0))
     return ReliabilityCurve(
         error=calibration_error(predictions, qualities),
@@ -71,7 +74,7 @@ def reliability_curve(predictions: Sequence[float], qualities: Sequence[float]) 
 def _bins(
     predictions: Sequence[float], qualities: Sequence[float]
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Predictions and their qualities in bins of equal size, tenths of the sorted predictions."""
+    """Sorts the predictions and divides them, with their qualities, into up to ten bins of equal size."""
     order = np.argsort(predictions, kind="stable")
     sides: tuple[NDArray[np.float64], ...] = np.asarray(predictions)[order], np.asarray(qualities)[order]
     return list(zip(*(np.array_split(side, min(BINS, len(order))) for side in sides), strict=True))

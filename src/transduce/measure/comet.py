@@ -1,6 +1,7 @@
-"""COMET: quality as a neural model estimates it, with a reference (Rei et al. 2020) or without one (Rei et al. 2022).
+"""COMET, a neural metric that works with a reference (Rei et al. 2020) or without one (Rei et al. 2022).
 
-The library is unbabel-comet. It is installed separately (the extra `comet`), because it needs NumPy 1.
+The metric is computed by unbabel-comet, which must be installed separately (the extra `comet`) because it needs NumPy
+1.
 """
 
 import contextlib
@@ -32,8 +33,9 @@ class Comet(NamedTuple):
     def sentence_scores(
         self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str] | None
     ) -> NDArray[np.float64]:
-        """Returns the model's score for each sentence, times 100; `references` is None for a model that does not use
-        them.
+        """Returns the model's score for each sentence, multiplied by 100.
+
+        `references` must be None for a model that does not use references.
         """
         samples = [{"src": source, "mt": output} for source, output in zip(sources, outputs, strict=True)]
         if references is not None:
@@ -43,10 +45,13 @@ class Comet(NamedTuple):
 
 
 def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
-    """Loads the model of a metric, `comet` or `comet-qe`: a name on the Hugging Face hub, or a checkpoint file.
+    """Loads the model of a metric, which is either `comet` or `comet-qe`.
 
-    `gpus` is 0 for a CPU and 1 for a GPU. Raises ValueError if the library or the model is missing, if the checkpoint
-    contains more than weights and settings, or if the model and the metric differ in whether they use references.
+    `model` is the name of a model on the Hugging Face Hub or the path of a checkpoint file; by default, the metric's
+    model in `COMET_MODELS` is loaded. `gpus` is 0 to run the model on the CPU and 1 to run it on a GPU.
+
+    Raises ValueError if the library or the model is missing, if the checkpoint contains more than weights and settings,
+    or if the model needs references and the metric does not use them, or vice versa.
     """
     library = _import_library(metric)
     name = model or COMET_MODELS[metric]
@@ -80,10 +85,12 @@ def compare_by_comet(
     references: Sequence[str] | None,
     bootstrap: int | None,
 ) -> Comparison:
-    """Returns the mean score of the first system, the baseline, and the difference of each other system from it.
+    """Scores several systems and compares each of them with the first system, which is the baseline.
 
-    `bootstrap` is the number of resamples for the confidence intervals and the paired test (Koehn 2004). With a single
-    system it may be None, which leaves the interval out. Raises ValueError if the numbers of lines differ.
+    `bootstrap` is the number of resamples for the confidence intervals and the paired test (Koehn 2004). It may be None
+    for a single system, whose score then has no interval.
+
+    Raises ValueError if the numbers of lines differ, if there are no lines, or if there are fewer than 2 resamples.
     """
     texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
     if references is not None:
@@ -113,7 +120,7 @@ def compare_by_comet(
 
 
 def _import_library(metric: str) -> Any:
-    """Imports unbabel-comet; raises ValueError if the library is not installed."""
+    """Imports unbabel-comet; raises ValueError if it is not installed."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -123,7 +130,7 @@ def _import_library(metric: str) -> Any:
             f"--metric {metric} needs unbabel-comet: {install_command('comet')}, in an environment of its own, "
             f"since it needs NumPy 1 and transformers 4 ({error})"
         ) from None
-    finally:  # the library sets up logging for the whole process
+    finally:  # importing the library changes the logging of the whole process
         root.handlers[:] = handlers
         root.setLevel(level)
     return comet
@@ -131,7 +138,7 @@ def _import_library(metric: str) -> Any:
 
 @contextlib.contextmanager
 def _weights_only() -> Iterator[None]:
-    """Makes torch refuse to unpickle anything but tensors and plain values, even if the library permits more."""
+    """Makes torch refuse to unpickle anything but tensors and plain values, even if the library would allow more."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -1,4 +1,4 @@
-"""The choice of a metric: one of `metrics` by its name, or a program, for example COMET, MetricX or your own."""
+"""Settings for the choice of a metric: either a built-in metric or an external program such as COMET or MetricX."""
 
 import math
 import shlex
@@ -15,27 +15,29 @@ from transduce.settings import Spec
 MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
 
-# Display names of the metrics, of the F1 of trees and of the loss.
+# Display names of the metrics, of the F1 score of parse trees, and of the loss.
 LABELS = {name: name for name in METRICS} | {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "spbleu": "spBLEU"}
 LABELS |= {"f1": "F1", "loss": "loss"}
 
-# (sources, translations, references), one line per sentence -> score of all lines
+# Takes sources, translations and references, with one line per sentence, and returns the score of all lines.
 MetricFunction = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
 
 
 class ProgramMetric(Spec):
-    """A program that reads files of sources, translations and references, and prints a score."""
+    """An external program that reads files of sources, translations and references, and prints a score."""
 
     command: str = Field(
-        description="Program and arguments; `{sources}`, `{translations}` and `{references}` become files with a line "
-        "a sentence. The last word that it prints is the score."
+        description="Command line of the program. `{sources}`, `{translations}` and `{references}` become paths of "
+        "files with one sentence per line. The last word printed is the score."
     )
-    best: Literal["highest", "lowest"] = Field(default="highest", description="Which scores are better.")
+    best: Literal["highest", "lowest"] = Field(
+        default="highest", description="Whether the highest or the lowest score is best."
+    )
 
     @field_validator("command")
     @classmethod
     def _names_translations(cls, command: str) -> str:
-        """Checks the command; raises ValueError if it has an open quote or does not read the translations."""
+        """Raises ValueError if the command has an unclosed quotation mark or does not read the translations."""
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -46,11 +48,14 @@ class ProgramMetric(Spec):
 
     @property
     def name(self) -> str:
-        """Name of the program, without its folder."""
+        """The name of the program, without its directory."""
         return Path(shlex.split(self.command)[0]).name
 
     def __call__(self, sources: Sequence[str], translations: Sequence[str], references: Sequence[str]) -> float:
-        """Runs the program; returns the last number that it prints. Raises ValueError if it fails or prints none."""
+        """Runs the program and returns the last number that it prints.
+
+        Raises ValueError if the program fails, or if the last word of its output is not a finite number.
+        """
         texts = {"sources": sources, "translations": translations, "references": references}
         with tempfile.TemporaryDirectory(prefix="transduce-metric-") as folder:
             words = shlex.split(self.command)
@@ -69,7 +74,7 @@ class ProgramMetric(Spec):
 
 
 def _last_number(text: str, program: str) -> float:
-    """The last word of a program's output as a number; raises ValueError if it is not a finite number."""
+    """Returns the last word of a program's output as a number; raises ValueError if it is not a finite number."""
     word = (text.split() or ["nothing"])[-1]
     try:
         number = float(word)

@@ -1,6 +1,7 @@
-"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEU variants on tokenised text with their own labels.
+"""Looks up metrics by name: sacreBLEU's BLEU, chrF and TER, and two variants of BLEU on tokenised text.
 
-If a tokeniser of sacreBLEU lacks its package or its file, the error names the remedy.
+The two variants have their own labels in the signature. If a tokeniser of sacreBLEU lacks its package or its model
+file, the error message explains what to do.
 """
 
 import math
@@ -22,8 +23,8 @@ from transduce.runtime.extras import install_command
 from transduce.settings import did_you_mean
 from transduce.text.language_codes import check_language
 
-TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language; sacreBLEU's own choice
-TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # without spaces between words, a line would be one word
+TOKENISERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # by language, as sacreBLEU chooses them
+TOKENISERS |= dict.fromkeys(("th", "lo", "km", "my"), "char")  # these languages do not put spaces between words
 SPBLEU_TOKENISER = "flores200"  # the SentencePiece model of FLORES-200 (NLLB team 2022)
 EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}
 
@@ -33,7 +34,7 @@ _SHORT_CODES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"
 
 
 class Metric(NamedTuple):
-    """A metric of sacreBLEU, and the functions that prepare each line of an output and of a reference."""
+    """A metric of sacreBLEU, with the functions that preprocess each line of an output and of a reference."""
 
     scorer: SacrebleuMetric
     prepare_output: Callable[[str], str] = str
@@ -41,23 +42,25 @@ class Metric(NamedTuple):
 
     @property
     def highest(self) -> float:
-        """The largest score that an output can have."""
+        """The highest score that an output can have."""
         return math.inf if isinstance(self.scorer, TER) else 100.0
 
     def outputs(self, lines: Sequence[str]) -> Sequence[str]:
-        """Prepares the lines of an output."""
+        """Preprocesses the lines of an output."""
         return [self.prepare_output(line) for line in lines]
 
     def references(self, lines: Sequence[str]) -> Sequence[str]:
-        """Prepares the lines of a reference."""
+        """Preprocesses the lines of a reference."""
         return [self.prepare_reference(line) for line in lines]
 
 
 def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
-    """Returns the metric `name` for text in `language`; `tokenize` is the tokeniser for `bleu`.
+    """Returns the metric called `name` for text in `language`.
 
-    A region is ignored: `pt-BR` is `pt`. Raises ValueError if the name or the tokeniser is unknown, or if the metric
-    needs a language and none is given.
+    `tokenize` overrides the default tokeniser of `bleu`. The region in a language code is ignored, so that `pt-BR` is
+    treated like `pt`.
+
+    Raises ValueError if the name or the tokeniser is unknown, or if the metric needs a language and none is given.
     """
     language = re.split("[-_]", check_language(language))[0].lower() if language else None
     short_code = _SHORT_CODES.get(language or "", language or "")
@@ -82,7 +85,10 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
 
 
 def remark_on_short_lines(references: Sequence[str], *, language: str | None) -> str | None:
-    """Says in a sentence that BLEU is 0 for every output, if no line of a reference has four words; else None."""
+    """Returns a remark if no line of the reference has at least four words, and None otherwise.
+
+    BLEU is then 0 for every output, because the reference contains no 4-grams.
+    """
     scorer = metric_named("bleu", language=language).scorer
     assert isinstance(scorer, BLEU)
     # `any` stops at the first line with four words, which is usually the first line of the text.
@@ -92,24 +98,24 @@ def remark_on_short_lines(references: Sequence[str], *, language: str | None) ->
 
 
 def words_of_bleu(lines: Sequence[str], *, language: str | None) -> list[list[str]]:
-    """Words of each line, as the metric `bleu` counts them in text of `language`."""
+    """Splits each line into words with the tokeniser that the metric `bleu` uses for text in `language`."""
     scorer = metric_named("bleu", language=language).scorer
     assert isinstance(scorer, BLEU)
     return [scorer.tokenizer(line.rstrip()).split() for line in lines]
 
 
 def _sacrebleu_bleu(tokeniser: str) -> BLEU:
-    """Case-sensitive BLEU with one of sacreBLEU's tokenisers.
+    """Returns case-sensitive BLEU with one of sacreBLEU's tokenisers.
 
-    Raises ValueError, which names the remedy, if the tokeniser lacks its package or if its file cannot be downloaded.
+    Raises ValueError, with a message that explains what to do, if the tokeniser's package or model file is missing.
     """
     try:
-        # `force` silences sacreBLEU's warning about tokenised text, which names a parameter that our users do not have;
-        # scoring.py has a warning of its own.
+        # `force` silences sacreBLEU's warning about tokenised text, because it mentions a parameter that our users do
+        # not have; scoring.py logs a warning of its own.
         return BLEU(tokenize=tokeniser, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         lacks_package, reason = isinstance(error, ImportError), " ".join(str(error).split())
-    except SystemExit:  # sacreBLEU's download exits if the certificate of the server is refused
+    except SystemExit:  # sacreBLEU exits if the server's certificate is refused during a download
         lacks_package, reason = False, "the certificate was refused"
     if tokeniser in EXTRAS:
         extra = EXTRAS[tokeniser]
@@ -129,11 +135,11 @@ def _sacrebleu_bleu(tokeniser: str) -> BLEU:
 
 
 def _bleu_of_moses(name: str, language: str | None) -> Metric:
-    """Builds unsmoothed BLEU on tokenised text, like `multi-bleu.perl`; its signature names the tokeniser.
+    """Returns unsmoothed BLEU on tokenised text, as in `multi-bleu.perl`, with the tokeniser in its signature.
 
-    `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k, whose owners prepared the text in this way.
-    `bleu-paper` is the BLEU of the paper's Table 2: case-sensitive, compounds split; it is about a point higher than
-    sacreBLEU's BLEU.
+    `bleu-lowercased-tokenised` is BLEU-4 as papers report it on Multi30k, whose authors preprocessed the text in this
+    way. `bleu-paper` is the BLEU of the paper's Table 2. It is case-sensitive and computed after compounds have been
+    split, and it is about one point higher than sacreBLEU's BLEU.
     """
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")

@@ -1,4 +1,7 @@
-"""Compatibility of a query and a key: the scaled dot product, and the alternatives of section 3.2.1."""
+"""Compatibility functions, which compute the attention score of a query and a key (section 3.2.1).
+
+The paper uses the scaled dot product; the other functions are alternatives to it.
+"""
 
 import math
 from typing import Annotated, Literal
@@ -17,54 +20,63 @@ Scores = Float[Tensor, "batch heads target source"]
 
 
 class _WithoutProjection(Spec):
-    """A compatibility function that has no matrix."""
+    """Base class of the compatibility functions that have no matrix of their own."""
 
     def multiplications(self, heads: int, d_k: int) -> int:
-        """Counts the multiplications for one query, apart from its products with keys."""
+        """Counts the multiplications for one query, apart from its products with the keys."""
         return 0
 
 
 class ScaledDot(_WithoutProjection):
-    """q · k / √d_k, as in the paper (equation 1)."""
+    """The scaled dot product q · k / √d_k, as in the paper (equation 1)."""
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
     def build(self, heads: int, d_k: int) -> "DotProduct":
-        """Builds the module."""
+        """Builds the module that computes the scores."""
         return DotProduct(d_k**-0.5)
 
 
 class Dot(_WithoutProjection):
-    """q · k, without the scaling that keeps the softmax's gradients from vanishing at large d_k (Luong et al. 2015)."""
+    """The dot product q · k without scaling (Luong et al. 2015).
+
+    If d_k is large, these dot products grow so large that the gradients of the softmax become extremely small.
+    """
 
     kind: Literal["dot"] = "dot"
 
     def build(self, heads: int, d_k: int) -> "DotProduct":
-        """Builds the module."""
+        """Builds the module that computes the scores."""
         return DotProduct(1.0)
 
 
 class Bilinear(Spec):
-    """qᵀ M k / √d_k with a matrix M for each head: `general` of Luong et al. 2015, divided by √d_k."""
+    """The bilinear form qᵀ M k / √d_k with a matrix M for each head.
+
+    This is the `general` score of Luong et al. 2015, divided by √d_k.
+    """
 
     kind: Literal["bilinear"] = "bilinear"
 
     def build(self, heads: int, d_k: int) -> "BilinearProduct":
-        """Builds the module."""
+        """Builds the module that computes the scores."""
         return BilinearProduct(heads, d_k)
 
     def multiplications(self, heads: int, d_k: int) -> int:
-        """Counts the multiplications for one query, apart from its products with keys."""
+        """Counts the multiplications for one query, apart from its products with the keys."""
         return heads * d_k**2
 
 
 class Additive(_WithoutProjection):
-    """v · tanh(q + k), a network of one hidden layer whose matrices are W^Q and W^K (Bahdanau et al. 2015)."""
+    """Additive attention, v · tanh(q + k) (Bahdanau et al. 2015).
+
+    This is a feed-forward network with one hidden layer, whose matrices are W^Q and W^K.
+    """
 
     kind: Literal["additive"] = "additive"
 
     def build(self, heads: int, d_k: int) -> "AdditiveNetwork":
-        """Builds the module."""
+        """Builds the module that computes the scores."""
         return AdditiveNetwork(heads, d_k)
 
 
@@ -74,12 +86,15 @@ Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discrimin
 def masked_softmax(
     scores: Float[Tensor, "rows target source"], visible: Bool[Tensor, "rows #target source"]
 ) -> Float[Tensor, "rows target source"]:
-    """Computes softmax over visible keys; returns uniform weights instead of NaN if no key is visible."""
+    """Computes the softmax over the visible keys; a query without a visible key gets uniform weights instead of NaN."""
     return scores.masked_fill(~visible, torch.finfo(scores.dtype).min / 2).softmax(-1)
 
 
 class DotProduct(nn.Module):
-    """`transform_query`(q) · k · scale; a fused call can compute it."""
+    """Computes the dot product of the transformed query and the key, multiplied by `scale`.
+
+    A fused attention operation can compute such scores as well (see `FusedCore`).
+    """
 
     def __init__(self, scale: float) -> None:
         super().__init__()
@@ -95,25 +110,25 @@ class DotProduct(nn.Module):
 
 
 class BilinearProduct(DotProduct):
-    """`DotProduct` of the key with the query after it is multiplied by the matrix of its head."""
+    """Multiplies each query by the matrix of its head, and then computes the scaled dot product with the key."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__(d_k**-0.5)
         self.weight = nn.Parameter(torch.empty(heads, d_k, d_k))
         if not self.weight.is_meta:
-            # The identity plus noise: training starts near the scaled dot product.
+            # The identity plus noise, so that training starts near the scaled dot product.
             nn.init.normal_(self.weight, std=1 / d_k)
             with torch.no_grad():
                 self.weight.add_(torch.eye(d_k))
 
     def transform_query(self, query: Queries) -> Queries:
         """Computes qᵀ M."""
-        # einsum, because a broadcast matrix multiplication would copy the matrices once for each sentence.
+        # Uses einsum, because a broadcast matrix multiplication would copy the matrices for each sentence.
         return torch.einsum("bhtk,hkl->bhtl", query, self.weight.to(query.dtype))
 
 
 class AdditiveNetwork(nn.Module):
-    """A network with a hidden layer of width d_k that scores each pair of a query and a key."""
+    """Scores each pair of a query and a key with a network that has one hidden layer of width d_k."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__()
@@ -123,6 +138,6 @@ class AdditiveNetwork(nn.Module):
             nn.init.uniform_(self.weight, -math.sqrt(3 / d_k), math.sqrt(3 / d_k))
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
-        """Computes the scores of all heads; the hidden layers of all pairs are in memory at once."""
+        """Computes the scores of all heads; the hidden layers of all query-key pairs are in memory at the same time."""
         hidden = torch.tanh(query.unsqueeze(3) + keys.unsqueeze(2))
         return (hidden * self.weight[:, None, None, :].to(hidden.dtype)).sum(-1)

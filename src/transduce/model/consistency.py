@@ -1,10 +1,10 @@
-"""R-Drop: the cross-entropy of two passes with different dropout, plus the divergence between their predictions.
+"""R-Drop (Wu, Li et al. 2021): the cross-entropy of two passes with different dropout, plus their divergence.
 
-Let y and z be the logits of the two passes, p = softmax(y) and q = softmax(z). The loss of a token is the mean of both
-cross-entropies plus `strength` / 2 times the mean of KL(p‖q) and KL(q‖p) (Wu, Li et al. 2021). The sum of both
-divergences is Σ (p − q)·d with d = y − z. Its gradient with respect to y is p − q + p·(d − Σ p·d); its gradient with
-respect to z is the same with p and q swapped and the sign of d changed. As in `cross_entropy`, loss and gradients are
-computed together, a chunk of rows at a time.
+Let y and z be the logits of the two passes, p = softmax(y) and q = softmax(z). The loss of a token is the mean of the
+two cross-entropies plus `strength` / 2 times the mean of KL(p‖q) and KL(q‖p). The two divergences add up to
+Σ (p − q)·d, where d = y − z. The gradient of this sum with respect to y is p − q + p·(d − Σ p·d); its gradient with
+respect to z is the same with p and q swapped and the sign of d reversed. As in `cross_entropy`, the loss and its
+gradients are computed together, one chunk of rows at a time.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from transduce.runtime.device import has_numba
 
 
 class ConsistentCrossEntropy(torch.autograd.Function):
-    """Both sums of the loss as an autograd function. Its forward pass computes the gradients too."""
+    """An autograd function for the R-Drop loss, which computes the gradients in its forward pass."""
 
     @staticmethod
     def forward(
@@ -33,7 +33,10 @@ class ConsistentCrossEntropy(torch.autograd.Function):
         product_dtype: torch.dtype,
         strength: float,
     ) -> tuple[Tensor, Tensor]:
-        """Returns two sums over both passes: the smoothed loss with the divergence, and the unsmoothed loss."""
+        """Returns the sum of the smoothed loss with the divergence, and the sum of the unsmoothed loss.
+
+        Both losses are averaged over the two passes and summed over the target tokens.
+        """
         states = torch.stack([first, second]).to(product_dtype)
         sums, gradients = consistency(states, weight.to(product_dtype), target, pad, shares, strength)
         ctx.save_for_backward(*gradients)
@@ -42,7 +45,7 @@ class ConsistentCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Scales the gradients with respect to both states and the weight, which the forward pass computed."""
+        """Multiplies the gradients that `forward` computed by `smoothed`, the gradient of the first result."""
         (first, second), weight = ctx.saved_tensors
         return first * smoothed, second * smoothed, weight * smoothed, None, None, None, None, None
 
@@ -55,7 +58,7 @@ def consistency(
     shares: tuple[float, float],
     strength: float,
 ) -> tuple[Loss, tuple[Float[Tensor, "2 rows d_model"], Float[Tensor, "vocabulary d_model"]]]:
-    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to states and weight."""
+    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to `states` and `weight`."""
     sum_dtype = torch.promote_types(weight.dtype, torch.float32)
     (extra, share), present = shares, (target != pad).to(sum_dtype)
     summed_weight = weight.sum(0, dtype=sum_dtype)
@@ -64,8 +67,8 @@ def consistency(
     losses = torch.zeros(2, dtype=sum_dtype, device=target.device)
     row_losses: Any = _row_losses
     is_compilable = states.is_cpu and states.dtype in (torch.float32, torch.bfloat16) and has_numba()
-    if is_compilable and (states.sum() + summed_weight.sum()).isfinite():  # compiled code needs finite numbers
-        from transduce.model.compiled.losses import row_losses  # a third of the time; importing numba takes a second
+    if is_compilable and (states.sum() + summed_weight.sum()).isfinite():  # the compiled code assumes finite numbers
+        from transduce.model.compiled.losses import row_losses  # three times as fast; importing numba takes a second
     for chunk in chunks(states[0], 2 * len(weight)):
         chunk_states = counted[:, chunk].flatten(0, 1)
         logits = functional.linear(chunk_states, weight).unflatten(0, (2, -1))
@@ -86,11 +89,12 @@ def consistency(
 def _row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
-    """Returns the terms of the loss, and its gradient with respect to the logits, leaving out the term of `share`.
+    """Returns three terms of the loss for each row, and the gradient of the loss with respect to the logits.
 
-    The terms are the sum over both passes of the target tokens' logits, the sum over both passes of −log of the target
-    tokens' probabilities, and Σ (p − q)·d. The gradients of the cross-entropies are p − extra·δ and q − extra·δ, and
-    their difference is p − q.
+    The first term is the sum of the target token's logits in both passes. The second is the sum of its negative
+    log-probabilities in both passes. The third is the divergence Σ (p − q)·d. The gradient does not include the
+    contribution of `share` from label smoothing, which the caller subtracts. The code starts from the gradients of the
+    two cross-entropies, p − extra·δ and q − extra·δ, whose difference is p − q.
     """
     target_logits, surprisal, cross_entropy_gradient = chunk_loss(logits.flatten(0, 1), tokens.repeat(2), extra)
     first, second = cross_entropy_gradient.chunk(2)
@@ -98,7 +102,8 @@ def _row_losses(
     targets = torch.arange(len(tokens), device=tokens.device), tokens
     sum_dtype = torch.promote_types(first.dtype, torch.float32)
     at_target = difference[targets].to(sum_dtype)
-    # torch sums in float32 and rounds the result. Requesting a different result type takes ten times as long on a CPU.
+    # torch accumulates these sums in float32 and then rounds them. On a CPU, asking torch for float32 results would
+    # take ten times as long.
     sums = [(each * difference).sum(1).to(sum_dtype) for each in (first, second)]
     gradient = torch.empty_like(cross_entropy_gradient).unflatten(0, (2, -1))
     for index, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):

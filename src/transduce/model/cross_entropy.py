@@ -1,8 +1,9 @@
-"""Cross-entropy with label smoothing, computed in chunks: the logits are never in memory all at once (section 5.4).
+"""Cross-entropy with label smoothing (section 5.4), in chunks so that the logits are never all in memory at once.
 
-The loss of a token with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
-logsumexp(z) − (1−ε)·z_target − ε·mean(z), and its gradient with respect to z is softmax(z) − q. Loss and gradient are
-computed together, a chunk of rows at a time, so that a large vocabulary needs little memory.
+The loss of a token with logits z and smoothed target distribution q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V,
+where δ is 1 at the target token and 0 elsewhere and V is the size of the vocabulary, the loss is
+logsumexp(z) − (1−ε)·z_target − ε·mean(z), and its gradient with respect to z is softmax(z) − q. The loss and its
+gradient are computed together, one chunk of rows at a time, so that a large vocabulary needs little memory.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -15,38 +16,46 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK = 4 * 2**20  # logits in a chunk; if smaller, summing the weight's gradient would cost more than multiplying
+CHUNK = 4 * 2**20  # logits in a chunk; with fewer, summing the weight's gradient would cost more than the products
 
-# On a CPU, oneDNN computes 16-bit matrix multiplications and keeps compiled code for each number of rows. If every
-# number of rows is a multiple of this number, oneDNN keeps only a few. Multiplications in other types keep nothing.
+# On a CPU, oneDNN computes 16-bit matrix multiplications, and caches compiled code for each number of rows that it
+# meets. Rounding the number of rows to a multiple of this number keeps the cache small. Multiplications in other types
+# cache nothing.
 ROWS_MULTIPLE = 64
 
 
 class Smoothing(Spec):
-    """Label smoothing: the probability ε taken from the target, and the tokens that share it.
+    """Label smoothing, which takes a probability ε from the target token and spreads it over the vocabulary.
 
-    `all`: every token gets ε/V, the target included (the definition of Szegedy et al. and of torch). `others`: every
-    token but the target gets ε/(V−1) (the released code).
+    Let V be the size of the vocabulary. With `over: all`, each token gets ε/V, including the target (the definition of
+    Szegedy et al. and of torch). With `over: others`, each token except the target gets ε/(V−1) (the definition in the
+    released code).
     """
 
     epsilon: float = Field(default=0.0, ge=0, lt=1)
     over: Literal["all", "others"] = "all"
 
     def shares(self, vocabulary: int) -> tuple[int | float, int | float]:
-        """Returns (extra, share), where q = extra·δ + share: extra for the target, share for every token."""
+        """Returns (extra, share), where the smoothed target distribution is q = extra·δ + share.
+
+        Each token has the probability `share`, and the target token has `extra` in addition.
+        """
         share = self.epsilon / (vocabulary if self.over == "all" else vocabulary - 1)
         return 1 - share * vocabulary, share
 
 
 class Loss(NamedTuple):
-    """Sums over the target tokens, excluding padding, in nats."""
+    """The loss with and without label smoothing, in nats, summed over all target tokens except padding."""
 
     smoothed: Float[Tensor, ""]
     unsmoothed: Float[Tensor, ""]  # without gradient; exp(unsmoothed / tokens) is the perplexity
 
 
 class Evaluation(NamedTuple):
-    """Sums over the target tokens, excluding padding: both losses in nats, and the correctly predicted tokens."""
+    """The loss with and without label smoothing, in nats, and the number of correctly predicted tokens.
+
+    All three are summed over the target tokens, excluding padding.
+    """
 
     smoothed: Float[Tensor, ""]
     unsmoothed: Float[Tensor, ""]
@@ -54,7 +63,7 @@ class Evaluation(NamedTuple):
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """Both sums of the loss as an autograd function. Its forward pass computes the gradients too."""
+    """An autograd function for the summed loss, which computes the gradients in its forward pass."""
 
     @staticmethod
     def forward(
@@ -66,7 +75,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         shares: tuple[float, float],
         product_dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        """Returns the sums of the smoothed and the unsmoothed loss; arguments as in `chunked_cross_entropy`."""
+        """Returns the sums of the smoothed and the unsmoothed loss; see `chunked_cross_entropy` for the arguments."""
         with_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         sums, gradients = chunked_cross_entropy(
             states, weight, target, pad, shares, product_dtype, with_gradients=with_gradients
@@ -77,7 +86,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
-        """Scales the gradients with respect to states and weight, which the forward pass computed."""
+        """Multiplies the gradients that `forward` computed by `smoothed`, the gradient of the first result."""
         states_gradient, weight_gradient = ctx.saved_tensors
         return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
 
@@ -92,11 +101,11 @@ def chunked_cross_entropy(
     *,
     with_gradients: bool,
 ) -> tuple[Evaluation, tuple[Tensor, ...]]:
-    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to states and weight.
+    """Returns the sums of the loss, and the gradients of the smoothed sum with respect to `states` and `weight`.
 
-    `shares` is the result of `Smoothing.shares`. Correct tokens are counted only if no gradients are computed. The
-    gradient with respect to the logits is softmax(z) − share − extra·δ. Each chunk computes softmax(z) − extra·δ; share
-    is subtracted at the end.
+    `shares` is the result of `Smoothing.shares`. Without `with_gradients`, no gradients are returned, and the correctly
+    predicted tokens are counted instead. The gradient with respect to the logits is softmax(z) − share − extra·δ. Each
+    chunk computes softmax(z) − extra·δ, and the contribution of `share` is subtracted once at the end.
     """
     sum_dtype = torch.promote_types(states.dtype, torch.float32)
     states, weight = states.to(product_dtype), weight.to(product_dtype)
@@ -133,14 +142,20 @@ def subtract_share(
     weight_gradient: Float[Tensor, "vocabulary d_model"],
     counted: Float[Tensor, "rows d_model"],
 ) -> tuple[Tensor, Tensor]:
-    """Subtracts the terms of `share` and zeroes the rows of padding, in place; returns both gradients."""
+    """Subtracts the contribution of `share` from both gradients in place, and returns them.
+
+    Also sets the gradient of the hidden states to zero in the rows of padding.
+    """
     states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
     weight_gradient.sub_(share * counted.sum(0, dtype=weight_gradient.dtype))
     return states_gradient, weight_gradient
 
 
 def chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
-    """Cuts the rows into slices of about `CHUNK` logits each; more on a GPU, which needs more rows to stay busy."""
+    """Divides the rows into slices of about `CHUNK` logits each.
+
+    On a GPU a slice has at least 8192 rows, because fewer rows would not keep the device busy.
+    """
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
     if states.element_size() <= 2:
         rows = rows // ROWS_MULTIPLE * ROWS_MULTIPLE or rows
@@ -150,7 +165,7 @@ def chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice
 def chunk_loss(
     logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
-    """Returns the logits of the target tokens, −log of their probabilities, and softmax(z) − extra·δ."""
+    """Returns the logits of the target tokens, their negative log-probabilities, and softmax(z) − extra·δ."""
     # float16 would round small probabilities to 0.
     softmax_dtype = torch.float32 if logits.dtype == torch.float16 else logits.dtype
     places = torch.arange(len(tokens), device=tokens.device), tokens
@@ -168,10 +183,11 @@ def _surprisal(
     places: tuple[Tensor, Tensor],
     smallest: float,
 ) -> Float[Tensor, " rows"]:
-    """Computes −log of probabilities; uses the logits if a probability is below `smallest`.
+    """Returns the negative logarithm of the probabilities.
 
-    `smallest` is the smallest normal number. On a GPU smaller probabilities count as `smallest`, because checking for
-    them would synchronise the device.
+    Where a probability is below `smallest`, the smallest normal number of its type, the logarithm is computed from the
+    logits instead. On a GPU such a probability is replaced by `smallest`, because checking for it would synchronise the
+    device.
     """
     surprisal = -probabilities.clamp(min=smallest).log()
     if probabilities.is_cpu and probabilities.amin() < smallest:
@@ -182,7 +198,7 @@ def _surprisal(
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Adds `left` @ `right` to `total` in the precision of `total`; a sum in bfloat16 would lose small terms."""
+    """Adds `left` @ `right` to `total`, in the precision of `total`; a sum in bfloat16 would lose small terms."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     else:

@@ -1,7 +1,6 @@
-"""States of a search over a model: the rows of its hypotheses, the key-value caches, and the states made from both.
+"""The state of a decoder during a search: key-value caches, and the rows that belong to its hypotheses.
 
-A state has either a key-value cache that grows by one slot for each token (`DecoderState`) or a fixed size
-(`RecurrentState`).
+A `DecoderState` has key-value caches, which grow by one slot for each token; a `RecurrentState` has a fixed size.
 """
 
 from typing import NamedTuple
@@ -16,28 +15,32 @@ from transduce.model.next_word_attention import SourceWords
 
 
 class HypothesisRows(NamedTuple):
-    """Hypotheses of several sentences: any number for each sentence, in the order of the sentences.
+    """The hypotheses of a search, each of which is one row of the decoder's input; rows are sorted by sentence.
 
-    Attention works sentence by sentence. It reads the rows of a sentence side by side in a rectangle of `batch`
-    sentences × `width` places, as if they were one sentence of `width` tokens. Everything else works on the rows
-    themselves.
+    A sentence may have any number of hypotheses. Most modules process each row on its own. Attention, however,
+    processes all rows of a sentence together, as if they were one sentence of `width` tokens. For this purpose it
+    arranges the rows in a rectangle of `batch` sentences × `width` places, in which a sentence with fewer than `width`
+    rows has empty places.
     """
 
-    sentences: Int[Tensor, " rows"]  # the sentence of each row
-    places: Int[Tensor, " rows"]  # the place of each row in the rectangle, counted sentence by sentence
+    sentences: Int[Tensor, " rows"]  # the index of each row's sentence
+    places: Int[Tensor, " rows"]  # the index of each row's place in the flattened rectangle
     batch: int
     width: int
 
     @classmethod
     def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
-        """Builds the layout of rows; `sentences` must be sorted and less than `batch`."""
-        # The number of each row within its sentence, from 0.
+        """Builds the layout from the index of each row's sentence.
+
+        The indices must be sorted and less than `batch`.
+        """
+        # The position of each row among the rows of its sentence, counted from 0.
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1
         return cls(sentences, sentences * width + ranks, batch, width)
 
     def to_rectangle(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch width_new features"]:
-        """Puts each row's states at its place in the rectangle; places without a row are filled with zeros."""
+        """Copies the states of each row to its place in the rectangle, and fills empty places with zeros."""
         rows, new, features = states.shape
         if rows < self.batch * self.width:
             states = states.new_zeros(self.batch * self.width, new, features).index_copy_(0, self.places, states)
@@ -46,7 +49,7 @@ class HypothesisRows(NamedTuple):
     def from_rectangle(
         self, rectangle: Float[Tensor, "batch width_new features"]
     ) -> Float[Tensor, "rows new features"]:
-        """Takes each row's states out of the rectangle; the inverse of `to_rectangle`."""
+        """Returns the states of each row from its place in the rectangle; the inverse of `to_rectangle`."""
         places = rectangle.reshape(self.batch * self.width, -1, rectangle.shape[2])
         return places if len(self.places) == len(places) else places[self.places]
 
@@ -55,45 +58,48 @@ VisibleSlots = Bool[Tensor, "batch target slots"]
 
 
 class KeyValueCache:
-    """Keys and values of earlier tokens, or the inputs of another mixer, with one slot for each token.
+    """Caches the keys and values of earlier tokens, or the inputs of another mixer, with one slot for each token.
 
-    Slots are appended in place and never reordered. The decoder's state holds a mask of each hypothesis's slots
-    (`DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. When the cache is full, slots
-    that no hypothesis uses are dropped.
+    Slots are appended in place and never reordered. `DecoderState.ancestors` is a mask of the slots that belong to each
+    hypothesis, so when the beam is reordered, only this mask changes. When the cache is full, `DecoderState.pick` drops
+    the slots that no hypothesis uses.
     """
 
     def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
         self._buffers, self.used = buffers, used
 
     def extend(self, *new: Float[Tensor, "batch heads new _"]) -> tuple[Float[Tensor, "batch heads slots _"], ...]:
-        """Appends new slots to each buffer and returns views of all used slots."""
+        """Appends new slots to each buffer, and returns views of all slots that are in use."""
         start, self.used = self.used, self.used + new[0].shape[2]
         buffers = self._buffers or (None,) * len(new)
         self._buffers = tuple(_write(buffer, added, start) for buffer, added in zip(buffers, new, strict=True))
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
     def select(self, sentences: Int[Tensor, " chosen"], slots: Int[Tensor, "chosen slots"]) -> "KeyValueCache":
-        """Copies the chosen slots of the chosen sentences into a new cache."""
+        """Copies the given slots of the given sentences to a new cache."""
         return KeyValueCache(tuple(_select_slots(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
 class DecodingContext(NamedTuple):
-    """The earlier tokens of a search, for one decoder layer."""
+    """What a decoder layer needs to process the new tokens of a search: its cache, a mask and the rows."""
 
     cache: KeyValueCache
-    visible: VisibleSlots  # the slots, old and new, that each new token may attend to
+    visible: VisibleSlots  # the slots, including the new ones, that each new token may attend to
     rows: HypothesisRows
 
 
 def capacity_for(slots: int) -> int:
-    """Returns the slots to allocate if `slots` are needed: twice as many, at least 32, because more will follow."""
+    """Returns the number of slots to allocate when `slots` are needed.
+
+    This is twice that number, and at least 32, so that a growing cache is rarely reallocated.
+    """
     return max(2 * slots, 32)
 
 
 def _select_slots(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
-    """Copies the chosen slots of the chosen sentences in one pass, to [sentences heads capacity _].
+    """Copies the given slots of the given sentences to a new buffer [sentences heads capacity _] in a single pass.
 
-    The rest of the new capacity is filled with copies of slot 0, which every mask hides.
+    The unused capacity is filled with copies of slot 0, which are hidden by every mask.
     """
     heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
@@ -104,7 +110,10 @@ def _select_slots(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
 
 
 def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """Writes `new` at slot `start` and returns the buffer, reallocated if it is too short."""
+    """Writes `new` into the buffer, beginning at slot `start`, and returns the buffer.
+
+    A buffer that is too short is first copied to a larger one.
+    """
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])
@@ -115,16 +124,17 @@ def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
     return buffer
 
 
-ASYNCHRONOUS = {"cuda"}  # devices on which reading a size synchronises
-SPARSE = 0.75  # sentences without a row are dropped when at most this share of the sentences still has one
+ASYNCHRONOUS = {"cuda"}  # devices on which reading a size from a tensor forces a synchronisation
+SPARSE = 0.75  # on a CPU, finished sentences are dropped once at most this share of the batch is left
 
 
 class DecoderState(NamedTuple):
-    """State with key-value caches: `memory`, `visible` and `caches` by sentence, `ancestors` by row (hypothesis).
+    """The state of a decoder with key-value caches.
 
-    `ancestors` marks the slots of each row's tokens in the caches of its sentence. `slots_after_drop` is the number of
-    slots that were left when unused slots were last dropped. A step consumes its state, because the caches are written
-    in place.
+    The first dimension of the tensors in `memory`, `visible` and `caches` is the sentence; that of `ancestors` is the
+    row, that is, the hypothesis. `ancestors` marks the slots, in the caches of the row's sentence, that hold the tokens
+    of this row. `slots_after_drop` is the number of slots that were left when unused slots were last dropped. A step
+    writes into the caches in place, so the state that was passed to it must not be used again.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -134,20 +144,20 @@ class DecoderState(NamedTuple):
     ancestors: Bool[Tensor, "rows slots"]
     length: int = 0
     slots_after_drop: int = 0
-    source_words: SourceWords | None = None  # only in parsers
+    source_words: SourceWords | None = None  # only used by parsers
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """Returns the state of the chosen rows, which must be in the order of their sentences.
 
-        On a GPU, if the number of rows is unchanged, the number of rows of each sentence is assumed to be unchanged
-        too, because a check would synchronise the device.
+        On a GPU, if the total number of rows has not changed, each sentence is assumed to have kept its number of rows,
+        because a check would synchronise the device.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
         asynchronous = sentences.device.type in ASYNCHRONOUS
         if asynchronous and len(sentences) == len(self.ancestors):
             return self._replace(ancestors=ancestors, source_words=self.source_words and self.source_words.pick(rows))
         remaining = sentences.unique_consecutive()
-        # A rectangle with empty places needs many small operations in every step, which are slow on a GPU.
+        # A rectangle with empty places needs many small operations in each step, which are slow on a GPU.
         if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
             memory = tuple(
                 (_select_sentences(keys, remaining), _select_sentences(values, remaining))
@@ -168,19 +178,20 @@ class DecoderState(NamedTuple):
     def masks(self, new: int) -> tuple[Bool[Tensor, "batch target slots"], Bool[Tensor, "rows slots"]]:
         """Builds two masks over the caches for a step that appends `new` tokens to each row.
 
-        The first marks the slots that each new token may attend to, the second the slots of each row's tokens.
+        The first mask marks the slots that each new token may attend to. The second marks all slots of each row's
+        tokens, including the new ones.
         """
         rows, ancestors = self.rows, self.ancestors
         same_row = torch.eye(rows.width, dtype=torch.bool, device=ancestors.device)
         causal = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
         to_new = torch.kron(same_row, causal).expand(rows.batch, -1, -1)
         visible = torch.cat([rows.to_rectangle(ancestors.unsqueeze(1).expand(-1, new, -1)), to_new], dim=2)
-        ranks = rows.places - rows.sentences * rows.width  # of each row within its sentence
+        ranks = rows.places - rows.sentences * rows.width  # the position of each row among the rows of its sentence
         new_slots = same_row.repeat_interleave(new, dim=1)[ranks]
         return visible, torch.cat([ancestors, new_slots], dim=1)
 
     def _drop_unused_slots(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":
-        """Keeps only the caches of `sentences`, and in them only the slots that a row needs."""
+        """Keeps only the caches of `sentences`, and in them only the slots that at least one row needs."""
         needed = self.rows.to_rectangle(self.ancestors.unsqueeze(1)).any(1)
         count = int(needed.sum(1).max())
         slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :count]
@@ -192,7 +203,11 @@ class DecoderState(NamedTuple):
 
 
 class RecurrentState(NamedTuple):
-    """A state of fixed size: tensors by sentence (for example the encoder's output), and tensors by row."""
+    """The state of a decoder without key-value caches, whose size does not grow with the number of tokens.
+
+    `memory` contains tensors with one entry for each sentence, for example the encoder output. `carried` contains
+    tensors with one entry for each row.
+    """
 
     memory: tuple[Shaped[Tensor, "batch *rest"], ...]
     rows: HypothesisRows
@@ -201,12 +216,12 @@ class RecurrentState(NamedTuple):
 
     @classmethod
     def of(cls, memory: tuple[Tensor, ...], carried: tuple[Tensor, ...]) -> "RecurrentState":
-        """Builds the state before the first token, with one row for each sentence."""
+        """Builds the state before the first target token, with one row for each sentence."""
         batch = len(memory[0])
         return cls(memory, HypothesisRows.of(torch.arange(batch, device=memory[0].device), batch), carried)
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "RecurrentState":
-        """Returns the state of the chosen rows, without sentences that have no row left.
+        """Returns the state of the chosen rows, and drops the sentences that have no row left.
 
         The rows must be in the order of their sentences.
         """
@@ -222,7 +237,7 @@ class RecurrentState(NamedTuple):
 
 
 def _select_sentences(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
-    """Selects the keys or values of the chosen sentences and keeps their memory layout."""
+    """Selects the keys or values of the given sentences, and keeps their memory layout."""
     if key_or_value.is_contiguous():
         return key_or_value.index_select(0, sentences)
     return key_or_value.mT.index_select(0, sentences).mT

@@ -1,6 +1,7 @@
 """The position-wise feed-forward network (section 3.3), and a mixture of experts that can replace it.
 
-A mixture of experts (Shazeer et al. 2017) has more weights but needs little more computation.
+A mixture of experts (Shazeer et al. 2017) has many more weights but needs little more computation, because only a few
+experts process each token.
 """
 
 import math
@@ -24,17 +25,19 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(Spec):
-    """max(0, x W1 + b1) W2 + b2 (equation 2); `dropout` applies to the hidden layer and is 0 in the paper."""
+    """The position-wise feed-forward network, max(0, x W1 + b1) W2 + b2 (equation 2)."""
 
     kind: Literal["feed_forward"] = "feed_forward"
-    d_ff: int = Field(ge=1, description="Width of the hidden layer.")
+    d_ff: int = Field(ge=1, description="Dimension of the hidden layer.")
     activation: Literal["relu", "gelu", "swish"] = Field(
-        default="relu", description="Activation; the paper's is `relu`."
+        default="relu", description="Activation function; the paper uses `relu`."
     )
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout of the hidden layer.")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Dropout probability of the hidden layer; the paper uses 0."
+    )
 
     def build(self, d_model: int) -> "FeedForwardNetwork":
-        """Builds the module for states of width `d_model`."""
+        """Builds the module for hidden states of width `d_model`."""
         return FeedForwardNetwork(self, d_model)
 
     def multiplications(self, d_model: int) -> int:
@@ -43,7 +46,10 @@ class FeedForward(Spec):
 
 
 class FeedForwardNetwork(nn.Module):
-    """Two linear maps with an activation between them, the same at every position: two convolutions with kernel 1."""
+    """Two linear layers with an activation between them, applied to each position separately and identically.
+
+    This is equivalent to two convolutions with kernel size 1.
+    """
 
     def __init__(self, spec: FeedForward, d_model: int) -> None:
         super().__init__()
@@ -53,29 +59,33 @@ class FeedForwardNetwork(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Computes equation 2, position by position."""
+        """Applies equation 2 to each position."""
         return self.outer(self.dropout(self.activation(self.inner(states))))
 
 
-MIN_DEVIATION = 1e-2  # of a gate's noise, as in the authors' code: the gradient of the load divides by it
+MIN_DEVIATION = 1e-2  # of the gating noise, as in the authors' code; the gradient of the load divides by the deviation
 
 Gates = Float[Tensor, "rows experts"]
 
 
 class Experts(Spec):
-    """For each token, `chosen` of `number` feed-forward networks, weighted by a softmax over the chosen networks.
+    """A mixture of `number` feed-forward networks, of which a gate chooses `chosen` for each token.
 
-    While training, noise of a learned scale is added before the experts are chosen, and the penalty `balance` · (CV² of
-    the experts' importance + CV² of their load) keeps all experts in use.
+    The outputs of the chosen networks are weighted by a softmax over their gate values. In training, noise with a
+    learned scale is added to the gate values before the experts are chosen, and an auxiliary loss keeps all experts in
+    use. It is `balance` · (CV² of the experts' importance + CV² of their load), where CV is the coefficient of
+    variation.
     """
 
     kind: Literal["experts"] = "experts"
-    expert: FeedForward = Field(description="Settings of each expert.")
+    expert: FeedForward = Field(description="Feed-forward network of each expert.")
     number: int = Field(default=4, ge=2, le=1000, description="Number of experts.")
     chosen: int = Field(
-        default=2, ge=1, description="Experts a token, fewer than `number`; with 1 the gate learns from `balance` only."
+        default=2,
+        ge=1,
+        description="Number of experts per token, less than `number`. With 1, only the auxiliary loss trains the gate.",
     )
-    balance: float = Field(default=0.1, ge=0, description="Weight of the load-balancing penalty.")
+    balance: float = Field(default=0.1, ge=0, description="Weight of the auxiliary load-balancing loss.")
 
     @model_validator(mode="after")
     def _check_chosen(self) -> "Experts":
@@ -84,11 +94,11 @@ class Experts(Spec):
         return self
 
     def build(self, d_model: int) -> "MixtureOfExperts":
-        """Builds the module for states of width `d_model`."""
+        """Builds the module for hidden states of width `d_model`."""
         return MixtureOfExperts(self, d_model)
 
     def multiplications(self, d_model: int) -> int:
-        """Counts the multiplications for one token: in its chosen experts and in the gate."""
+        """Counts the multiplications for one token, in its chosen experts and in the gate."""
         return self.chosen * self.expert.multiplications(d_model) + d_model * self.number
 
 
@@ -96,7 +106,7 @@ FeedForwardSpec = Annotated[FeedForward | Experts, Field(discriminator="kind")]
 
 
 class MixtureOfExperts(nn.Module):
-    """Noisy top-k gating over feed-forward networks."""
+    """Feed-forward networks with noisy top-k gating, which selects a few of them for each token."""
 
     def __init__(self, spec: Experts, d_model: int) -> None:
         super().__init__()
@@ -108,7 +118,7 @@ class MixtureOfExperts(nn.Module):
     def forward(
         self, states: Float[Tensor, "*rows d_model"]
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, ""] | None]:
-        """Returns the weighted output of each token's experts and, while training, the load-balancing penalty."""
+        """Returns the weighted sum of the chosen experts' outputs and, in training, the auxiliary loss."""
         tokens = states.reshape(-1, states.shape[-1])
         clean, penalty = self.gate(tokens).float(), None
         deviation = functional.softplus(self.noise(tokens).float()) + MIN_DEVIATION if self.training else None
@@ -128,17 +138,17 @@ class MixtureOfExperts(nn.Module):
 
 
 def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
-    """Returns the probability that each expert is chosen if only its noise is redrawn.
+    """Returns the probability that each expert would be chosen for each token if only its own noise were redrawn.
 
-    Unlike a count, it has a gradient.
+    Unlike the number of tokens that an expert processes, this probability has a gradient.
     """
-    # A chosen expert competes with the best expert that was not chosen; any other expert competes with the last one
-    # chosen.
+    # A chosen expert competes with the best expert that was not chosen; any other expert competes with the worst one
+    # that was.
     last, next_best = best[:, -2:-1], best[:, -1:]
     rival = torch.where(noisy > next_best, next_best, last)
     return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))
 
 
 def _squared_variation(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
-    """Returns the squared coefficient of variation."""
+    """Returns the square of the coefficient of variation."""
     return totals.var(correction=0) / (totals.mean() ** 2 + 1e-10)

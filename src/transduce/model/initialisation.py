@@ -1,4 +1,4 @@
-"""Initial weights of the Transformer, which the paper does not describe."""
+"""Initialisation of the Transformer's weights, which the paper does not describe."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -12,22 +12,26 @@ from transduce.model.feed_forward import MixtureOfExperts
 
 Initialisation = Literal["fused-glorot", "glorot", "normal"]
 
-NORMAL_DEVIATION = 0.02  # of weights with `normal`
+NORMAL_DEVIATION = 0.02  # standard deviation of the weights with `normal`
 
 
 @torch.no_grad()
 def initialise(
     model: nn.Module, initialisation: Initialisation, d_model: int, cross_attentions: Collection[nn.Module]
 ) -> None:
-    """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
+    """Initialises the weights of a model in place.
 
-    `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in `cross_attentions` W^K and W^V, as the released code
-    does. If heads · d_k = heads · d_v = d_model, the entries of these matrices are 1/√2 times as large as with
-    `glorot`, or √(2/3) times in `cross_attentions`. With post-norm the decoder then learns to attend to the source in
-    half the steps (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
+    `glorot` draws each matrix from the Glorot-uniform distribution and embeddings from N(0, 1/d_model), and sets biases
+    to zero, as the released code does. `fused-glorot` also follows the released code in that the matrices W^Q, W^K and
+    W^V of an attention module are drawn as one matrix; for modules in `cross_attentions`, only W^K and W^V are. If
+    heads · d_k = heads · d_v = d_model, the entries of these matrices are then 1/√2 times as large as with `glorot`, or
+    √(2/3) times as large in `cross_attentions`. In a post-norm model, the decoder thereby learns to attend to the
+    source in half as many steps (docs/decisions/0015). `normal` draws every matrix and embedding from N(0, 0.02²), as
+    BERT did.
 
-    The parameters of a compatibility function keep the values that its module initialised. Convolutions keep torch's
-    initialisation, except with `normal`. The gates of experts are zero, so that every expert gets tokens.
+    The parameters of compatibility functions keep the values with which their modules were created, and so do
+    convolutions, except with `normal`. The gates of a mixture of experts are set to zero, so that every expert receives
+    tokens.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -54,7 +58,7 @@ def initialise(
 def _draw_projections(
     attention: MultiHeadAttention, initialisation: Initialisation, d_model: int, is_cross: bool
 ) -> None:
-    """Draws W^Q, W^K and W^V of every head."""
+    """Draws the matrices W^Q, W^K and W^V of all heads of an attention module."""
     keys = attention.spec.heads * attention.spec.d_k
     query, key, value = attention.query.weight, attention.key_value.weight[:keys], attention.key_value.weight[keys:]
     if initialisation == "glorot":
@@ -62,7 +66,7 @@ def _draw_projections(
     else:
         matrices = [[query], [key, value]] if is_cross else [[query, key, value]]
     for matrix in matrices:
-        # Each projection has Glorot's bound for the concatenated matrix.
+        # Each projection is drawn with Glorot's bound for the whole concatenated matrix.
         bound = (6 / (d_model + sum(map(len, matrix)))) ** 0.5
         for projection in matrix:
             projection.uniform_(-bound, bound)

@@ -1,4 +1,4 @@
-"""An encoder layer of two sub-layers and a decoder layer of three (section 3.1)."""
+"""The encoder layer, which has two sub-layers, and the decoder layer, which has three (section 3.1)."""
 
 from typing import Annotated, NamedTuple
 
@@ -26,7 +26,7 @@ MixerByKind = Annotated[MixerSpec, MIXERS]
 
 
 class LayerSpec(Spec):
-    """Settings that all layers of an encoder or decoder share."""
+    """Settings that all layers of the encoder and the decoder share."""
 
     d_model: int
     mixer: MixerByKind
@@ -37,19 +37,22 @@ class LayerSpec(Spec):
     dropout: float
 
     def wrapper(self) -> PostNorm | PreNorm:
-        """Builds a residual connection with its norm and dropout."""
+        """Builds the residual connection around a sub-layer, with its LayerNorm and dropout."""
         return WRAPPERS[self.norm](self.d_model, self.dropout, self.norm_epsilon)
 
 
 class LayerOutput(NamedTuple):
-    """The states after a layer, and the penalty of its mixture of experts while training."""
+    """The hidden states after a layer, and the auxiliary loss of its mixture of experts.
+
+    The auxiliary loss is None outside training, and if the layer has no mixture of experts.
+    """
 
     states: Float[Tensor, "rows new d_model"]
     penalty: Float[Tensor, ""] | None = None
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, or another mixer, then the feed-forward network."""
+    """An encoder layer: self-attention or another mixer, followed by the feed-forward network."""
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
@@ -59,19 +62,22 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = spec.wrapper()
 
     def forward(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> LayerOutput:
-        """Computes the states after the layer."""
+        """Applies the layer to the hidden states of whole sentences."""
         mixed = self.mixer.mix(self.around_mixer.sublayer_input(states), visible, causal=False)
         return _feed_forward(self, self.around_mixer(states, mixed))
 
     def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
-        """Returns the self-attention weights; arguments as in `forward`."""
+        """Returns the self-attention weights; the arguments are the same as for `forward`."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         return self.mixer.weights(inputs, inputs, visible)
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, then the feed-forward network."""
+    """A decoder layer with three sub-layers.
+
+    They are masked self-attention or another mixer, attention over the encoder output, and the feed-forward network.
+    """
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
@@ -89,11 +95,12 @@ class DecoderLayer(nn.Module):
         visible: Visible,
         context: DecodingContext | None = None,
     ) -> LayerOutput:
-        """Computes the states after the layer.
+        """Applies the layer to the hidden states.
 
-        `memory` is the encoder's output, or its keys and values for `cross`; `visible` is the mask of the source.
-        Without a `context` the states are whole sentences, masked causally. With a `context` the states are new tokens
-        of the context's rows, which are appended to its cache.
+        `memory` is the encoder output, or the keys and values that `cross` has already computed from it. `visible` is
+        the mask of the source. Without a `context`, `states` contains whole sentences, to which a causal mask is
+        applied. With a `context`, `states` contains only the new tokens of the context's rows, and their keys and
+        values are appended to its cache.
         """
         rows = context.rows if context else None
         key_value = self.cross.project_key_value(memory) if isinstance(memory, Tensor) else memory
@@ -108,7 +115,7 @@ class DecoderLayer(nn.Module):
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
     ) -> tuple[Float[Tensor, "batch _ target target"], Float[Tensor, "batch _ target source"]]:
-        """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
+        """Returns the weights of self-attention and of cross-attention, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
         assert type(self.mixer) is MultiHeadAttention
         weights = self.mixer.weights(inputs, inputs, causal=True)
@@ -120,21 +127,21 @@ class DecoderLayer(nn.Module):
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
     ) -> Float[Tensor, "batch _ target source"]:
-        """Weights of attention over the encoder's output, for whole sentences."""
+        """Returns the weights of attention over the encoder output, for whole sentences."""
         inputs = self.around_cross.sublayer_input(self._mix(states, None))
         return self.cross.weights(inputs, encoded, visible)
 
     def _mix(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext | None
     ) -> Float[Tensor, "rows new d_model"]:
-        """Applies masked self-attention, the first sub-layer."""
+        """Applies the first sub-layer, which is masked self-attention or another mixer."""
         inputs = self.around_mixer.sublayer_input(states)
         mixed = self.mixer.step(inputs, context) if context else self.mixer.mix(inputs, None, causal=True)
         return self.around_mixer(states, mixed)
 
 
 def _feed_forward(layer: EncoderLayer | DecoderLayer, states: Float[Tensor, "rows new d_model"]) -> LayerOutput:
-    """Applies the feed-forward network, the last sub-layer of a layer."""
+    """Applies the feed-forward network, the last sub-layer of both kinds of layer."""
     inputs, penalty = layer.around_feed_forward.sublayer_input(states), None
     if isinstance(layer.feed_forward, MixtureOfExperts):
         transformed, penalty = layer.feed_forward(inputs)

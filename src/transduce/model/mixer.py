@@ -1,4 +1,4 @@
-"""Mixers move information between the positions of a layer: self-attention and its alternatives (section 4)."""
+"""Mixers, which move information between positions of a sentence: self-attention and its alternatives (section 4)."""
 
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,13 @@ Visible = Bool[Tensor, "#batch #target source"]
 
 
 class MixerSpec(Spec):
-    """Settings of a mixer."""
+    """Base class of the settings of a mixer."""
 
     if TYPE_CHECKING:
         kind: str
 
     def build(self, d_model: int) -> "Mixer":
-        """Builds the module for states of width `d_model`."""
+        """Builds the module for hidden states of width `d_model`."""
         raise NotImplementedError
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
@@ -27,16 +27,20 @@ class MixerSpec(Spec):
 
 
 class Mixer(nn.Module):
-    """Interface of a mixer."""
+    """Base class of mixers, the sub-layers that move information between the positions of a sentence."""
 
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Computes the mixed states of whole sentences."""
+        """Mixes the hidden states of whole sentences.
+
+        `visible` marks the positions that are not padding, or is None. If `causal` is true, no position sees a later
+        one.
+        """
         raise NotImplementedError
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Computes the mixed states of a search's new tokens, and appends the tokens to the cache."""
+        """Mixes the hidden states of the new tokens of a search with those of earlier tokens, and extends the cache."""
         raise NotImplementedError

@@ -20,8 +20,13 @@ class CustomModel(BaseModelSpec):
     """
 
     kind: Literal["custom"] = "custom"
-    name: str = Field(min_length=1, description="What files call the model.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Recorded only: your function sets the dropout.")
+    name: str = Field(min_length=1, description="Name of the model, which is recorded in its files.")
+    dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="For the record only: your function sets the actual dropout.",
+    )
 
     _builder: ModelBuilder | None = PrivateAttr(default=None)
 

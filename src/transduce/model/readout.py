@@ -1,4 +1,4 @@
-"""From the decoder's states to tokens: log-probabilities (section 3.4), and the loss of the target tokens."""
+"""The readout, which turns the decoder's hidden states into log-probabilities (section 3.4) or into a loss."""
 
 from typing import Annotated, Literal
 
@@ -24,40 +24,44 @@ class _ReadoutSpec(Spec):
     """Settings that both kinds of readout share."""
 
     bias: bool = Field(
-        default=False, description="A bias for each token; imported models have it, the paper's model has not."
+        default=False,
+        description="Adds a bias for each token to the logits, as imported models do.",
     )
 
 
 class Tied(_ReadoutSpec):
-    """The projection before the softmax is the embedding matrix of the target (section 3.4)."""
+    """The projection before the softmax uses the target embedding matrix (section 3.4)."""
 
     kind: Literal["tied"] = "tied"
 
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
-        """Builds the module around the embedding matrix."""
+        """Builds a readout that shares the matrix `embedding`."""
         return Readout(embedding, pad, with_bias=self.bias)
 
 
 class Separate(_ReadoutSpec):
-    """The projection before the softmax has a separate matrix."""
+    """The projection before the softmax has a matrix of its own."""
 
     kind: Literal["separate"] = "separate"
 
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
-        """Builds the module with a new matrix of the same shape as the embedding matrix."""
+        """Builds a readout with a new matrix, which has the same shape as `embedding`."""
         weight = nn.Parameter(torch.empty_like(embedding))
         if not weight.is_meta:
             nn.init.xavier_uniform_(weight)
         return Readout(weight, pad, with_bias=self.bias)
 
 
-ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast if their widths are multiples of this
+ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast only if their widths are multiples of this
 
 ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
 
 class Readout(nn.Module):
-    """softmax(states · Wᵀ + b): log-probabilities of the next token, or the loss of the target tokens."""
+    """Projects hidden states to the vocabulary: softmax(states · Wᵀ + b).
+
+    It computes either the log-probabilities of the next token, or the loss of given target tokens.
+    """
 
     def __init__(self, weight: nn.Parameter, pad: int, *, with_bias: bool = False) -> None:
         super().__init__()
@@ -65,7 +69,7 @@ class Readout(nn.Module):
         self.bias = nn.Parameter(torch.zeros_like(weight[:, 0])) if with_bias else None
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
-        """Computes log-probabilities, in at least float32."""
+        """Returns the log-probabilities of all tokens, in float32 or a wider type."""
         logits = functional.linear(states, self.weight, self.bias)
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
@@ -75,7 +79,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Loss:
-        """Sums the smoothed and the unsmoothed loss over `target`, excluding padding."""
+        """Returns the smoothed and the unsmoothed loss, summed over all tokens of `target` except padding."""
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             return Loss(*ChunkedCrossEntropy.apply(rows, weight, tokens, *settings))
@@ -87,7 +91,11 @@ class Readout(nn.Module):
         smoothing: Smoothing,
         strength: float,
     ) -> Loss:
-        """Returns the loss averaged over two passes, plus `strength` times their divergence (R-Drop)."""
+        """Returns the R-Drop loss of two passes, summed over all tokens of `target` except padding.
+
+        The two passes have different dropout. `strength` is the weight of the divergence between the predictions of the
+        two passes (see `consistency`).
+        """
         (first, weight, tokens, settings), (second, *_) = (
             self._loss_arguments(each, target, smoothing) for each in states
         )
@@ -101,7 +109,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Evaluation:
-        """Sums the loss without gradients, and counts the correctly predicted tokens."""
+        """Returns the summed loss and the number of correctly predicted tokens, without computing gradients."""
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             sums, _ = chunked_cross_entropy(rows, weight, tokens, *settings, with_gradients=False)
@@ -110,7 +118,11 @@ class Readout(nn.Module):
     def _loss_arguments(
         self, states: Float[Tensor, "batch target d_model"], target: Int[Tensor, "batch target"], smoothing: Smoothing
     ) -> tuple[Tensor, Tensor, Tensor, tuple[int, tuple[float, float], torch.dtype]]:
-        """Returns rows of states, the matrix, target tokens, and (pad, shares of smoothing, dtype of products)."""
+        """Returns the arguments for a loss function: rows of hidden states, the matrix, the target tokens, and a tuple.
+
+        The tuple contains the padding token, the result of `Smoothing.shares`, and the type in which matrices are
+        multiplied.
+        """
         device = states.device.type
         product_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         rows, tokens = states.flatten(0, 1), target.flatten()
@@ -121,9 +133,10 @@ class Readout(nn.Module):
         return *self._with_bias_column(rows), tokens, settings
 
     def _counted_places(self, tokens: Int[Tensor, " rows"], product_dtype: torch.dtype) -> Int[Tensor, " counted"]:
-        """Indices of the tokens that are not padding; in 16 bits, padding is added up to a multiple of `ROWS_MULTIPLE`.
+        """Returns the indices of the tokens that are not padding.
 
-        Padding adds no loss and no gradient, but without it the number of rows would change with every step.
+        In 16-bit types, enough padding is kept to make the number of indices a multiple of `ROWS_MULTIPLE`; otherwise
+        it would change with every step. Padding adds nothing to the loss or to the gradients.
         """
         is_padding = tokens == self.pad
         if product_dtype.itemsize > 2:
@@ -134,9 +147,10 @@ class Readout(nn.Module):
     def _with_bias_column(
         self, rows: Float[Tensor, "rows d_model"]
     ) -> tuple[Float[Tensor, "rows width"], Float[Tensor, "vocabulary width"]]:
-        """Returns states and matrix whose product includes the bias: the states get a feature that is always 1.
+        """Returns hidden states and a matrix whose product includes the bias.
 
-        A bias adds `ALIGNMENT` features; all but one of them are zero.
+        If there is a bias, it becomes an additional column of the matrix, and the states get an additional feature that
+        is always 1. The columns are then padded with zeros, so that the width grows by `ALIGNMENT`.
         """
         if self.bias is None:
             return rows, self.weight

@@ -1,4 +1,8 @@
-"""The Transformer (section 3.1, Figure 1): whole sentences for training, token by token for search."""
+"""The Transformer (section 3.1, Figure 1).
+
+In training, the model processes whole sentences. In search, it encodes the source once and then decodes the target
+token by token, with cached keys and values.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -30,41 +34,55 @@ from transduce.model.translation_model import (
 
 
 class Transformer(BaseModelSpec):
-    """Settings of a Transformer (section 3, columns of Table 3); `base` is in `transduce.recipe.presets`."""
+    """Settings of a Transformer (section 3, columns of Table 3).
+
+    The paper's configurations, such as `base`, are in `transduce.recipe.presets`.
+    """
 
     kind: Literal["transformer"] = "transformer"
-    d_model: int = Field(ge=2, multiple_of=2, description="Width of embeddings and states.")
-    encoder_layers: Layers = Field(description="Layers of the encoder.")
-    decoder_layers: Layers = Field(description="Layers of the decoder.")
-    mixer: MixerByKind = Field(description="Self-attention of encoder and decoder, or a rival of it.")
-    cross: Attention = Field(description="Attention over the encoder's output.")
-    feed_forward: FeedForwardSpec = Field(description="Position-wise network.")
-    positions: PositionsSpec = Field(default=Sinusoidal(), description="Encoding of positions.")
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    d_model: int = Field(ge=2, multiple_of=2, description="Dimension of embeddings and hidden states.")
+    encoder_layers: Layers = Field(description="Number of encoder layers.")
+    decoder_layers: Layers = Field(description="Number of decoder layers.")
+    mixer: MixerByKind = Field(description="Self-attention in encoder and decoder, or a layer that replaces it.")
+    cross: Attention = Field(description="Cross-attention of the decoder over the encoder output.")
+    feed_forward: FeedForwardSpec = Field(description="Position-wise feed-forward network, or a mixture of experts.")
+    positions: PositionsSpec = Field(default=Sinusoidal(), description="Positional encoding.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
     norm: Literal["post", "pre"] = Field(
-        default="post", description="LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))."
+        default="post",
+        description="Place of layer normalisation: LayerNorm(x + Sublayer(x)), as in the paper, or x + "
+        "Sublayer(LayerNorm(x)).",
     )
-    norm_epsilon: float = Field(default=1e-5, gt=0, description="Added to the variance in LayerNorm.")
+    norm_epsilon: float = Field(
+        default=1e-5, gt=0, description="Term added to the variance in layer normalisation, for numerical stability."
+    )
     first_input: Literal["symbol", "zeros"] = Field(
         default="symbol",
-        description="First input of the decoder: embedding of the begin symbol, or zeros (released code).",
+        description="First input of the decoder: the embedding of BOS, or zeros as in the released code.",
     )
     next_word: bool = Field(
-        default=False, description="Of parsers: the decoder's input also has the encoder's output at the next word."
+        default=False,
+        description="For parsers: adds the encoder output at the next word, multiplied by a matrix, to each decoder "
+        "input.",
     )
     initialisation: Initialisation = Field(
         default="fused-glorot",
-        description="Glorot with an attention's projections as one matrix (released code), Glorot, or N(0, 0.02²).",
+        description="Distribution of initial weights: Glorot-uniform, with an attention's query, key and value "
+        "projections drawn as one matrix (`fused-glorot`, as in the released code) or separately, or N(0, 0.02²).",
     )
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
-        """Builds the model with fresh weights, drawn from torch's generator."""
+        """Builds the model with randomly initialised weights, using torch's default random generator."""
         return TransformerModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications like `BaseModelSpec.multiplications`; masked attention sees half of a sentence."""
+        """Counts the multiplications as described in `BaseModelSpec.multiplications`.
+
+        Masked self-attention in the decoder is counted as if each token attended to half of the sentence, which is the
+        average.
+        """
         network = self.feed_forward.multiplications(self.d_model)
-        # Keys and values for attention over the source are computed once for each source token, in every decoder layer.
+        # Each decoder layer computes the keys and values of the source only once for each source token.
         key_value = self.d_model * self.cross.heads * (self.cross.d_k + self.cross.d_v)
         encoder_layer = self.mixer.multiplications(self.d_model, length) + network
         decoder_layer = self.mixer.multiplications(self.d_model, length / 2, causal=True) + network
@@ -75,7 +93,7 @@ class Transformer(BaseModelSpec):
 
     @property
     def layer(self) -> LayerSpec:
-        """Settings that the layers share."""
+        """The settings that all layers of the encoder and the decoder share."""
         return LayerSpec(
             d_model=self.d_model,
             mixer=self.mixer,
@@ -87,11 +105,11 @@ class Transformer(BaseModelSpec):
         )
 
 
-ENCODED_AT_ONCE = 32  # sentences that a search on a CPU encodes in one batch
+ENCODED_AT_ONCE = 32  # number of sentences in a batch when a search on a CPU encodes the source
 
 
 class AttentionWeights(NamedTuple):
-    """Attention weights of whole sentences, with one tensor for each layer."""
+    """The attention weights of a batch of whole sentences, with one tensor for each layer."""
 
     encoder: tuple[Float[Tensor, "batch heads source source"], ...]
     decoder: tuple[Float[Tensor, "batch heads target target"], ...]
@@ -99,7 +117,10 @@ class AttentionWeights(NamedTuple):
 
 
 class TransformerModel(TranslationModel):
-    """Encoder, decoder and readout; training calls `forward`, search calls `start` and `step`."""
+    """A Transformer: an encoder, a decoder, and a readout that predicts the next token.
+
+    Training calls `forward`. Search calls `start` once, and then `step` for each new token.
+    """
 
     def __init__(self, spec: Transformer, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -114,7 +135,7 @@ class TransformerModel(TranslationModel):
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
         self.readout = spec.readout.build(target, spec.symbols.pad)
         self.max_positions = spec.positions.max_positions if isinstance(spec.positions, Learned) else None
-        if not source.is_meta:  # a model without storage gets its weights from a file
+        if not source.is_meta:  # a model on the meta device gets its weights from a file later
             cross_attentions = {layer.cross for layer in self.decoder}
             initialise(self, spec.initialisation, spec.d_model, cross_attentions)
 
@@ -124,7 +145,11 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`, and the penalty of its experts."""
+        """Returns the decoder's hidden state after each token of `target_in`, and the auxiliary loss.
+
+        The auxiliary loss is that of the mixture of experts, summed over all layers. It is None outside training, and
+        if the model has no mixture of experts.
+        """
         encoded, penalties = self._encode(source, visible)
         states = self._decoder_input(source, encoded, target_in)
         for layer in self.decoder:
@@ -134,13 +159,13 @@ class TransformerModel(TranslationModel):
         return Decoded(self.decoder_norm(states), torch.stack(of_experts).sum() if of_experts else None)
 
     def blocks(self) -> list[nn.Module]:
-        """The layers of encoder and decoder."""
+        """Returns the layers of the encoder and the decoder."""
         return [*self.encoder, *self.decoder]
 
     def encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> Float[Tensor, "batch source d_model"]:
-        """Computes the encoder's output z for tokens x (section 3.1)."""
+        """Computes the encoder output z for the source tokens x (section 3.1)."""
         return self._encode(source, visible)[0]
 
     def attention_weights(
@@ -149,7 +174,7 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> AttentionWeights:
-        """Returns the weights of every attention module; needs `mixer.kind: attention`."""
+        """Returns the attention weights of every layer; the model must have `mixer.kind: attention`."""
         states, mask = self.source_embedding(source), visible.unsqueeze(1)
         encoder, decoder, cross = [], [], []
         for layer in self.encoder:
@@ -167,9 +192,9 @@ class TransformerModel(TranslationModel):
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> DecoderState:
-        """Encodes the sentences and returns the state before the first token.
+        """Encodes the sentences and returns the state before the first target token.
 
-        The state has one row for each sentence, and room for at most `max_length` tokens.
+        The state has one row for each sentence. At most `max_length` tokens may be appended to each row.
         """
         assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
@@ -187,7 +212,7 @@ class TransformerModel(TranslationModel):
     def step(
         self, tokens: Int[Tensor, "rows new"], state: DecoderState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], DecoderState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        """Returns log-probabilities of the token that follows each of `tokens`, and the state after `tokens`."""
         visible, ancestors = state.masks(tokens.shape[1])
         states, words = self.target_embedding(tokens, state.length), state.source_words
         if self.next_word is not None and words is not None:
@@ -205,7 +230,10 @@ class TransformerModel(TranslationModel):
         encoded: Float[Tensor, "batch source d_model"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """Embeds the target of whole sentences and, if the model has `next_word`, adds the next words."""
+        """Embeds the target tokens of whole sentences.
+
+        If the model has `next_word`, also adds the vectors of the next words.
+        """
         states: Tensor = self.target_embedding(target_in)
         if self.next_word is None:
             return states
@@ -215,7 +243,10 @@ class TransformerModel(TranslationModel):
     def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source d_model"], list[Float[Tensor, ""] | None]]:
-        """Returns the encoder's output and the penalty of each layer."""
+        """Returns the encoder output and a list with the auxiliary loss of each layer.
+
+        The list holds None for a layer that has no auxiliary loss.
+        """
         states, penalties = self.source_embedding(source), []
         for layer in self.encoder:
             states, penalty = layer(states, visible.unsqueeze(1))
@@ -225,9 +256,12 @@ class TransformerModel(TranslationModel):
     def _memory(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[tuple[tuple[Keys, Values], ...], SourceWords | None]:
-        """Returns each layer's keys and values of attention over the source, and the source words for `next_word`.
+        """Returns the keys and values of the source for each decoder layer, and the source words for `next_word`.
 
-        On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time and pads them only to the longest of these sentences.
+        The source words are None if the model does not have `next_word`.
+
+        On a CPU, the sentences are encoded in batches of `ENCODED_AT_ONCE`. Each batch is padded only to the length of
+        its own longest sentence, which saves computation.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         layers: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
@@ -249,7 +283,11 @@ class TransformerModel(TranslationModel):
         return memory, SourceWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
     def _last_norm(self) -> nn.Module:
-        """Builds the norm after the last layer: a LayerNorm for pre-norm, which leaves its last sum unnormalised."""
+        """Builds the module that follows the last layer: a LayerNorm for pre-norm, the identity for post-norm.
+
+        A pre-norm layer does not normalise its own output, so without this LayerNorm the final sum would be
+        unnormalised.
+        """
         if self.spec.norm == "post":
             return nn.Identity()
         return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)
@@ -258,10 +296,10 @@ class TransformerModel(TranslationModel):
 def _concatenate(
     batches: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
-    """Concatenates the keys or values of all sentences, padded to `length`."""
+    """Concatenates batches of keys or values into one batch, padding each to `length` positions."""
     return torch.cat([functional.pad(batch, (0, 0, 0, length - batch.shape[2])) for batch in batches])
 
 
 def _to_column_major(keys: Keys) -> Keys:
-    """Stores the keys in column-major order on a CPU, which is fastest for products with few queries."""
+    """Stores keys that are on a CPU in column-major order, the fastest layout for multiplying them by a few queries."""
     return keys.mT.contiguous().mT if keys.is_cpu else keys

@@ -1,4 +1,4 @@
-"""The settings of a model directory, `config.json`."""
+"""The settings of a model, which are stored in the file `config.json` of its model directory."""
 
 from pathlib import Path
 from typing import Literal
@@ -16,14 +16,14 @@ CONFIG_VERSION: Literal[2] = 2
 
 
 class Weights(Spec):
-    """The kind of weights in `model.safetensors`, and the steps that they come from; an imported model has no steps."""
+    """Describes where the weights in `model.safetensors` come from."""
 
     kind: Literal["averaged", "best", "last", "imported"]
-    steps: tuple[int, ...]
+    steps: tuple[int, ...]  # the training steps of the weights, several if they are averaged; empty if imported
 
 
 class TrainedDirection(Spec):
-    """One of several directions of a model, and the number of distinct pairs that it was trained on."""
+    """One of several translation directions of a model, and the number of distinct pairs on which it was trained."""
 
     source: str
     target: str
@@ -34,22 +34,27 @@ class TrainedDirection(Spec):
 
 
 class Config(Spec):
-    """The content of `config.json`."""
+    """The content of `config.json`, which describes a model and how it was trained."""
 
     version: Literal[2] = CONFIG_VERSION
     model: ModelSpec
     vocabulary: Vocabulary
     source_language: str | None = None
     target_language: str | None = None
-    directions: tuple[TrainedDirection, ...] = ()  # if there are several; the languages above are then null
-    tags: tuple[str | None, ...] = ()  # of the training corpora; null: a corpus without a tag; empty: no corpus has any
-    linearisation: LinearisationSpec | None = None  # of a parser's trees; null for a translation model
+    # The translation directions if there are several; the two languages above are then null.
+    directions: tuple[TrainedDirection, ...] = ()
+    # The tags of the training corpora, with null for corpora without a tag; empty if no corpus has a tag.
+    tags: tuple[str | None, ...] = ()
+    linearisation: LinearisationSpec | None = None  # how a parser linearises trees; null for a translation model
     decoding: Decoding = Decoding()
     weights: Weights
 
 
 def parse_config(content: bytes, directory: Path) -> Config:
-    """Parses the content of a `config.json`; raises ValueError if it is damaged or has a different version."""
+    """Parses the content of the file `config.json` in `directory`.
+
+    Raises ValueError if the content is invalid or has an unsupported version.
+    """
     place = str(directory / CONFIG)
     values = parse_json(content, place=place)
     check_version(values, CONFIG_VERSION, place=place)

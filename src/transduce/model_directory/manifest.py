@@ -1,4 +1,7 @@
-"""The manifest of a model directory: names, sizes and checksums of its files; a file is read only if they match."""
+"""The manifest of a model directory, which lists the names, sizes and checksums of its files.
+
+A file of a model directory is read only if its size and its checksum match the manifest.
+"""
 
 import hashlib
 import json
@@ -13,7 +16,7 @@ from transduce.storage.checksums import Checksums, checksum_of, find_damage
 from transduce.storage.nearby_paths import did_you_mean_model
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
-VERSION: Literal[1] = 1  # of the manifest
+VERSION: Literal[1] = 1  # version of the manifest's format
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
     "config.json",
     "model.safetensors",
@@ -21,18 +24,18 @@ CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
     "recipe.yaml",
     "README.md",
 )
-NEXT = ".manifest.next.json"  # the manifest of a new model whose files are not all in place yet
+NEXT = ".manifest.next.json"  # the manifest of a new model while its files are being moved into place
 
 
 class Entry(Spec):
-    """The size and the checksum of a file."""
+    """The size and the checksum of a file in the manifest."""
 
     bytes: int = Field(ge=0)
     sha256: str
 
 
 class Manifest(Spec):
-    """The content of `manifest.json`: the files of the directory by name."""
+    """The content of `manifest.json`, which lists the files of the model directory by name."""
 
     version: Literal[1] = VERSION
     files: dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], Entry]
@@ -40,7 +43,10 @@ class Manifest(Spec):
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Reads `files` and `card` of a manifest; raises ValueError if it is damaged or does not list a whole model."""
+    """Reads a manifest and returns it as a dictionary with the keys `version`, `files` and `card`.
+
+    Raises ValueError if the manifest is damaged, or if it does not list the settings and the weights of a model.
+    """
     content = read_regular_file(path, MAX_JSON_BYTES)
     try:
         values = json.loads(content)
@@ -61,12 +67,15 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def has_model(directory: Path) -> bool:
-    """Whether the directory has a model, even if a writer was interrupted."""
+    """Returns True if the directory contains a model, even one whose replacement was interrupted."""
     return (directory / MANIFEST).exists() or (directory / NEXT).exists()
 
 
 def require_model(directory: Path) -> None:
-    """Raises ValueError if the directory holds no model."""
+    """Raises ValueError if `directory` contains no model or does not exist.
+
+    The message suggests a model directory that the user may have meant, if there is one.
+    """
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         advice = "; name a model directory, as `transduce train RECIPE --out DIRECTORY` or `transduce import` makes"
@@ -78,12 +87,15 @@ def require_model(directory: Path) -> None:
 
 
 def path_aside(directory: Path, name: str) -> Path:
-    """The path at which a new version of a file is written before it is moved into place."""
+    """Returns the path where the new version of a file is written before it is moved into place."""
     return directory / f".{name}.next"
 
 
 def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[str, Path]]:
-    """Returns the checksums of a manifest and the path of each file, which may not have been moved into place yet."""
+    """Returns the checksums in a manifest, and the current path of each of its files.
+
+    If `manifest` is `NEXT`, some of the files may not have been moved into place yet.
+    """
     files: Checksums = read_manifest(directory / manifest)["files"]
     waiting = {name: path_aside(directory, name) for name in files if manifest == NEXT}
     return files, {
@@ -91,13 +103,14 @@ def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[s
     }
 
 
-ATTEMPTS, PAUSE = 5, 0.05  # attempts to read, because a writer may be active, and seconds between two attempts
+# Number of attempts to read a model directory, which may fail while it is being replaced, and seconds between them.
+ATTEMPTS, PAUSE = 5, 0.05
 
 
 def verify(directory: Path) -> list[str]:
-    """Checks the files of the manifest; returns one sentence for each fault.
+    """Checks all files of a model directory against its manifest, and returns one sentence for each fault found.
 
-    Files with faults are read twice, because a writer may have been replacing them.
+    If there are faults, the files are checked a second time, because they may have been replaced during the check.
     """
     faults = _faults(directory)
     if faults:
@@ -107,13 +120,13 @@ def verify(directory: Path) -> list[str]:
 
 
 def _faults(directory: Path) -> list[str]:
-    """Faults of the files as they are now."""
+    """Returns one sentence for each fault that a single check of the files finds."""
     require_model(directory)
     faults = []
     for manifest in (NEXT, MANIFEST):
         try:
             files, paths = files_of_manifest(directory, manifest)
-        except FileNotFoundError:  # there is none, or a writer has just renamed it to the manifest
+        except FileNotFoundError:  # there is no such manifest, or a writer has just renamed `NEXT` to `MANIFEST`
             continue
         faults.append(
             [
@@ -126,11 +139,11 @@ def _faults(directory: Path) -> list[str]:
 
 
 def fingerprint(directory: Path) -> str:
-    """Returns a checksum over settings, weights and subwords, computed from the checksums in the manifest."""
+    """Returns a checksum of the settings, weights and subwords of a model, computed from those in its manifest."""
     require_model(directory)
     try:
         files = read_manifest(directory / NEXT)["files"]
-    except FileNotFoundError:  # there is none, or a writer has just renamed it to the manifest
+    except FileNotFoundError:  # there is no such manifest, or a writer has just renamed `NEXT` to `MANIFEST`
         files = read_manifest(directory / MANIFEST)["files"]
     names = [name for name in files if name.endswith((".json", ".safetensors"))]
     sums = {name: files[name]["sha256"] for name in names}
@@ -138,7 +151,10 @@ def fingerprint(directory: Path) -> str:
 
 
 def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
-    """Reads every file of the manifest, or only the file `only`; raises ValueError if one is damaged."""
+    """Reads all files in the manifest of a model directory, or only the file `only`, and returns their contents.
+
+    Raises ValueError if there is no model, or if a file that was read is damaged.
+    """
     damaged: list[str] = []
     for attempt in range(ATTEMPTS):
         require_model(directory)
@@ -156,10 +172,13 @@ def read_checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
 
 
 def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, bytes], list[str]]:
-    """Reads the files of a manifest, or only one; returns their contents and the names of damaged files."""
+    """Reads the files in one manifest, or only the file `only`.
+
+    Returns the contents of the files by name, and the names of damaged files.
+    """
     try:
         files, paths = files_of_manifest(directory, manifest)
-    except FileNotFoundError:  # a writer has just renamed it to the manifest
+    except FileNotFoundError:  # a writer has just renamed `NEXT` to `MANIFEST`
         return {}, [manifest]
     names = [only] if only else [*files]
     contents = {}

@@ -1,4 +1,4 @@
-"""The model of a model directory: reads and checks settings, weights and subwords."""
+"""Reads the model in a model directory, and checks its settings, weights and subwords."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary, s
 
 
 class Model(NamedTuple):
-    """The content of a model directory, ready to use."""
+    """A model that was read from a model directory, with its settings and vocabularies."""
 
     config: Config
     module: TranslationModel
@@ -31,14 +31,15 @@ class Model(NamedTuple):
 
     @classmethod
     def read(cls, directory: Path, build: ModelBuilder | None = None) -> "Model":
-        """Reads the model in `directory` to the CPU; `build` is used only if it is a custom model, and builds it.
+        """Reads the model in `directory`, and returns it on the CPU, in evaluation mode.
 
-        Raises ValueError if the model is missing or damaged, or if it is custom and `build` is missing.
+        `build` is the function that builds a custom model; it is ignored for all other models. Raises ValueError if the
+        directory contains no model or a damaged one, or if the model is custom and `build` is None.
         """
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
         if isinstance(config.model, CustomModel) and build is not None:
-            # With storage, because a custom model may have buffers, which the file does not contain.
+            # A custom model is built with storage, because it may have buffers, which the weights file does not store.
             module = config.model.with_builder(build).build(config.vocabulary)
         else:
             module = build_without_weights(config.model, config.vocabulary)
@@ -57,21 +58,21 @@ class Model(NamedTuple):
 
     @staticmethod
     def read_config(directory: Path) -> Config:
-        """Reads and checks only the settings."""
+        """Reads only the settings of the model in `directory`, and checks them."""
         return parse_config(read_checked(directory, only=CONFIG)[CONFIG], directory)
 
 
 def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
-    """Parses the tensors of a file; raises ValueError if it holds none."""
+    """Parses the content of a safetensors file; raises ValueError if that is impossible."""
     try:
         tensors: dict[str, Tensor] = load(content)
-    except Exception as error:  # the library raises its own errors, and others if the header is wrong
+    except Exception as error:  # the library raises its own exceptions, and various others for an invalid header
         raise ValueError(f"{path} holds no weights ({error}); take it from a backup, or train again") from None
     return tensors
 
 
 def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[TokenVocabulary, TokenVocabulary]:
-    """Parses the subwords of source and target, which may share one file."""
+    """Parses the subwords of the source and the target side, which may share one file."""
     shared = subwords_files(shared=True)[0] in contents
     names = dict.fromkeys(subwords_files(shared=shared))
     if missing := [name for name in names if name not in contents]:
@@ -81,7 +82,10 @@ def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[TokenVocabul
 
 
 def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
-    """Puts weights into a model without storage; a shared matrix stays shared."""
+    """Assigns weights to the parameters of a model without storage; shared parameters remain shared.
+
+    Raises ValueError if the names, shapes or types of the weights differ from those of the parameters.
+    """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != {
         name: (parameter.shape, parameter.dtype) for name, parameter in module.named_parameters()
@@ -94,9 +98,10 @@ def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
-    """Raises ValueError if a weight is infinite or NaN, because the model would translate into nonsense."""
+    """Raises ValueError if any weight is infinite or NaN, because the model would then generate nonsense."""
     for name, tensor in weights.items():
-        # A sum is finite only if all its terms are, and it takes an eighth of the time of `isfinite`.
+        # The sum is checked first, because it is finite only if all terms are, and takes an eighth of the time of
+        # `isfinite`.
         if not tensor.sum().isfinite() and (count := int((~tensor.isfinite()).sum())):
             raise ValueError(
                 f"{path}: {count:,} of the {tensor.numel():,} weights of {name} are infinite or NaN; take it from a "
@@ -105,9 +110,9 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
 
 
 def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
-    """Flags, in a model with `next_word`, the tokens that begin a word and the tokens that are parts of speech.
+    """Marks the source tokens that begin a word and the part-of-speech tags in a model with `next_word`.
 
-    Does nothing for other models. Raises ValueError if the vocabularies do not belong to a parser.
+    Does nothing for other models. Raises ValueError if the vocabularies are not those of a parser.
     """
     if not isinstance(module, TransformerModel) or module.next_word is None:
         return
@@ -118,5 +123,5 @@ def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: To
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
-    """Copies the weights to the CPU, by name; a shared matrix is copied once."""
+    """Returns copies of the weights on the CPU, by name; a shared weight occurs only once."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.named_parameters()}

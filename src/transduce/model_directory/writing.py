@@ -1,4 +1,4 @@
-"""Writes a model directory so that a reader finds either the old model or the new one."""
+"""Writes model directories atomically, so that a reader finds either the old model or the new one."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -37,10 +37,11 @@ def write_model(
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     texts: Mapping[str, str],
 ) -> None:
-    """Writes a model directory atomically: a reader finds either the old model or the new one.
+    """Writes a model directory atomically, so that a reader finds either the old model or the new one.
 
-    `subwords` are the subwords of source and target; if they are the same object, they are written to one file. `texts`
-    are the recipe and the card, by file name. A card that its owner has edited is not replaced.
+    `subwords` are the subwords of the source and the target side; if both are the same object, they are written to a
+    single file. `texts` contains the recipe and the model card, by file name. A model card that its owner has edited is
+    not replaced.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _settle(directory)
@@ -59,9 +60,9 @@ def write_new_model(
     subwords: tuple[TokenVocabulary, TokenVocabulary],
     texts: Mapping[str, str],
 ) -> None:
-    """Writes a model like `write_model`, into a directory that is new or empty.
+    """Writes a model as `write_model` does, but only to a new or empty directory.
 
-    Raises ValueError if it is neither, or while another process writes a model there.
+    Raises ValueError if the directory is not empty, or if another process is writing a model there.
     """
     with exclusive_lock(directory, "command"):
         check_new_or_empty(directory)
@@ -69,18 +70,18 @@ def write_new_model(
 
 
 def check_new_or_empty(directory: Path) -> None:
-    """Raises ValueError unless `directory` is empty or does not exist."""
+    """Raises ValueError unless `directory` is an empty directory or does not exist."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ValueError(f"{directory} is not empty: choose another directory for --out")
 
 
 def write_config(directory: Path, config: Config) -> None:
-    """Replaces the settings of a model directory, and their checksum in its manifest."""
+    """Replaces the settings of a model directory, and their checksum in the manifest."""
     _replace_file(directory, CONFIG, _config_text(config))
 
 
 def write_recipe(directory: Path, text: str) -> None:
-    """Writes the recipe of a run and, if there is a model already, the recipe's checksum in the manifest."""
+    """Writes the recipe of a run; if there already is a model, updates the recipe's checksum in the manifest."""
     if not has_model(directory):
         atomic_write_text(directory / RECIPE, text)
         return
@@ -88,16 +89,19 @@ def write_recipe(directory: Path, text: str) -> None:
 
 
 def _replace_file(directory: Path, name: str, fill: Callable[[Path], object]) -> None:
-    """Replaces one file of a model directory, and its checksum in the manifest."""
+    """Replaces a single file of a model directory, and its checksum in the manifest.
+
+    `fill` writes the new file to the path that it is given.
+    """
     _settle(directory)
     manifest = read_manifest(directory / MANIFEST)
     _commit(directory, {name: fill}, manifest["files"], manifest["card"])
 
 
 def write_card_section(directory: Path, heading: str, text: str) -> None:
-    """Writes a section at the end of the card, replacing an earlier one.
+    """Writes a section at the end of the model card, replacing an earlier section with the same heading.
 
-    Does nothing if the owner has edited the card.
+    Does nothing if there is no model card, or if its owner has edited it.
     """
     _settle(directory)
     if _card_is_edited(directory) or not (directory / CARD).exists():
@@ -109,7 +113,7 @@ def write_card_section(directory: Path, heading: str, text: str) -> None:
 
 
 def recipe_was_edited(directory: Path) -> bool:
-    """Whether the recipe differs from the recipe that was written with the model; False without a model."""
+    """Returns True if the recipe has changed since the program wrote it; returns False if there is no model."""
     if not has_model(directory):
         return False
     _settle(directory)
@@ -126,11 +130,14 @@ def _text(text: str) -> Callable[[Path], object]:
 
 
 def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], unchanged: Checksums, card: Any) -> None:
-    """Replaces files and their manifest as one.
+    """Replaces several files of a model directory and its manifest in a single atomic operation.
 
-    Each function in `written` writes a file atomically, next to the old one. The new files become valid when `NEXT`
-    exists. Until they are moved into place, readers read them where they are. This writer moves them or, if it fails,
-    the next writer does. The card may be edited by its owner, so it is not checked.
+    The functions in `written` write the new files next to the old ones. The new files become valid at the moment when
+    the new manifest exists under the name `NEXT`. They are then moved into place, by this writer or, if it is
+    interrupted, by the next one; until then, readers read them from where they are.
+
+    The files in `unchanged` keep their checksums. `card` is the checksum with which the model card was written; it is
+    stored separately, because the owner may edit the model card.
     """
     try:
         for name, fill in written.items():
@@ -141,7 +148,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
         atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
     except BaseException:
         if not (directory / NEXT).exists():
-            for name in written:  # they would take up space that the next attempt needs
+            for name in written:  # frees the disk space for the next attempt
                 path_aside(directory, name).unlink(missing_ok=True)
         raise
     with suppress(OSError):
@@ -149,7 +156,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
 
 
 def _settle(directory: Path) -> None:
-    """Finishes an interrupted replacement that is already valid; otherwise removes its files."""
+    """Moves the new files of a replacement into place if they are already valid, and removes them otherwise."""
     if (directory / NEXT).exists():
         for name in (*read_manifest(directory / NEXT)["files"], CARD):
             if path_aside(directory, name).exists():
@@ -162,7 +169,7 @@ def _settle(directory: Path) -> None:
 
 
 def _card_is_edited(directory: Path) -> bool:
-    """Whether the card differs from the card that the program wrote last."""
+    """Returns True if the model card differs from the one that the program last wrote."""
     card, manifest = directory / CARD, directory / MANIFEST
     if not card.exists():
         return False

@@ -1,6 +1,7 @@
-"""Draws pages about attention, trees, corpora, calibrations, systems and runs; some pictures also as PNG or SVG.
+"""Draws HTML pages of attention weights, parse trees, corpora, calibrations and comparisons of systems.
 
-The report of runs is `report_page`, which needs the trainer and must be imported from its module.
+Some of the pictures can also be drawn as PNG or SVG. Reports about runs are drawn by `report_page`, which must be
+imported from its own module, because it depends on the trainer.
 """
 
 from transduce.pages.attention_drawing import draw_attention, render_attention_page

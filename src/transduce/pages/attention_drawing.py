@@ -1,4 +1,7 @@
-"""The three attentions of a translation as a page or a figure: readable subwords, weights, colours of the heads."""
+"""Draws the attention weights of a translation as a page or a figure.
+
+This module prepares what is drawn: readable labels for the subwords, the attention weights, and a colour for each head.
+"""
 
 import unicodedata
 from pathlib import Path
@@ -16,18 +19,18 @@ BEGIN = "<s>"
 WORD_START = "▁"
 ENCODER = "Each subword of the source attends to all subwords of the source."
 DECODER = (
-    "While it is being written, each subword of the target attends to the subwords before it; "
-    f"{BEGIN} is the begin symbol."
+    "The step that generates a subword of the target attends to the subwords generated before it, and to "
+    f"{BEGIN}, the beginning-of-sentence symbol."
 )
-CROSS = "While it is being written, each subword of the target attends to all subwords of the source."
+CROSS = "The step that generates a subword of the target attends to all subwords of the source."
 
 
 class AttentionMap(NamedTuple):
-    """One of the Transformer's three attentions (paper section 3.2.3), over all layers and heads."""
+    """The weights of one of the three kinds of attention (paper section 3.2.3), for all layers and heads."""
 
     name: str
     title: str
-    description: str  # a sentence that explains rows and columns
+    description: str  # a sentence that explains the rows and columns
     queries: tuple[str, ...]  # subwords of the rows
     keys: tuple[str, ...]  # subwords of the columns
     layers: tuple[NDArray[np.float32], ...]  # per layer: [heads queries keys]; rows sum to 1
@@ -35,11 +38,11 @@ class AttentionMap(NamedTuple):
 
 
 def draw_attention(explanation: "Explanation", path: Path) -> None:
-    """Writes a picture of all attention weights of `explanation` to `path` (like the paper's figures 3 to 5).
+    """Writes a picture of all attention weights of `explanation` to `path`, similar to figures 3 to 5 of the paper.
 
-    `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
-    figure. Equal explanations give equal bytes. A file is replaced atomically. Raises ValueError for any other suffix,
-    and OSError if the file cannot be written.
+    The suffix of `path` determines the format: `.html` is a self-contained page on which the reader selects subwords,
+    heads and layers, and `.png` and `.svg` are figures. The output is deterministic, and an existing file is replaced
+    atomically. Raises ValueError for any other suffix, and OSError if the file cannot be written.
     """
 
     def write_figure(target: Path, kind: Literal["png", "svg"]) -> None:
@@ -53,7 +56,7 @@ def draw_attention(explanation: "Explanation", path: Path) -> None:
 
 
 def render_attention_page(explanation: "Explanation") -> str:
-    """Renders the page of all attention weights, as integers in thousandths; it needs no other file."""
+    """Renders a self-contained page of all attention weights, which are stored as integers in thousandths."""
     encoder, decoder, cross = attention_maps(explanation)
     maps = [
         {
@@ -75,12 +78,12 @@ def render_attention_page(explanation: "Explanation") -> str:
 
 
 def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionMap, AttentionMap]:
-    """Encoder self-attention, decoder self-attention and cross-attention of an explanation."""
+    """Returns the weights of encoder self-attention, decoder self-attention and cross-attention, in this order."""
     source, target = subword_labels(explanation.source), subword_labels(explanation.target)
-    # A row of the decoder is the step that wrote its subword, after it had read the begin symbol and earlier subwords.
+    # A row of the decoder belongs to the step that wrote the subword; its inputs were BOS and the earlier subwords.
     inputs = (BEGIN, *target[:-1])
     encoder, decoder, cross = explanation.encoder, explanation.decoder, explanation.cross
-    # A head's number has the same colour in every attention.
+    # Heads with the same number have the same colour in all three attentions.
     colours = head_colours(max(len(weights) for weights in (*encoder, *decoder, *cross)))
     attentions = (
         AttentionMap("encoder", "Encoder self-attention", ENCODER, source, source, encoder, colours),
@@ -99,7 +102,7 @@ def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionM
 
 
 def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
-    """Readable subwords: "▁" is removed where a word begins, and "·" marks where a word continues."""
+    """Returns readable labels: the "▁" that begins a word is removed, and a "·" marks a subword that continues one."""
     labels = []
     for index, subword in enumerate(subwords):
         plain = subword.removeprefix(WORD_START) or WORD_START
@@ -110,7 +113,7 @@ def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def head_colours(heads: int) -> tuple[str, ...]:
-    """One colour per head, as `#rrggbb`: evenly spaced hues in OKLCH that are visible on white and on black."""
+    """Returns one colour per head, as `#rrggbb`: evenly spaced OKLCH hues that are visible on white and on black."""
     number = np.arange(heads)
     # Neighbours differ in lightness too, so that sixteen heads can be told apart.
     lightness = np.where(number % 2 == 0, 0.60, 0.69)

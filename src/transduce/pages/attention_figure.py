@@ -1,6 +1,7 @@
-"""The figure in PNG or SVG: two layers as lines between subwords, then every layer and head as a heat map.
+"""Draws attention weights as a PNG or SVG figure.
 
-All panels are on one pair of axes whose unit is the typographic point; y points down.
+The figure shows two layers as lines between subwords, followed by every layer and head as a heat map. All panels are
+drawn on the same axes, whose unit is the typographic point; y points down.
 """
 
 import unicodedata
@@ -22,25 +23,25 @@ from transduce.pages.tree_layout import shorten
 
 DPI = 180.0
 MARGIN = 28.0
-HEADING_HEIGHT = 64.0  # height of both sentences
+HEADING_HEIGHT = 64.0  # height of the two sentences at the top
 PANEL_GAP = 34.0
 TITLE_HEIGHT = 52.0  # height of a panel's title and the numbers of the heads
-FONT_SIZE = 9.0  # of the subwords that lines connect
-LINE_LENGTH = 170.0  # length of a vertical line
-MAX_CHARACTERS = 20  # of a subword; longer subwords are shortened
-MIN_WEIGHT = 0.03  # a weaker line would be invisible
-MAP_GAP = 2  # cells between heat maps
-MAPS_WIDTH = 1150.0  # width of all heads of a layer, if the cells can be small enough
+FONT_SIZE = 9.0  # font size of the subwords that are connected by lines
+LINE_LENGTH = 170.0  # vertical distance between the two rows of subwords
+MAX_CHARACTERS = 20  # longer subwords are shortened to this length
+MIN_WEIGHT = 0.03  # the line of a smaller weight would be invisible
+MAP_GAP = 2  # gap between heat maps, in cells
+MAPS_WIDTH = 1150.0  # largest width of a row of heat maps, unless the cells would become too small
 
 
 def write_attention_figure(
     attentions: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: Literal["png", "svg"]
 ) -> None:
-    """Writes the figure of a source and a target text: heading, lines, all heat maps, scale."""
+    """Writes the figure to `path`, with the source and target `texts` at the top and a colour scale at the bottom."""
 
     def build() -> Figure:
         encoder, decoder, cross = attentions
-        # Cells are small enough for all heads in a row, and large enough for a subword next to a cell.
+        # Cells are small enough that all heads of a layer fit in a row, and large enough for a subword next to each.
         unit_panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
         cell = min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in unit_panels)))
         # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
@@ -77,17 +78,20 @@ def write_attention_figure(
 
 
 class LinePanel:
-    """One layer as lines between two rows of subwords, with one colour per head (the paper's figures 3 to 5)."""
+    """A panel that shows one layer as lines between two rows of subwords, with one colour per head.
+
+    Figures 3 to 5 of the paper show attention in this way.
+    """
 
     def __init__(self, attention: AttentionMap, layer: int) -> None:
-        """Computes the least width at which subwords do not touch, and the height of title, subwords and lines."""
+        """Computes the smallest width at which subwords do not touch, and the height of the whole panel."""
         self.attention, self.layer = attention, layer
         self.width = 1.5 * FONT_SIZE * max(len(attention.queries), len(attention.keys))
         queries, keys = (_text_length(subwords, FONT_SIZE) for subwords in (attention.queries, attention.keys))
         self.height = TITLE_HEIGHT + queries + LINE_LENGTH + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
-        """Draws the panel from `top` down."""
+        """Draws the panel in a figure of the given width, with its upper edge at `top`."""
         attention, weights = self.attention, self.attention.layers[self.layer]
         title = f"{attention.title}, layer {self.layer + 1} of {len(attention.layers)}"
         _write_title(axes, top, title, attention.description)
@@ -116,22 +120,22 @@ class LinePanel:
 
 
 class HeatMapPanel:
-    """Every layer and head of an attention as a heat map, with one row per layer and one column per head."""
+    """A panel that shows every layer and head as a heat map, with one row per layer and one column per head."""
 
     def __init__(self, attention: AttentionMap, cell: float) -> None:
-        """Computes the sizes; the left margin has the number and the subwords of each layer."""
+        """Computes the size of the panel; its left margin contains the number and the subwords of each layer."""
         self.attention, self.cell = attention, cell
-        self.heads = max(len(weights) for weights in attention.layers)  # of the layer that has the most
+        self.heads = max(len(weights) for weights in attention.layers)  # of the layer with the most heads
         self.font_size = 0.86 * cell
         self.margin = 24 + _text_length(attention.queries, self.font_size)
-        # Distance from one map to the next, across and down.
+        # The horizontal and the vertical distance from one map to the next.
         self.step = cell * (len(attention.keys) + MAP_GAP), cell * (len(attention.queries) + MAP_GAP)
         self.width = self.margin + self.heads * self.step[0]
         keys = _text_length(attention.keys, self.font_size)
         self.height = TITLE_HEIGHT + len(attention.layers) * self.step[1] + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
-        """Draws the panel from `top` down; the size of the maps does not depend on `width`."""
+        """Draws the panel with its upper edge at `top`; its size does not depend on the width of the figure."""
         across, down = self.step
         left, upper = MARGIN + self.margin, top + TITLE_HEIGHT
         _write_title(axes, top, f"{self.attention.title}, every layer and head", self.attention.description)
@@ -145,7 +149,7 @@ class HeatMapPanel:
             for head in range(len(weights)):
                 corner = (left + head * across, start)
                 axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=EDGE, linewidth=0.6, zorder=2))
-        # The queries stand next to every layer, the keys below the last one.
+        # The queries are written next to every layer, and the keys under the last layer.
         for number in range(len(self.attention.layers)):
             start = upper + number * down
             middle, layer = start + (down - MAP_GAP * self.cell) / 2, f"layer {number + 1}"
@@ -159,7 +163,7 @@ class HeatMapPanel:
             _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
 
     def _mosaic(self) -> np.ndarray:
-        """All maps as one RGBA image with one pixel per cell: the head's colour with opacity √weight."""
+        """Returns all maps as one RGBA image with one pixel per cell: the head's colour with opacity √weight."""
         rows, columns = len(self.attention.queries) + MAP_GAP, len(self.attention.keys) + MAP_GAP
         mosaic = np.zeros((rows * len(self.attention.layers), columns * self.heads, 4))
         colours = [to_rgb(colour) for colour in self.attention.colours]
@@ -173,39 +177,39 @@ class HeatMapPanel:
 
 
 def _write_title(axes: Axes, top: float, title: str, description: str) -> None:
-    """Writes the title of a panel and the description below it."""
+    """Writes the title of a panel, and its description in the next line."""
     _write(axes, MARGIN, top, title, size=12, weight="bold", va="top")
     _write(axes, MARGIN, top + 19, description, size=9, color=MUTED, va="top")
 
 
 def _draw_heads(axes: Axes, colours: Sequence[str], height: float, centres: np.ndarray) -> None:
-    """Draws the numbers of the heads in squares of their colours, one square at each of `centres`."""
+    """Draws a square in the colour of each head, with the number of the head, at each of `centres`."""
     for number, (colour, centre) in enumerate(zip(colours, centres, strict=False), start=1):
         axes.add_patch(Rectangle((centre - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
         _write(axes, centre, height, str(number), size=8, va="center_baseline", ha="center")
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    """Writes `text`; `$` is a dollar sign and does not begin mathematics."""
+    """Writes `text`, in which `$` is an ordinary character and does not begin a formula."""
     axes.text(x, y, text, **{"color": INK, "parse_math": False, **style})
 
 
 def _write_upright(axes: Axes, subwords: Sequence[str], centres: np.ndarray, height: float, **style: Any) -> None:
-    """Writes each subword from bottom to top, at its position in `centres`."""
+    """Writes each subword vertically, from bottom to top, at its position in `centres`."""
     for centre, subword in zip(centres, subwords, strict=True):
         _write(axes, centre, height, shorten(subword, MAX_CHARACTERS), rotation=90, ha="center", **style)
 
 
 def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
-    """Centres of the subwords of a row that is spread over `span`."""
+    """Returns the x positions of the centres of subwords that are spread evenly over a row of length `span`."""
     return MARGIN + (np.arange(len(subwords)) + 0.5) * span / len(subwords)
 
 
 def _text_length(subwords: Sequence[str], size: float) -> float:
-    """Length of the longest subword at font size `size`, both in points."""
+    """Returns the estimated length of the longest subword at font size `size`, both in points."""
     return 8 + 0.62 * size * max(_display_width(shorten(subword, MAX_CHARACTERS)) for subword in subwords)
 
 
 def _display_width(text: str) -> int:
-    """Width of `text` in characters; wide East Asian characters count twice."""
+    """Returns the width of `text` in characters; wide East Asian characters count as two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,4 +1,4 @@
-"""The picture of a calibration: confidence against quality, and how often each confidence occurs, before and after."""
+"""Draws reliability diagrams and histograms of the confidence before and after calibration."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,18 +12,18 @@ from transduce.pages.rendering import EDGE, INK, MUTED, render, write_picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#a84a00", "#1f5fbf")  # in the figure, before and after
+COLOURS = ("#a84a00", "#1f5fbf")  # colours in the figure, before and after calibration
 SIZE = (9.0, 5.8)  # inches
 DPI = 160.0
 TITLES = ("before: probability of a token", "after: confidence")
 
 
 def draw_calibration(before: ReliabilityCurve, after: ReliabilityCurve, path: Path) -> None:
-    """Writes reliability diagrams and histograms of a calibration to `path`.
+    """Writes reliability diagrams and histograms of the confidence before and after calibration to `path`.
 
-    `.html` is one self-contained page, which also has the points as a table; `.png` and `.svg` are one figure. Equal
-    calibrations give equal bytes. A file is replaced atomically. Raises ValueError for any other suffix, and OSError if
-    the file cannot be written.
+    The suffix of `path` determines the format: `.html` is a self-contained page, which also lists the points in a
+    table, and `.png` and `.svg` are figures. The output is deterministic, and an existing file is replaced atomically.
+    Raises ValueError for any other suffix, and OSError if the file cannot be written.
     """
 
     def write_figure(target: Path, kind: Literal["png", "svg"]) -> None:
@@ -43,7 +43,7 @@ def draw_calibration(before: ReliabilityCurve, after: ReliabilityCurve, path: Pa
 
 
 def calibration_charts(before: ReliabilityCurve, after: ReliabilityCurve) -> list[tuple[LineChart, Histogram]]:
-    """The charts of a page: before and after, a reliability diagram and how often each confidence occurs."""
+    """Returns the charts of a page: a reliability diagram and a histogram, before and after calibration."""
     charts = []
     for number, (title, curve) in enumerate(zip(TITLES, (before, after), strict=True)):
         predictions, qualities = [one.prediction for one in curve.bins], [one.quality for one in curve.bins]
@@ -60,7 +60,7 @@ def calibration_charts(before: ReliabilityCurve, after: ReliabilityCurve) -> lis
 
 
 def _build_figure(before: ReliabilityCurve, after: ReliabilityCurve) -> "Figure":
-    """Builds the Matplotlib figure: two reliability diagrams above two histograms."""
+    """Builds the Matplotlib figure, with two reliability diagrams above two histograms."""
     # Imported here because Matplotlib takes a second to import.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -71,7 +71,7 @@ def _build_figure(before: ReliabilityCurve, after: ReliabilityCurve) -> "Figure"
     for diagram, histogram, curve, title, colour in zip(
         diagrams, histograms, (before, after), TITLES, COLOURS, strict=True
     ):
-        # The bins are points; without calibration error they would lie on the dashed line.
+        # Each bin is a point; without calibration error, all points would lie on the dashed line.
         diagram.set_title(f"{title}\ncalibration error {curve.error:.3f}", fontsize=11, color=INK, loc="left")
         diagram.plot((0, 1), (0, 1), color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         points = np.array([(one.prediction, one.quality) for one in curve.bins])

@@ -1,4 +1,4 @@
-"""The style of figures: chooses installed fonts that cover every character, and writes repeatable bytes."""
+"""Saves Matplotlib figures deterministically, in installed fonts that together cover every character."""
 
 import logging
 import unicodedata
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import font_manager, ft2font
 from matplotlib.figure import Figure
 
-MAX_PIXELS = 40e6  # of a PNG; only sentences of about a hundred subwords reach it
+MAX_PIXELS = 40e6  # of a PNG; only figures of sentences with about a hundred subwords reach this size
 MAX_SIDE = 60_000  # pixels; Matplotlib's limit is 2^16
 
 _log = logging.getLogger(__name__)
@@ -20,24 +20,24 @@ _log = logging.getLogger(__name__)
 # The first font comes with Matplotlib. The others are tried before all other installed fonts.
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Symbola")
 BOXES = "Last Resort"  # the font whose glyphs are boxes
-# First words of the names of Chinese, Japanese and Korean characters.
+# The words with which the Unicode names of Chinese, Japanese and Korean characters begin.
 EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
 EMOJI = range(0x1F000, 0x1FB00)
 SHOWN = 5  # number of characters that a warning names
 
 
 def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Literal["png", "svg"], dpi: float) -> None:
-    """Writes the figure that `build` returns, in fonts that have the characters of `text`; SVG keeps text as text.
+    """Writes the figure that `build` returns to `path`, in fonts that contain the characters of `text`.
 
-    Equal figures give equal bytes. Logs a warning if a PNG cannot show `text` correctly; a viewer of SVG has its own
-    fonts and writing order.
+    The output is deterministic. In an SVG, text is stored as text instead of outlines, so that the viewer chooses the
+    fonts and the writing direction. For a PNG, logs a warning if `text` cannot be shown correctly.
     """
     fonts, missing = choose_fonts(text)
     if kind == "png":
         warn_of_missing(missing)
         warn_of_order(text)
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "transduce", "font.family": fonts}
-    # Without date and version, equal figures give equal bytes.
+    # The date and the version are left out, so that the output is deterministic.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     # Matplotlib logs that a font has no bold face. Only titles are bold, and DejaVu Sans has bold letters.
     logger = logging.getLogger("matplotlib.font_manager")
@@ -55,14 +55,17 @@ def save_figure(build: Callable[[], Figure], text: str, path: Path, kind: Litera
 
 
 def resolution(width: float, height: float, dpi: float) -> float:
-    """Dots per inch for a figure with sides in inches: fewer if the picture would be too large."""
+    """Returns the resolution of a figure in dots per inch: `dpi`, or less if the picture would be too large.
+
+    `width` and `height` are in inches.
+    """
     return min(dpi, MAX_SIDE / max(width, height), float(np.sqrt(MAX_PIXELS / (width * height))))
 
 
 def choose_fonts(text: str) -> tuple[list[str], set[str]]:
     """Returns the fonts to search for the glyphs of `text`, by name and in order, and the characters that no font has.
 
-    Also finds fonts that were installed after Matplotlib listed the fonts.
+    Fonts that were installed after Matplotlib built its list of fonts are found as well.
     """
     missing = {character for character in text if unicodedata.category(character)[0] not in "CZ"}
     names = [FONTS[0]]
@@ -71,7 +74,7 @@ def choose_fonts(text: str) -> tuple[list[str], set[str]]:
             break
         try:
             font = ft2font.FT2Font(path)
-        except (OSError, RuntimeError, ValueError):  # it cannot be read
+        except (OSError, RuntimeError, ValueError):  # the font cannot be read
             continue
         if covered := {character for character in missing if font.get_char_index(ord(character))}:
             missing -= covered
@@ -80,7 +83,10 @@ def choose_fonts(text: str) -> tuple[list[str], set[str]]:
 
 
 def _installed_fonts() -> Iterator[tuple[str, str]]:
-    """Yields name and path of each upright font, preferred fonts first, then fonts that Matplotlib has not listed."""
+    """Yields the name and the path of each upright font.
+
+    Preferred fonts come first, and fonts that Matplotlib has not listed come last.
+    """
     manager = font_manager.fontManager
     listed = {entry.fname: entry.name for entry in manager.ttflist if entry.style == "normal"}
     ranks = {name: rank for rank, name in enumerate(FONTS)}
@@ -97,7 +103,7 @@ def _installed_fonts() -> Iterator[tuple[str, str]]:
 
 
 def warn_of_missing(missing: set[str]) -> None:
-    """Logs which characters are drawn as boxes, if any, and the package of a font that has them."""
+    """Logs a warning if there are `missing` characters, which are drawn as boxes, and suggests packages with fonts."""
     if not missing:
         return
     ordered, packages = sorted(missing), set[str]()
@@ -116,8 +122,8 @@ def warn_of_missing(missing: set[str]) -> None:
 
 
 def warn_of_order(text: str) -> None:
-    """Logs a warning if `text` has right-to-left letters and this Matplotlib writes them from left to right."""
-    has_layout = hasattr(ft2font, "__libraqm_version__")  # from 3.11 on
+    """Logs a warning if `text` has right-to-left letters and this version of Matplotlib would reverse them."""
+    has_layout = hasattr(ft2font, "__libraqm_version__")  # Matplotlib 3.11 and newer
     if not has_layout and any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
         _log.warning(
             "warning: Matplotlib %s writes letters from left to right in a PNG, and these go from right to left; "

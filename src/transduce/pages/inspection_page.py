@@ -1,4 +1,4 @@
-"""The page of inspected corpora: faults, histograms and examples in one file that needs no network."""
+"""Renders a self-contained page about inspected corpora, with their faults, histograms and examples."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ SHOWN_CHARACTERS = 600
 
 
 def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[str]) -> str:
-    """Renders inspected corpora as HTML; `notes` are sentences about checks that are off."""
+    """Renders the results of inspections as HTML; `notes` are sentences about checks that were not run."""
     sections = []
     for result in results:
         faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
@@ -48,7 +48,7 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
 
 
 def _shown_line(line: str) -> Markup:
-    """Formats a line as HTML: cut if it is very long, with control and invisible characters as their numbers."""
+    """Formats a line as HTML; truncates a very long line, and shows control and invisible characters as code points."""
     code = Markup("<code>U+{:04X}</code>")
     letters = (
         escape(letter) if letter.isprintable() or letter == " " else code.format(ord(letter))

@@ -1,4 +1,4 @@
-"""The page docs/recipe.md, generated from the settings; `python -m transduce.pages.recipe_page` prints it."""
+"""Generates the page docs/recipe.md from the settings classes; `python -m transduce.pages.recipe_page` prints it."""
 
 import inspect
 import json
@@ -34,7 +34,7 @@ SHARED: dict[type[Any], str] = {
     TaggedCorpus: "Key of every corpus",
     ParallelCorpus: "Keys of every corpus of translations",
 }
-"""Settings classes whose keys other classes inherit, with the headings of their tables."""
+"""Settings classes whose keys other settings classes inherit, and the headings of their tables."""
 
 CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
 
@@ -42,7 +42,7 @@ TEMPLATE = files(__package__) / "recipe_page.md"  # the page, with placeholders 
 
 
 def reference_page() -> str:
-    """The page in Markdown: example, rules, a table of keys for each section and part, presets."""
+    """Returns the page as Markdown, with a table of keys for each settings class and a table of presets."""
     sections = ["## Sections\n", keys_table(Recipe)]
     documented: set[type[Spec]] = {Recipe}
     for name, field in Recipe.model_fields.items():
@@ -57,12 +57,12 @@ def reference_page() -> str:
 
 
 def reference_specs() -> list[type[Spec]]:
-    """Every settings class of a recipe."""
+    """Returns every settings class that a recipe can contain."""
     return list(dict.fromkeys(specs_below(Recipe)))
 
 
 def specs_below(annotation: Any) -> Iterator[type[Spec]]:
-    """Yields the settings classes in an annotation, each after its base and before the classes of its keys."""
+    """Yields the settings classes in an annotation, each after its base class and before the classes of its keys."""
     for argument in typing.get_args(annotation):
         yield from specs_below(argument)
     if isinstance(annotation, type) and issubclass(annotation, Spec):
@@ -73,7 +73,7 @@ def specs_below(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
-    """Yields the settings classes of a field; if it has a table of kinds, only the core's classes."""
+    """Yields the settings classes of a field; of a `ByKind` table, yields only the classes that belong to the core."""
     for spec in _by_kind(field):
         yield from specs_below(spec)
     if not _by_kind(field):
@@ -81,12 +81,12 @@ def _specs_of(field: FieldInfo) -> Iterator[type[Spec]]:
 
 
 def _by_kind(field: FieldInfo) -> list[type[Spec]]:
-    """The core's classes in a field's table of kinds; empty for a field without one."""
+    """Returns the classes in a field's `ByKind` table that belong to the core; without such a table, returns []."""
     return [spec for mark in field.metadata if isinstance(mark, ByKind) for spec in mark.core_classes()]
 
 
 def title(spec: type[Spec]) -> str:
-    """Heading of a settings class: its kind, the first key of a corpus, or its name."""
+    """Returns the heading of a settings class: its kind, the first key of a corpus, or the name of the class."""
     if spec in SHARED:
         return SHARED[spec]
     if spec in CORPORA:
@@ -96,7 +96,7 @@ def title(spec: type[Spec]) -> str:
 
 
 def keys_table(spec: type[Spec]) -> str:
-    """Summary and table of a settings class, without `kind` and inherited keys."""
+    """Returns the summary and the table of keys of a settings class, without `kind` and inherited keys."""
     shared = {key for base in spec.__bases__ if base in SHARED for key in base.model_fields}
     inherited = shared - inspect.get_annotations(spec).keys()
     summary = (inspect.getdoc(spec) or "").partition("\n\n")[0].replace("\n", " ")
@@ -110,7 +110,7 @@ def keys_table(spec: type[Spec]) -> str:
 
 
 def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
-    """The type of a key in words, with its bounds."""
+    """Describes the type of a key in words, with its bounds."""
     for mark in metadata:
         if isinstance(mark, ByKind):
             kinds = " or ".join(_type_of(spec) for spec in mark.core_classes())
@@ -140,7 +140,7 @@ def _number(value: Any) -> str:
 
 
 def _bound(bound: Any) -> str:
-    """A bound of a number as a comparison."""
+    """Formats a bound of a number as a comparison; returns an empty string for other metadata."""
     match bound:
         case annotated_types.Ge(ge=limit):
             return f"≥ {_number(limit)}"
@@ -156,7 +156,7 @@ def _bound(bound: Any) -> str:
 
 
 def _default(field: Any) -> str:
-    """The default of a key; for a part, only its kind."""
+    """Formats the default of a key; if the default is a settings object, only its kind is shown."""
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
@@ -167,7 +167,10 @@ def _default(field: Any) -> str:
 
 
 def presets_table(presets: Mapping[str, Values]) -> str:
-    """A table of presets: `base` as a whole, and for each other preset what differs from `base`."""
+    """Returns a table of presets, with all settings of `base` and, for the others, the settings that differ from it.
+
+    A preset whose model is of another kind is shown with all settings of the model.
+    """
     base = dict(flat(BASE))
     rows = ["|preset|settings|", "|---|---|"]
     for name, preset in presets.items():
@@ -182,7 +185,7 @@ def presets_table(presets: Mapping[str, Values]) -> str:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    """Formats keys and values; a value that `mixer` and `cross` share is written once."""
+    """Formats keys and values; a value that `mixer` and `cross` have in common is written only once."""
     merged: dict[str, Any] = {}
     for key, value in values.items():
         twin = key.replace("model.mixer.", "model.cross.")

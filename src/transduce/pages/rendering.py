@@ -1,8 +1,7 @@
-"""Renders templates to pages, and writes pages and figures to files.
+"""Renders Jinja templates as pages, and writes pages and figures to files.
 
-All HTML is in `templates`, all CSS in `assets/style.css`. Every value that a template writes is escaped, and its
-control characters become visible (see `visible`). A variable that a template names and Python does not define is an
-error.
+All HTML is in `templates`, and all CSS is in `assets/style.css`. In HTML templates, every value is escaped. In all
+templates, control characters are made visible (see `visible`), and using an undefined variable is an error.
 """
 
 import json
@@ -21,17 +20,17 @@ from transduce.storage.result_files import replace_file
 
 PictureFormat = Literal["html", "png", "svg"]
 
-INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"  # of figures in files, which have a white background
+INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"  # colours of figures in files, which have a white background
 
-METRICS = {"bleu": "BLEU", "chrf": "chrF"}  # metrics, and their names on pages
+METRICS = {"bleu": "BLEU", "chrf": "chrF"}  # maps metrics to their names on pages
 
-# Unicode has pictures of the control characters. XML forbids most control characters and two non-characters; the latter
-# become the replacement character.
+# XML forbids most control characters and two non-characters. Control characters are replaced with Unicode's pictures of
+# them, and the non-characters with the replacement character.
 CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
 
 
 def render(template: str, **values: object) -> str:
-    """Fills in a template of `templates`."""
+    """Renders the template called `template` with `values`."""
     return _environment.get_template(template).render(values)
 
 
@@ -40,9 +39,11 @@ def write_picture(
     texts: dict[PictureFormat, Callable[[], str]],
     write_figure: Callable[[Path, Literal["png", "svg"]], None],
 ) -> None:
-    """Writes a picture in the format that the suffix of `path` names: one of `texts`, or else a Matplotlib figure.
+    """Writes a picture to `path` in the format that its suffix names.
 
-    A file is replaced atomically. Raises ValueError for any other suffix, and OSError if the file cannot be written.
+    If the format is a key of `texts`, the function found there returns the content of the file. Otherwise,
+    `write_figure` draws the picture with Matplotlib. An existing file is replaced atomically. Raises ValueError unless
+    the suffix is .html, .png or .svg, and OSError if the file cannot be written.
     """
     kind = picture_format(path)
     if kind not in texts:
@@ -59,7 +60,7 @@ def write_picture(
 
 
 def picture_format(path: Path) -> PictureFormat:
-    """The format that the suffix of `path` names; raises ValueError for any other suffix."""
+    """Returns the format that the suffix of `path` names; raises ValueError unless it is .html, .png or .svg."""
     formats: dict[str, PictureFormat] = {".html": "html", ".png": "png", ".svg": "svg"}
     if path.suffix.lower() not in formats:
         raise ValueError(f"cannot draw into `{path}`: the file's name must end in .html, .png or .svg")
@@ -67,14 +68,14 @@ def picture_format(path: Path) -> PictureFormat:
 
 
 def show_control_characters(text: str) -> str:
-    """Replaces control characters by their pictures."""
+    """Replaces each control character with a visible picture of it."""
     return text.translate(CONTROL_PICTURES)
 
 
 def visible(value: object) -> object:
-    """Replaces control characters, and bytes that are not UTF-8 (file names may have them), by visible characters.
+    """Makes the control characters of a string visible, and replaces bytes that are not UTF-8 with "?".
 
-    HTML that a template or Python has made, and numbers, stay as they are.
+    Such bytes occur in file names. Markup and values that are not strings are returned unchanged.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
         return show_control_characters(value).encode("utf-8", "replace").decode()
@@ -82,7 +83,7 @@ def visible(value: object) -> object:
 
 
 def _script_json(record: object) -> Markup:
-    """Formats a record as JSON that cannot end the script element around it."""
+    """Formats a record as JSON that can safely be embedded in a script element."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 

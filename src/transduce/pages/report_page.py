@@ -1,6 +1,7 @@
-"""Reports on trained models, as a page or Markdown: what they cost, how good they are on test sets, and where they err.
+"""Reports what trained models cost, how good they are on test sets, and where they make mistakes.
 
-The page is a single file without scripts that needs no network and prints well; the Markdown is for a model card.
+A report is either an HTML page or Markdown for a model card. The page is a self-contained file without scripts, which
+can also be printed.
 """
 
 import functools
@@ -36,32 +37,35 @@ from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-EXPLAINED = 3  # number of sentences whose attention is shown
-EXPLAINED_WORDS = range(5, 16)  # number of words of a sentence whose attention is shown
+EXPLAINED = 3  # number of sentences for which attention weights are shown
+EXPLAINED_WORDS = range(5, 16)  # number of words that these sentences may have
 
 
 class Curve(NamedTuple):
-    """A value that was logged during a run, by step."""
+    """The values of a metric at the steps at which they were logged during a run."""
 
     steps: tuple[int, ...]
     values: tuple[float, ...]
 
 
 class RunReport(NamedTuple):
-    """A run: its model, its settings and its training. Seconds and tokens cover the steps in the metrics log."""
+    """The model, the settings and the training record of a run.
+
+    `seconds` and `tokens` are the sums over all steps in the metrics log.
+    """
 
     name: str
     config: Config
     parameters: int
     seconds: float
     tokens: int
-    curves: Mapping[str, Curve]  # by the names of the metrics log
-    recipe: str  # as resolved by the run
-    reliability: Reliability | None  # of the confidence in its translations
+    curves: Mapping[str, Curve]  # by metric, as named in the metrics log
+    recipe: str  # the resolved recipe
+    reliability: Reliability | None  # of the confidence in its translations; None without a calibration
 
 
 class TestSetReport(NamedTuple):
-    """A test set, and each run's translations of the test set. Scores are in the order of the runs."""
+    """A test set, with the translations and scores of each run; lists are in the order of the runs."""
 
     name: str
     files: str
@@ -72,17 +76,17 @@ class TestSetReport(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """The name as part of a URL."""
+        """Returns the name in a form that can be used as a URL fragment."""
         return "".join(letter if letter.isalnum() else "-" for letter in self.name)
 
     @property
     def speeds(self) -> list[str]:
-        """Sentences per second of each run, as text."""
+        """Returns the number of sentences that each run translated per second, as text."""
         return [f"{len(self.outputs[0]) / seconds:,.1f}" if seconds else "" for seconds in self.seconds]
 
 
 class ModelReport(NamedTuple):
-    """Everything that a report shows; `explanations` come from the first run."""
+    """Everything that a report shows; the `explanations` are of translations by the first run."""
 
     runs: Sequence[RunReport]
     tests: Sequence[TestSetReport]
@@ -91,10 +95,11 @@ class ModelReport(NamedTuple):
 
 
 def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: str, bootstrap: int) -> ModelReport:
-    """Translates the test sets with each run and measures the translations.
+    """Translates the test sets with each run, and scores the translations.
 
-    The scores are the same as in `transduce evaluate`. Raises ValueError for a parser, and for a run that does not
-    translate the direction of a test set.
+    The scores are the same as those of `transduce evaluate`; `bootstrap` is the number of resamples for confidence
+    intervals and paired tests. Raises ValueError if a run is a parser, or if it does not translate in the direction of
+    a test set.
     """
     reports = [_read_run(run) for run in runs]
     for report in reports:
@@ -111,7 +116,7 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
     explanations: list[Explanation] = []
     for run, report in zip(runs, reports, strict=True):
 
-        @functools.cache  # test sets of one direction share a translator
+        @functools.cache  # test sets with the same request share a translator
         def load(request: SourceRequest, run: Path = run) -> Translator:
             return Translator.load(run, device=device, **request._asdict())
 
@@ -140,7 +145,7 @@ def measure_runs(runs: Sequence[Path], tests: Mapping[str, CorpusSpec], device: 
 
 
 def _read_run(run: Path) -> RunReport:
-    """Reads the training record of a model directory; raises ValueError for a parser."""
+    """Reads the model, the settings and the training record of a run; raises ValueError for a parser."""
     config = Model.read_config(run)
     if config.linearisation is not None:
         raise ValueError(f"{run} is a parser: `transduce evaluate` measures its trees")
@@ -160,7 +165,7 @@ def _read_run(run: Path) -> RunReport:
 
 
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads the records of a metrics log; lines that are not records, for example after a crash, are skipped."""
+    """Reads the records of a metrics log, which may not exist; skips lines that a crash has left incomplete."""
     records = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else ():
         try:
@@ -173,10 +178,10 @@ def _read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """Curves of the training loss, the validation loss and the validation score.
+    """Returns the curves of the training loss, the validation loss and the validation score.
 
-    The last step may have several validations: first the run's own, then the validations of an average. If a run went
-    back to earlier weights, the steps that it took again replace the earlier ones.
+    If the last step has several validations, the first one is used, because the others are of averaged weights. If a
+    run went back to earlier weights, the steps that it repeated replace the original ones.
     """
     curves: dict[str, list[tuple[int, float]]] = {"loss": [], "validation_loss": [], "bleu": []}
     for record in records:
@@ -193,11 +198,11 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
 
 CURVES = {"loss": "training loss", "validation_loss": "validation loss", "bleu": "BLEU of the validation set"}
 COLOURS = 6  # number of colours for runs in the style sheet
-SHOWN = 5  # number of best and of worst sentences of a run
+SHOWN = 5  # number of sentences that are shown as the best, and as the worst, of a run
 
 
 def report_page(report: ModelReport) -> str:
-    """Renders the page; equal reports give equal pages."""
+    """Renders a report as an HTML page; the output is deterministic."""
     calibrations = [
         (run.name, calibration_charts(run.reliability.before, run.reliability.after))
         for run in report.runs
@@ -219,7 +224,7 @@ def report_page(report: ModelReport) -> str:
             charts.append(LineChart(title, "steps", lines))
     tests = []
     for test in report.tests:
-        worst_and_best = []  # for each run, the sentences with the lowest and the highest chrF; none is in both lists
+        worst_and_best = []  # for each run, the sentences with the lowest and with the highest chrF, without overlap
         for number, scores in enumerate(test.systems.sentence_chrf):
             order = sorted(range(len(scores)), key=lambda index: (scores[index], index))
             half = len(order) // 2
@@ -227,7 +232,7 @@ def report_page(report: ModelReport) -> str:
             sentences = [(title, [_sentence(test, index, number) for index in lists[title]]) for title in lists]
             worst_and_best.append(sentences)
         first, *others = test.systems.sentence_chrf
-        differences = []  # for each later run, where it differs most from the first, in both directions
+        differences = []  # for each later run, the sentences where it is much worse or much better than the first
         for number, other in enumerate(others, start=1):
             sides = sentence_differences(first, other, top=SHOWN)
             differences.append([[_sentence(test, each.line - 1, 0, number) for each in side] for side in sides])
@@ -245,13 +250,13 @@ def report_page(report: ModelReport) -> str:
 
 
 def report_text(report: ModelReport) -> str:
-    """Renders tables of the runs and of their scores in Markdown."""
+    """Renders the tables of the runs and of their scores as Markdown."""
     facts = [_facts_of(run) for run in report.runs]
     return render("report.md.jinja", runs=report.runs, facts=facts, tests=report.tests)
 
 
 def _facts_of(run: RunReport) -> dict[str, str]:
-    """What a run is and what it cost; a fact that is not known is empty."""
+    """Returns facts about a run, such as its model and its training time, by name; unknown facts are empty."""
     config = run.config
     languages = ", ".join(map(str, config.directions)) or f"{config.source_language} → {config.target_language}"
     sizes = f"{config.vocabulary.source:,} and {config.vocabulary.target:,}"

@@ -1,4 +1,4 @@
-"""Systems on one test set: how good they are by length and by word frequency, and where two of them differ.
+"""Scores systems on a test set by sentence length and word frequency, and finds where two systems differ.
 
 The analyses follow compare-mt (Neubig et al. 2019, "compare-mt: A Tool for Holistic Comparison of Language Generation
 Systems"). Words are the tokens of BLEU's tokeniser.
@@ -12,79 +12,79 @@ from transduce.measure.metrics import metric_named, words_of_bleu
 from transduce.measure.scoring import Comparison, compare
 
 METRICS = ("bleu", "chrf")
-LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket; the last has no upper bound
-FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least frequency of each bucket
-ORDER = 4  # words of the longest n-gram
+LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the smallest number of words in each bucket; the last has no upper bound
+FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the lowest word frequency in each bucket
+ORDER = 4  # number of words in the longest n-grams
 SMOOTHING = 1.0  # added to matched and missed n-grams, so that an n-gram of a single sentence does not lead the list
 
 Words = Sequence[Sequence[str]]  # [sentences, words]
 
 
 def _range_text(low: int, high: int | None) -> str:
-    """The range from `low` to `high` in words, for example "10 to 19"."""
+    """Formats the range from `low` to `high` as text, for example "10 to 19"."""
     if high is None:
         return f"{low:,} or more"
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 class LengthBucket(NamedTuple):
-    """The sentences whose reference has a number of words in a range, and the scores of each system on them."""
+    """The sentences whose references have from `low` to `high` words, and the scores of each system on them."""
 
     low: int
-    high: int | None  # inclusive; None without an upper bound
+    high: int | None  # inclusive; None if there is no upper bound
     sentences: int
     bleu: tuple[float, ...]
     chrf: tuple[float, ...]
 
     @property
     def range(self) -> str:
-        """The range in words, for example "10 to 19"."""
+        """Returns the range of sentence lengths as text, for example "10 to 19"."""
         return _range_text(self.low, self.high)
 
 
 class FrequencyBucket(NamedTuple):
-    """The words whose frequency is in a range, and how well each system finds them in the reference.
+    """The words with frequencies from `low` to `high`, and how well each system reproduces them.
 
-    A word in an output matches if it is in the sentence's reference, and counts at most as often as it occurs there.
-    `f1` is in per cent, for each system.
+    A word in an output is a match if the reference of the sentence contains it, but a word has at most as many matches
+    as occurrences in the reference. `f1` is the F1 score of each system in per cent.
     """
 
     low: int
-    high: int | None  # inclusive; None without an upper bound
-    words: int  # number of running words of the reference
+    high: int | None  # inclusive; None if there is no upper bound
+    words: int  # number of occurrences of these words in the reference
     f1: tuple[float, ...]
 
     @property
     def range(self) -> str:
-        """The range in words, for example "10 to 19"."""
+        """Returns the range of word frequencies as text, for example "10 to 99"."""
         return _range_text(self.low, self.high)
 
 
 class NgramDifference(NamedTuple):
     """An n-gram of the reference that one system matches more often than the other.
 
-    `odds` is the ratio of the odds of a match, the better system's divided by the other's. A system with m matches of n
-    n-grams in the reference has the odds (m + 1) / (n - m + 1).
+    `odds` is the odds ratio: the better system's odds of a match, divided by the other system's odds. A system that
+    matches m of the n occurrences in the reference has the odds (m + 1) / (n - m + 1).
     """
 
     ngram: str
     in_reference: int
-    matches: tuple[int, int]  # of each system, in order
+    matches: tuple[int, int]  # number of matches of each system
     odds: float
 
 
 class SentenceDifference(NamedTuple):
-    """A sentence, counted from 1, and the chrF of both its outputs."""
+    """The chrF of two systems' outputs for the same sentence; `line` counts from 1."""
 
     line: int
     chrf: tuple[float, float]
 
 
 class SystemScores(NamedTuple):
-    """How good the outputs of one or several systems are, in order; scores are from 0 to 100."""
+    """The scores of one or more systems, in the order of the systems; all scores are from 0 to 100."""
 
     scores: dict[str, Comparison]  # by metric; the first system is the baseline
-    words: tuple[int, ...]  # of the outputs
+    words: tuple[int, ...]  # number of words in the output of each system
     reference_words: int
     by_length: tuple[LengthBucket, ...]
     by_frequency: tuple[FrequencyBucket, ...]
@@ -92,16 +92,16 @@ class SystemScores(NamedTuple):
 
     @property
     def length_ratios(self) -> tuple[float, ...]:
-        """Words of each output divided by words of the reference; NaN if the reference has none."""
+        """Returns the ratio of the words in each output to those in the reference, or NaN if the reference has none."""
         return tuple(count / self.reference_words if self.reference_words else float("nan") for count in self.words)
 
 
 class OutputComparison(NamedTuple):
-    """How two systems, A and B, differ."""
+    """The scores of two systems, A and B, and the differences between their outputs."""
 
     systems: SystemScores  # A is the baseline
-    ngrams: tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]  # that A matches more often; that B does
-    sentences: tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]  # where A is better; where B is
+    ngrams: tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]  # matched more often by A, and by B
+    sentences: tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]  # higher chrF for A, and for B
 
 
 def compare_systems(
@@ -115,8 +115,8 @@ def compare_systems(
 ) -> OutputComparison:
     """Compares the outputs of two systems; each line is a sentence.
 
-    The other parameters are the same as for `score_systems`; `top` limits the n-grams and the sentences in each
-    direction. Raises ValueError like `scores`.
+    `train`, `language` and `bootstrap` are as in `score_systems`; `top` limits the number of n-grams and of sentences
+    for each system. Raises ValueError like `scores`.
     """
     scored = score_systems(systems, reference, train=train, language=language, bootstrap=bootstrap)
     outputs = words_of_bleu(systems[0], language=language), words_of_bleu(systems[1], language=language)
@@ -132,10 +132,10 @@ def score_systems(
     language: str | None = None,
     bootstrap: int = 1000,
 ) -> SystemScores:
-    """Scores the outputs of systems, one sentence per line: overall, by length, by word frequency, and each sentence.
+    """Scores the outputs of systems as a whole, by sentence length, by word frequency and sentence by sentence.
 
-    Words are counted in `train`, a text in the language of the outputs, or in the reference if `train` is None. Raises
-    ValueError like `scores`.
+    Each line of an output is a sentence. Word frequencies are those in `train`, a text in the language of the outputs,
+    or in the reference if `train` is None. Raises ValueError like `scores`.
     """
     scores = compare(systems, [reference], METRICS, language=language, bootstrap=bootstrap)
     outputs = [words_of_bleu(system, language=language) for system in systems]
@@ -158,7 +158,7 @@ def score_systems(
 def _score_by_length(
     systems: Sequence[Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
 ) -> tuple[LengthBucket, ...]:
-    """The buckets that have sentences; `lengths` are the numbers of words of the references."""
+    """Returns the buckets that contain sentences; `lengths` are the numbers of words in the references."""
     buckets = []
     for low, high in _ranges(LENGTHS):
         chosen = [index for index, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
@@ -173,14 +173,14 @@ def _score_by_length(
 
 
 def _ranges(bounds: Sequence[int]) -> Iterator[tuple[int, int | None]]:
-    """Yields the least and the greatest number of each bucket; the last bucket has no greatest number."""
+    """Yields the smallest and the largest value of each bucket; the largest value of the last bucket is None."""
     yield from zip(bounds, [*(bound - 1 for bound in bounds[1:]), None], strict=True)
 
 
 def _score_by_frequency(
     systems: Sequence[Words], reference: Words, frequency: Mapping[str, int]
 ) -> tuple[FrequencyBucket, ...]:
-    """The buckets that hold words of the reference; `frequency` counts the words of a training text."""
+    """Returns the buckets that contain words of the reference; `frequency` maps words to their frequencies."""
     in_reference = _counts_by_bucket(Counter(word for words in reference for word in words), frequency)
     in_outputs, matched = [], []
     for system in systems:
@@ -198,7 +198,7 @@ def _score_by_frequency(
 
 
 def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -> Counter[int]:
-    """Sum of the counts of the words in each bucket; a bucket is named by its least frequency."""
+    """Sums the counts of the words in each bucket; the key of a bucket is its lowest frequency."""
     totals: Counter[int] = Counter()
     for word, count in counts.items():
         totals[max(low for low in FREQUENCIES if low <= frequency.get(word, 0))] += count
@@ -208,9 +208,9 @@ def _counts_by_bucket(counts: Mapping[str, int], frequency: Mapping[str, int]) -
 def _ngram_differences(
     systems: tuple[Words, Words], reference: Words, top: int
 ) -> tuple[tuple[NgramDifference, ...], tuple[NgramDifference, ...]]:
-    """Finds the n-grams of one to four words that the first system matches more often, and that the second does.
+    """Finds the n-grams that the first system matches more often, and those that the second matches more often.
 
-    Each list has at most `top` n-grams, highest odds ratio first.
+    The n-grams have one to four words. Each list has at most `top` of them, with the highest odds ratio first.
     """
     in_reference = Counter(ngram for words in reference for ngram in _ngrams(words, ORDER))
     first, second = (_matches(system, reference, order=ORDER) for system in systems)
@@ -227,7 +227,10 @@ def _ngram_differences(
 
 
 def _matches(system: Words, reference: Words, *, order: int) -> Counter[str]:
-    """How often each n-gram up to `order` of an output is in the reference, clipped sentence by sentence."""
+    """Counts, for each n-gram of up to `order` words, its occurrences in the output that match the reference.
+
+    The counts are clipped in each sentence, so that they do not exceed those of the reference.
+    """
     total: Counter[str] = Counter()
     for output, expected in zip(system, reference, strict=True):
         total.update(Counter(_ngrams(output, order)) & Counter(_ngrams(expected, order)))
@@ -244,9 +247,10 @@ def _ngrams(words: Sequence[str], order: int) -> Iterator[str]:
 def sentence_differences(
     first: Sequence[float], second: Sequence[float], *, top: int
 ) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
-    """Finds the sentences where the first system is better by chrF, and where the second is, largest difference first.
+    """Finds the sentences where the first system has a higher chrF, and those where the second has a higher chrF.
 
-    The parameters are the chrF of each sentence.
+    `first` and `second` are the chrF of each sentence. Each list has at most `top` sentences, with the largest
+    difference first.
     """
     differences: tuple[list[SentenceDifference], list[SentenceDifference]] = ([], [])
     for line, chrf in enumerate(zip(first, second, strict=True), start=1):

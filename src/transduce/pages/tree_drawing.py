@@ -1,7 +1,7 @@
-"""A parse tree as a page, SVG or PNG, with the phrases in which it differs from a reference tree of the same sentence.
+"""Draws a parse tree as a page, SVG or PNG, and marks where it differs from a reference tree of the same sentence.
 
-The SVG is a template, `templates/tree.svg.jinja`: either a file of its own, or an element of the page, whose style
-sheet overrides the colours.
+The SVG is rendered from `templates/tree.svg.jinja`. It is either a file of its own or an element of the page, whose
+style sheet overrides the colours.
 """
 
 from collections import Counter
@@ -19,20 +19,20 @@ from transduce.parsing.trees import Tree, format_tree
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the lowest resolution, letters have five pixels
+DPI, MIN_DPI = 160.0, 48.0  # of a PNG; at the lowest resolution, letters are about five pixels high
 NOTE_CHARACTERS = 110  # largest number of characters in a line of a figure
 
 
 def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
-    """Writes a picture of a cleaned tree to `path`; marks the phrases that the reference tree `other` does not have.
+    """Writes a picture of a cleaned tree to `path`, and marks the phrases that the reference tree `other` lacks.
 
-    `.svg` and `.png` are one figure: the words in a row, their parts of speech above them, the phrases above their
-    parts. `.html` is one self-contained page that highlights the words of the phrase that the reader points at. The
-    phrases that only `other` has are listed below the picture. Equal trees give equal bytes. A file is replaced
-    atomically.
+    The suffix of `path` determines the format. `.svg` and `.png` are figures with the words in a row, their parts of
+    speech above them, and each phrase above its parts. `.html` is a self-contained page, on which the words of a phrase
+    are highlighted when the reader points at the phrase. Phrases that only `other` has are listed under the picture.
+    The output is deterministic, and an existing file is replaced atomically.
 
-    Raises ValueError for any other suffix, for a tree that is not clean or has no words or too many, and for an `other`
-    with different words. Raises OSError if the file cannot be written.
+    Raises ValueError for any other suffix, if a tree is not clean, if it has no words or too many, and if the words of
+    `other` are different. Raises OSError if the file cannot be written.
     """
     layout = lay_out(tree)
     notes = compare(layout, lay_out(other)) if other is not None else None
@@ -61,7 +61,7 @@ def draw_tree(tree: Tree, path: Path, *, other: Tree | None = None) -> None:
 
 
 class TreeNotes(NamedTuple):
-    """The marked nodes of a picture, and the text below it."""
+    """The nodes that are marked in a picture, and the text under the picture."""
 
     extra: frozenset[int]  # numbers of the nodes that the reference tree does not have
     legend: str
@@ -70,14 +70,15 @@ class TreeNotes(NamedTuple):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All lines, shortened if they are very long."""
+        """Returns all lines of the text; very long lines are shortened."""
         return tuple(shorten(line, NOTE_CHARACTERS) for line in (self.legend, self.heading, *self.missing))
 
 
 def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
-    """Compares two trees. Phrases are equal if label, first word and last word are equal; parts of speech are ignored.
+    """Compares a tree with a reference tree.
 
-    Raises ValueError if the words differ.
+    Two phrases are equal if they have the same label, the same first word and the same last word; parts of speech are
+    ignored. Raises ValueError if the trees have different words.
     """
     words, reference_words = ([word.text for word in one.words] for one in (layout, reference))
     if words != reference_words:
@@ -112,7 +113,7 @@ def compare(layout: TreeLayout, reference: TreeLayout) -> TreeNotes:
 
 
 def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float, float]) -> "Figure":
-    """Builds the Matplotlib figure, whose unit is the typographic point."""
+    """Builds the Matplotlib figure, in which coordinates are in typographic points."""
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
@@ -123,11 +124,11 @@ def _build_figure(layout: TreeLayout, notes: TreeNotes | None, size: tuple[float
     axes.set_axis_off()
 
     def write(text: str, x: float, y: float, size: float, **style: Any) -> None:
-        """Writes a text whose middle is at the height `y`; `$` is a dollar sign, and does not begin mathematics."""
+        """Writes a text that is vertically centred at `y`; `$` is an ordinary character, and begins no formula."""
         axes.text(x, y + tree_layout.BASELINE * size, text, size=size, parse_math=False, va="baseline", **style)
 
     def draw_box(x: float, y: float, width: float, height: float) -> None:
-        """Draws a box with round corners around a middle."""
+        """Draws a box with rounded corners, whose centre is at (x, y)."""
         corner, style = (x - width / 2, y - height / 2), "round,pad=0,rounding_size=4"
         box = FancyBboxPatch(
             corner, width, height, boxstyle=style, facecolor="none", edgecolor=tree_layout.MARK, linewidth=1

@@ -1,7 +1,7 @@
-"""Positions of the labels, lines and words of a parse tree in its picture.
+"""Computes the positions of the labels, lines and words in the picture of a parse tree.
 
-Every node has its own columns, which no node outside it enters, so that labels do not overlap and lines do not cross.
-Lengths are typographic points in PNG and pixels in SVG; x points right, y points down.
+Every node has columns of its own, which it shares only with the nodes inside it, so that labels do not overlap and
+lines do not cross. Lengths are in typographic points in PNG and in pixels in SVG; x points right, and y points down.
 """
 
 import unicodedata
@@ -10,31 +10,31 @@ from typing import NamedTuple
 from transduce.pages.rendering import show_control_characters
 from transduce.parsing.trees import Tree, preterminals, unescape_word
 
-MAX_WORDS = 1000  # of the longest sentence that is drawn
+MAX_WORDS = 1000  # number of words in the longest sentence that is drawn
 MARGIN = 24.0
-WORD_SIZE, LABEL_SIZE = 14.0, 12.0  # of the fonts
+WORD_SIZE, LABEL_SIZE = 14.0, 12.0  # font sizes
 ROW_HEIGHT = 20.0  # height of a label with its box, and of a word
-COLUMN_GAP = 12.0  # between neighbouring words or labels
-LINE_HEIGHT = 20.0  # between one row of labels and the next
-BASELINE = 0.36  # below the middle of a text, as a share of the font's size
-BOX_PADDING = 4.0  # left and right of a label
-NOTE_HEIGHT = 20.0  # height of a line below the tree
-NOTE_LEFT = 24.0  # left edge of the lines below the tree
+COLUMN_GAP = 12.0  # horizontal distance between neighbouring words or labels
+LINE_HEIGHT = 20.0  # vertical distance between one row of labels and the next
+BASELINE = 0.36  # distance of the baseline from the middle of a text, as a share of the font size
+BOX_PADDING = 4.0  # distance from a label to the left and right edges of its box
+NOTE_HEIGHT = 20.0  # height of a line of text under the tree
+NOTE_LEFT = 24.0  # left edge of the text under the tree
 SWATCH = 22.0  # width of the legend's box
 LINE, MARK = "#9a9ca5", "#b3261e"  # colours of the lines, and of the phrases that a reference tree does not have
-MAX_CHARACTERS = 60  # of a word; longer words are shortened
+MAX_CHARACTERS = 60  # longer words are shortened to this length
 
 NARROW, BROAD = frozenset("'ijlIJ,. /:;\\|f-t()[]!r\""), frozenset("mwMW%@")
 
 
 class PlacedNode(NamedTuple):
-    """A phrase or a part of speech at its position."""
+    """A phrase or a part of speech with its position."""
 
     label: str
     x: float  # centre
     y: float  # middle
-    width: float  # estimate, of the label only
-    parent: int | None  # number of the phrase that contains it
+    width: float  # estimated width of the label
+    parent: int | None  # number of the phrase that contains it; None for the root
     first: int  # number of its first word, from 0
     last: int
     is_phrase: bool  # False for a part of speech
@@ -42,12 +42,12 @@ class PlacedNode(NamedTuple):
 
     @property
     def span(self) -> tuple[str, int, int]:
-        """The values that equal phrases share: label, first word and last word."""
+        """Returns the label, the first word and the last word, which equal phrases have in common."""
         return self.label, self.first, self.last
 
 
 class PlacedWord(NamedTuple):
-    """A word at its position, with its full text."""
+    """A word with its position and its full text."""
 
     text: str
     x: float  # centre
@@ -56,12 +56,12 @@ class PlacedWord(NamedTuple):
 
     @property
     def drawn(self) -> str:
-        """The text, shortened if it is very long."""
+        """Returns the text, shortened if it is very long."""
         return shorten(self.text, MAX_CHARACTERS)
 
 
 class TreeLayout(NamedTuple):
-    """The picture of a tree: its words, and its nodes from left to right, each phrase before its parts."""
+    """The layout of a tree: its words, and its nodes from left to right, with each phrase before its parts."""
 
     nodes: tuple[PlacedNode, ...]
     words: tuple[PlacedWord, ...]
@@ -69,16 +69,16 @@ class TreeLayout(NamedTuple):
     height: float
 
     def text_of(self, node: PlacedNode) -> str:
-        """The words of a node, joined by spaces."""
+        """Returns the words of a node, joined by spaces."""
         return " ".join(word.text for word in self.words[node.first : node.last + 1])
 
 
 class _Block(NamedTuple):
-    """The columns that a node takes; the blocks of its parts are side by side within them."""
+    """The columns that a node takes up; the blocks of its parts are side by side within them."""
 
     label: str
     words: tuple[str, ...]
-    level: int  # 0 for a part of speech; a phrase stands one level above its highest part
+    level: int  # 0 for a part of speech; a phrase is one level above its highest part
     width: float
     x: float  # centre of the label, from the left edge
     parts: tuple["_Block", ...]
@@ -86,9 +86,9 @@ class _Block(NamedTuple):
 
 
 def lay_out(tree: Tree) -> TreeLayout:
-    """Lays out the picture of a cleaned tree.
+    """Computes the layout of a cleaned tree.
 
-    Raises ValueError if the tree has no words or more than `MAX_WORDS`, or if it is not clean.
+    Raises ValueError if the tree is not clean, or if it has no words or more than `MAX_WORDS`.
     """
     words = len(preterminals(tree))
     if words > MAX_WORDS:
@@ -106,9 +106,9 @@ def lay_out(tree: Tree) -> TreeLayout:
 
 
 def _character_width(character: str) -> float:
-    """Width of a character as a share of the font size; fitted to DejaVu Sans, a broad font."""
+    """Estimates the width of a character as a share of the font size, based on DejaVu Sans, which is a wide font."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0.0  # marks lie on the letter before them
+        return 0.0  # combining marks take up no space of their own
     if unicodedata.east_asian_width(character) in "WF" or character in BROAD:
         return 1.05
     if character in NARROW:
@@ -119,17 +119,20 @@ def _character_width(character: str) -> float:
 
 
 def text_width(text: str, size: float) -> float:
-    """Estimates the length of `text` at font size `size`, too long rather than too short."""
+    """Estimates the width of `text` at font size `size`; the result is more likely to be too large than too small."""
     return size * sum(map(_character_width, text))
 
 
 def shorten(text: str, characters: int) -> str:
-    """Cuts `text` to at most `characters`; the last of them is "…" if some are left out."""
+    """Truncates `text` to at most `characters` characters, of which the last is "…" if any are left out."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def _block(tree: Tree) -> _Block:
-    """Computes the columns of a node, wide enough for its label, its word and all its parts."""
+    """Computes the columns of a node, which are wide enough for its label, its word and all its parts.
+
+    Raises ValueError if a part of speech does not have exactly one word.
+    """
     label = show_control_characters(tree.label)
     label_width = text_width(label, LABEL_SIZE) + COLUMN_GAP
     parts = tuple(_block(child) for child in tree.children if isinstance(child, Tree))
@@ -141,7 +144,7 @@ def _block(tree: Tree) -> _Block:
         width = max(label_width, text_width(shorten(word, MAX_CHARACTERS), WORD_SIZE) + COLUMN_GAP)
         return _Block(label, (word,), 0, width, width / 2, (), 0.0)
     parts_width = sum(part.width for part in parts)
-    # The label stands in the middle between the first part and the last.
+    # The label is in the middle between the labels of the first and the last part.
     x = (parts[0].x + parts_width - parts[-1].width + parts[-1].x) / 2
     left = max(0.0, label_width / 2 - x)
     x += left
@@ -151,9 +154,10 @@ def _block(tree: Tree) -> _Block:
 
 
 def _place(block: _Block, top: int, left: float, parent: int | None, first: int, nodes: list[PlacedNode]) -> None:
-    """Appends a node and all its parts at their positions, with the line from the phrase that contains each.
+    """Appends a node and then all its parts to `nodes`, each with its position and the line from its parent.
 
-    `top` is the level of the root, `left` the node's left edge, `first` its first word.
+    `top` is the level of the root, `left` the position of the node's left edge, `parent` the number of the phrase that
+    contains the node, and `first` the number of its first word.
     """
     number, half = len(nodes), ROW_HEIGHT / 2
     x, y = left + block.x, _middle(top - block.level)
@@ -161,8 +165,8 @@ def _place(block: _Block, top: int, left: float, parent: int | None, first: int,
     if parent is not None:
         above = nodes[parent]
         start = above.y + half
-        # Across just below the phrase, where there are no other labels and lines, then down in the node's own columns.
-        # Slanted lines to the many parts of a wide phrase would overlap.
+        # The line runs horizontally just under the phrase, where there are no other labels or lines, and then down in
+        # the node's own columns, because slanted lines to the many parts of a wide phrase would overlap.
         bar = start + LINE_HEIGHT / 2
         line = ((above.x, start), (above.x, bar), (x, bar), (x, y - half))
     last = first + len(block.words) - 1
@@ -176,5 +180,5 @@ def _place(block: _Block, top: int, left: float, parent: int | None, first: int,
 
 
 def _middle(row: int) -> float:
-    """Middle of a row of labels; row 0 is the root's."""
+    """Returns the y position of the middle of a row of labels; the root is in row 0."""
     return MARGIN + ROW_HEIGHT / 2 + row * (ROW_HEIGHT + LINE_HEIGHT)

@@ -68,7 +68,7 @@ class SeedHeads(NamedTuple):
 
     @property
     def quarters(self) -> dict[str, list[Removal]]:
-        """For each part, what was measured after removing each of `QUARTERS` of its heads."""
+        """For each part, the measurements of the model without each of `QUARTERS` of the part's heads."""
         return {part: [each for each in self.removals if each.part == part and each.bleu is not None] for part in PARTS}
 
 

@@ -70,9 +70,9 @@ def _measure_name(bounds: tuple[int, int]) -> str:
 def _score_bin(
     sizes: Sequence[int], bounds: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
 ) -> list[Any] | None:
-    """Returns the values of a `LengthScore` for the sentences whose source has a size within `bounds`.
+    """Returns the values of a `LengthScore` for the sentences whose source size is within `bounds`.
 
-    Returns None if there are fewer than two such sentences, because they allow no bootstrap.
+    Returns None if there are fewer than two such sentences, because the bootstrap needs at least two.
     """
     indices = [index for index, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
     if len(indices) < 2:

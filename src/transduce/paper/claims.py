@@ -212,10 +212,10 @@ def _label_smoothing(rows: Sequence[VariationResult]) -> list[Evidence]:
 
 
 def _extrapolation(results: DistanceResults) -> list[Evidence]:
-    """Compares sinusoids with learned positions on long sentences.
+    """Tests whether models extrapolate to sentences that are longer than those of their training.
 
-    Also compares how accurately base copies sentences that are longer than those of its training with how accurately it
-    copies shorter ones. A loss of up to `TOLERATED` points of accuracy counts as none.
+    The evidence is the BLEU of sinusoids minus that of learned positions on long sentences, and the loss of accuracy
+    when base copies longer sentences. A loss of up to `TOLERATED` points counts as none.
     """
     evidence, longest = [], bleu_by_length.BINS[-1]
     scores = {result.trial: bleu_by_length.score_of(result, longest) for result in results.positions}
@@ -234,7 +234,7 @@ def _extrapolation(results: DistanceResults) -> list[Evidence]:
 def _scaling(results: Sequence[CompatibilityResult]) -> list[Evidence]:
     """Compares unscaled with scaled dot products.
 
-    The evidence is how much more BLEU and the gradients of the softmax fall without scaling if d_k is large.
+    The evidence is by how much more BLEU and the softmax gradient fall without scaling than with it when d_k increases.
     """
     of = {(each.kind, each.d_k): each for each in results}
     small, large = WIDTHS[0], WIDTHS[-1]
@@ -280,7 +280,7 @@ def _distance(results: DistanceResults) -> list[Evidence]:
 
 
 def _tasks(seeds: Sequence[SeedHeads]) -> list[Evidence]:
-    """Returns, minus one, the number of different encoder heads that are the best head for a role that holds."""
+    """Counts the different encoder heads that are the best head for a role that holds, and subtracts one."""
     return [_of_counts("heads − 1", heads_with_roles(seeds, without=[ALIGNED]), 1)]
 
 

@@ -1,6 +1,7 @@
 """Measures the cost of a computation while it runs.
 
-The cost is the number of floating-point operations, or the length of the longest chain of dependent matrix products.
+The cost is the number of floating-point operations, the length of the longest chain of dependent matrix products, or
+the memory that is kept for the backward pass.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Measures how distance affects different kinds of models (sections 3.5 and 4).
 
-The experiment measures recall over a distance with single kinds of mixers, whole models on artificial sequences, and
-BLEU by sentence length.
+The experiment measures how well single kinds of mixers recall a symbol over a distance, how well whole models solve two
+artificial tasks, and how BLEU depends on the length of sentences.
 """
 
 from collections.abc import Sequence

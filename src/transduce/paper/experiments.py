@@ -1,6 +1,6 @@
-"""All experiments by name.
+"""Defines all experiments, by name.
 
-Running an experiment writes its results to a file. Printing it reads only this file and trains nothing.
+Running an experiment writes its results to a file. Printing an experiment reads only this file, and does not train.
 """
 
 import json

@@ -23,12 +23,12 @@ QUARTERS = (1, 2, 3)  # how many quarters of the heads of a part are removed tog
 
 
 class Removal(NamedTuple):
-    """What was measured after some heads of a model had been removed."""
+    """The measurements of a model from which some heads were removed."""
 
     part: str  # a part of the model or `ALL`; empty if no head was removed
     heads: list[Head]
-    losses: tuple[float, float]  # nats per token, on the sentences for choosing and on those for reporting
-    accuracy: float  # on the sentences for reporting, as is BLEU
+    losses: tuple[float, float]  # nats per token, on the selection sentences and on the held-out sentences
+    accuracy: float  # on the held-out sentences, as is BLEU
     bleu: float | None  # with greedy search; None if a single head was removed
 
 
@@ -62,8 +62,9 @@ def without_heads(model: TransformerModel, heads: Iterable[Head]) -> Iterator[No
 def measure_removals(model: Model, choosing: ParallelText, reporting: ParallelText) -> list[Removal]:
     """Measures the model with all heads, without each single head, and without the least useful quarters of its heads.
 
-    Quarters are removed from each part, and from all parts at once. To rank the heads by usefulness, each head is
-    removed alone: the lower the loss on `choosing` is without a head, the less useful the head.
+    Quarters are removed from each part, and from all parts at once. Heads are ranked by removing each of them alone:
+    the lower the loss on `choosing` without a head, the less useful the head. The results are measured on `reporting`,
+    which is held out.
     """
     module = model.module
     assert isinstance(module, TransformerModel)

@@ -2,8 +2,8 @@
 
 A head's answer for a word is the word to which it gives the largest weight. A role defines which answers are right, for
 example the previous word; the right answers come from positions, gold trees or word alignments. The best head for a
-role and the best fixed distance are chosen on the even sentences, and both are reported on the odd sentences, because a
-maximum over heads would look too good on the sentences on which it was chosen.
+role and the best fixed distance are selected on the even sentences and evaluated on the odd sentences, which are held
+out so that taking a maximum over heads does not inflate the result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ class Head(NamedTuple):
 class RoleShares(NamedTuple):
     """The shares of right answers for a role.
 
-    The first value of a pair is measured on the sentences for choosing, the second on the sentences for reporting.
+    The first value of each pair is measured on the selection sentences, and the second on the held-out sentences.
     """
 
     name: str  # for a relation, the labels of the part and of the phrase, for example "NP in VP"
@@ -55,18 +55,18 @@ class RoleShares(NamedTuple):
 
     @property
     def best(self) -> Head:
-        """The head with the largest share on the sentences for choosing."""
+        """The head with the largest share on the selection sentences."""
         layer, number = np.unravel_index(np.argmax(self.heads[0]), np.shape(self.heads[0]))
         return Head("cross" if self.name == ALIGNED else "encoder", int(layer), int(number))
 
     @property
     def share(self) -> float:
-        """The share of the best head on the sentences for reporting."""
+        """The share of the best head on the held-out sentences."""
         return self.heads[1][self.best.layer][self.best.number]
 
     @property
     def by_layer(self) -> list[float]:
-        """The share of the best head of each layer, which is chosen and reported in the same way."""
+        """The share of the best head of each layer, which is selected and evaluated in the same way."""
         return [reported[int(np.argmax(chosen))] for chosen, reported in zip(*self.heads, strict=True)]
 
     @property
@@ -89,7 +89,7 @@ class RoleShares(NamedTuple):
 
     @property
     def followers(self) -> set[tuple[int, int]]:
-        """Layers and numbers of the heads whose share exceeds that of the best fixed distance in both halves."""
+        """The layers and numbers of the heads whose share exceeds that of the best fixed distance in both halves."""
         is_better = np.array(self.heads) > np.array(self.fixed)[:, None, None]
         return {(int(layer), int(number)) for layer, number in np.argwhere(is_better.all(0))}
 
@@ -117,7 +117,7 @@ def governors(tree: Tree) -> dict[int, tuple[int, str]]:
 
 
 def right_answers(example: Example) -> dict[str, list[tuple[int, int]]]:
-    """Returns, for each role in a sentence, the pairs of a word and its right answer.
+    """Returns, for each role, the pairs of a word in the sentence and its right answer.
 
     An aligned word may have several right answers.
     """
@@ -158,9 +158,9 @@ def word_weights(explanation: Explanation, example: Example) -> tuple[Floats, Fl
 def count_right(pairs: Sequence[tuple[int, int]], keys: int, answers: NDArray[np.int64]) -> Floats:
     """Counts the right answers for a role in a sentence of `keys` words.
 
-    `answers` [... words] holds the answer of each head for each word, which is a word or, if it equals `keys`, the end
-    symbol. The result concatenates the number of cases, the number of right answers expected by chance, the number of
-    each fixed distance, and the number of each head.
+    `answers` [... words] holds each head's answer for each word: the position of a word, or `keys` for the end symbol.
+    Returns an array with the number of cases, the number of right answers that are expected by chance, and the numbers
+    of right answers at each fixed distance and by each head.
     """
     right = np.zeros((answers.shape[-1], keys + 1), dtype=bool)
     right[tuple(np.transpose(pairs))] = True

@@ -1,4 +1,7 @@
-"""The kinds of layers of Table 1, each reduced to its mixing operation: no projections, no feed-forward network."""
+"""The kinds of layers in Table 1, each reduced to its mixing operation.
+
+The layers have neither projections nor a feed-forward network.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +20,10 @@ States = Float[Tensor, "batch length d_model"]
 
 
 class Shape(NamedTuple):
-    """Sizes of a layer: length n, width d, kernel k, and r neighbours on each side; the paper's r counts both sides."""
+    """The sizes of a layer: length n, width d, kernel width k, and r neighbours on each side.
+
+    In the paper, r counts the neighbours on both sides.
+    """
 
     n: int
     d: int
@@ -26,7 +32,7 @@ class Shape(NamedTuple):
 
 
 class LayerKind(NamedTuple):
-    """A kind of layer: the costs that the paper states, and its operation."""
+    """A kind of layer, with the costs that the paper states and a function that builds its mixing operation."""
 
     name: str
     complexity: str  # for example O(k·n·d²)
@@ -37,7 +43,7 @@ class LayerKind(NamedTuple):
 
     @property
     def powers(self) -> dict[str, float]:
-        """Exponents of the complexity, by variable."""
+        """The exponent of each variable in the complexity."""
         factors = self.complexity.removeprefix("O(").removesuffix(")").split("·")
         return {factor[0]: 2 if factor.endswith("²") else 1 for factor in factors}
 
@@ -50,14 +56,14 @@ class SelfAttention(nn.Module):
         self.core, self.compatibility = FusedCore(), DotProduct(shape.d**-0.5)
 
     def forward(self, states: States) -> States:
-        """Applies one head whose queries, keys and values are the states."""
+        """Applies a single head whose queries, keys and values are the hidden states themselves."""
         head = states.unsqueeze(1)
         mixed: Tensor = self.core(self.compatibility, head, head, head, None, False, 0.0)
         return mixed.squeeze(1)
 
 
 class NeighbourMixing(NeighbourAttention):
-    """Self-attention to r neighbours on each side; queries, keys and values are the states."""
+    """Self-attention to r neighbours on each side, whose queries, keys and values are the hidden states themselves."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
@@ -66,20 +72,23 @@ class NeighbourMixing(NeighbourAttention):
         self.register_module("key_value", KeysAndValues())
 
     def forward(self, states: States) -> States:  # type: ignore[override]
-        """Mixes whole sentences, unmasked."""
+        """Mixes whole sentences without a mask."""
         return self.mix(states, None, causal=False)
 
 
 class KeysAndValues(nn.Module):
-    """Replaces the projection to keys and values."""
+    """Takes the place of the projection to keys and values."""
 
     def forward(self, states: States) -> Tensor:
-        """Concatenates the states as keys and the states as values."""
+        """Concatenates the hidden states with themselves, so that they serve as keys and as values."""
         return torch.cat([states, states], dim=-1)
 
 
 class Recurrence(nn.Module):
-    """Computes h_t = tanh(W_h h_{t−1} + x_t). The projection of the input is not part of mixing."""
+    """Computes h_t = tanh(W_h h_{t−1} + x_t).
+
+    The input is not projected, because the projection is not part of mixing.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -91,20 +100,23 @@ class Recurrence(nn.Module):
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
     def apply_layer(self, states: States, below: int) -> States:
-        """Applies one step of the recurrence at every position, each from the state before it."""
+        """Applies one step of the recurrence at every position, starting from the state at the previous position."""
         earlier = nn.functional.pad(states, (0, 0, 1, 0))[:, :-1]
         return self.cell.advance(states.flatten(0, 1), (earlier.flatten(0, 1),))[0].view_as(states)
 
 
 class UnmaskedConvolution(nn.Module):
-    """A convolution that is a mixer, or one of its parts: `whole`, `depthwise` or `pointwise`."""
+    """Applies a convolutional mixer without a mask, as a whole or in part.
+
+    `part` is `whole`, `depthwise` or `pointwise`.
+    """
 
     def __init__(self, spec: Convolution | SeparableConvolution, d_model: int, part: str) -> None:
         super().__init__()
         self.mixer, self.part = spec.build(d_model), part
 
     def forward(self, states: States) -> States:
-        """Applies the mixer or its part."""
+        """Applies the mixer or the selected part of it."""
         if self.part == "depthwise":
             kernel = self.mixer.kernel
             padded = nn.functional.pad(states.transpose(1, 2), ((kernel - 1) // 2, kernel // 2))
@@ -117,7 +129,7 @@ class UnmaskedConvolution(nn.Module):
 
 
 class DilatedConvolution(nn.Module):
-    """A causal convolution of a stack with dilations 1, k, k² …, as in ByteNet's decoder."""
+    """A causal convolution from a stack with dilations 1, k, k², …, as in ByteNet's decoder."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -125,14 +137,14 @@ class DilatedConvolution(nn.Module):
         self.kernel = shape.k
 
     def apply_layer(self, states: States, below: int) -> States:
-        """Applies the layer that has `below` layers of the stack below it."""
+        """Applies the layer of the stack that has `below` layers beneath it."""
         dilation = self.kernel**below
         padded = nn.functional.pad(states.transpose(1, 2), ((self.kernel - 1) * dilation, 0))
         mixed = nn.functional.conv1d(padded, self.convolution.weight, self.convolution.bias, dilation=dilation)
         return mixed.transpose(1, 2)
 
     def forward(self, states: States) -> States:
-        """Applies the lowest layer: the dilation does not change the cost."""
+        """Applies the lowest layer; all layers have the same cost, because the dilation does not affect it."""
         return self.apply_layer(states, 0)
 
 
@@ -167,14 +179,14 @@ KINDS = [
     SEPARABLE_BY_POSITION,
     NEIGHBOURS,
 ]
-"""The rows of Table 1; separable convolutions (section 4) have two."""
+"""The rows of Table 1; separable convolutions (section 4) take up two of them."""
 
 
 def longest_path(kind: LayerKind, shape: Shape) -> int | None:
-    """The most operations that a signal needs between two positions; None if some pair has no path.
+    """Returns the number of layers needed to connect all pairs of positions, or None if some stay unconnected.
 
-    Gradients show which positions an operation connects. All positions are connected after as many operations as it
-    takes to fill the product of these relations, or its lower triangle if positions see only earlier ones.
+    Gradients show which positions a single layer connects. These connections are composed layer by layer, until all
+    pairs of positions are connected or, if positions only see earlier ones, all pairs in the lower triangle.
     """
     operation = kind.build(shape).double()
     wanted = torch.ones(shape.n, shape.n, dtype=torch.bool)

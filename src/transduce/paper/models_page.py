@@ -14,19 +14,19 @@ INTRODUCTION = """\
 # Models of the paper
 
 For people who train a system that the paper compares with the Transformer. This page answers which kinds of `model` and
-of `model.mixer`, and which presets, there are beside those of [recipes](recipe.md).
+`model.mixer`, and which presets, there are in addition to those in [recipes](recipe.md).
 `python -m transduce.paper.models_page` prints it from the code.
 
-The systems are in `src/transduce/paper/models`. They train, translate and are measured like a Transformer, but cannot
-be exported.
+The code of these systems is in `src/transduce/paper/models`. They are trained, evaluated and used for translation like
+a Transformer, but cannot be exported.
 """
 
 PRESETS_INTRODUCTION = """\
 ## Presets
 
-`A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C). `no-positions` to `attention-dropout` are rows
-that we add to it. Presets whose `model.kind` is that of `base` are written as their changes to `base`, the others as a
-whole.
+`A1` to `E` are the rows of the paper's Table 3; for example, `C5` is the fifth row of (C). `no-positions` to
+`attention-dropout` are rows that this project adds. Presets with the same `model.kind` as `base` are shown as changes
+to `base`, and all other presets are shown in full.
 """
 
 

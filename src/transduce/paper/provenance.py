@@ -16,7 +16,7 @@ from transduce.runtime.device import describe_environment
 
 
 class Provenance(NamedTuple):
-    """Describes the call that measured the results of a page."""
+    """The origin of the results on a page: the command that measured them, the program, the machine and the date."""
 
     command: str
     program: str  # version and commit
@@ -34,7 +34,7 @@ class Provenance(NamedTuple):
 
 
 def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
-    """Returns the provenance of results that this process has measured in `seconds`."""
+    """Returns the provenance of results that took this process `seconds` to measure."""
     environment = describe_environment(device)
     return Provenance(
         command=shlex.join(["transduce", *sys.argv[1:]]),

@@ -102,7 +102,7 @@ class ItemRecaller(nn.Module):
         return query, self.keys(questions.keys) + self.values(questions.values)
 
     def forward(self, questions: Questions) -> Tensor:
-        """Returns a score for each value, for each item that the query asks for [rows, items, values]."""
+        """Returns a score for every possible value of each requested item [rows, items, values]."""
         query, memory = self.embed(questions)
         state = self.norm(query + self.attention(query, self.attention.project_key_value(memory)))
         scores: Tensor = self.readout(state).unflatten(-1, (-1, VALUES))

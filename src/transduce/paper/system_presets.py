@@ -1,4 +1,4 @@
-"""The paper's systems: presets of the rows of Table 3, and the systems of Table 2, from `systems.yaml`."""
+"""Defines the systems of the paper: presets for the rows of Table 3, and the systems of Table 2 from `systems.yaml`."""
 
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -35,25 +35,25 @@ ABLATIONS: dict[str, Values] = {
     for part in ("positions", "norm", "residual", "feed_forward")
 } | {"attention-dropout": varied(BASE, attention(heads=8, d_k=64, d_v=64, dropout=0.1))}
 
-# Table 3 is measured without averaging.
+# Table 3 is measured without checkpoint averaging.
 TABLE_3, ABLATIONS = (
     {row: varied(preset, training={"average": None}) for row, preset in rows.items()} for rows in (TABLE_3, ABLATIONS)
 )
 
 
 class System(NamedTuple):
-    """A system that we train: its model at both scales, and its row in the paper."""
+    """A system that we train, with its model at both scales and the row of the paper to which it corresponds."""
 
     name: str
     published: str | None  # row of the paper's table
     preset: str  # of its model at the paper's scale
     small: Values  # settings of its model at the small scale
     peak: float = 0.003  # of the learning rate, at the small scale
-    changes: Values | None = None  # to its model at either scale
-    remark: str = "named in the text"  # printed instead of a row of the paper
+    changes: Values | None = None  # applied to its model at both scales
+    remark: str = "named in the text"  # printed if the system has no row in the paper
 
     def model(self, small: bool) -> Values:
-        """The `model` section of its recipe."""
+        """Returns the `model` section of the system's recipe, at the small scale or at the paper's scale."""
         model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes or {})
         return model
 
@@ -68,7 +68,7 @@ _SYSTEMS: dict[str, dict[str, Any]] = read_data("systems.yaml")
 BASELINES = {name: varied(BASE, values["model"]) for name, values in _SYSTEMS.items() if "model" in values}
 
 PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **ABLATIONS, **BASELINES}
-"""All presets: of recipes, of Table 3, of the ablations and of the baselines."""
+"""All presets: those of recipes, of Table 3 and of the baselines."""
 
 SYSTEMS: list[System] = []
 for _name, _values in _SYSTEMS.items():

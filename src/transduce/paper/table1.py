@@ -1,4 +1,4 @@
-"""Table 1: counts operations, measures times, fits exponents, and traces sequential operations and paths."""
+"""Reproduces Table 1: counts operations, measures times, fits exponents, and traces sequential operations and paths."""
 
 import logging
 import math
@@ -56,7 +56,7 @@ PATHS = {"n": [17, 33, 65, 129], "k": [3, 5, 9], "r": [1, 2, 4]}
 
 
 class ExponentFit(NamedTuple):
-    """The exponent of a variable: stated by the paper, counted in operations, and timed."""
+    """The exponent of a variable, as stated by the paper, as counted in operations, and as measured in time."""
 
     variable: str
     stated: float
@@ -76,22 +76,22 @@ class LayerCosts(NamedTuple):
 
     @property
     def kind(self) -> LayerKind:
-        """The kind of layer."""
+        """The kind of layer that was measured."""
         return next(kind for kind in KINDS if kind.name == self.layer)
 
     @property
     def counted(self) -> str:
-        """The exponents that were counted."""
+        """The exponents of the counted operations, as text."""
         return ", ".join(f"{fit.variable}^{fit.counted:.2f}" for fit in self.exponents)
 
     @property
     def timed(self) -> str:
-        """The exponents that were timed."""
+        """The exponents of the measured times, as text."""
         return ", ".join(f"{fit.variable}^{fit.timed:.2f}" for fit in self.exponents)
 
     @property
     def measured_sequential(self) -> str:
-        """The sequential products, and the lengths at which they were measured."""
+        """The numbers of sequential products, and the lengths at which they were counted, as text."""
         lengths, products = zip(*self.sequential, strict=True)
         return f"{_join_distinct(products)} at n {_join_distinct(lengths)}"
 
@@ -102,14 +102,14 @@ class LayerCosts(NamedTuple):
 
 
 class Crossover(NamedTuple):
-    """The length from which self-attention costs more than recurrence."""
+    """The length above which self-attention costs more than a recurrence."""
 
     counted: float  # in operations
     timed: float | None  # in time; None: at no measured length
 
 
 class Claims(NamedTuple):
-    """The claims of section 4 besides the table."""
+    """The measurements for the claims that section 4 makes in addition to Table 1."""
 
     crossover: dict[int, Crossover]  # by width
     # n, d, and operations of a separable convolution of k = n, divided by the operations of self-attention and a
@@ -119,14 +119,17 @@ class Claims(NamedTuple):
 
 
 class LayerMeasurements(NamedTuple):
-    """The results of Table 1."""
+    """The costs of all kinds of layers, and the measurements for the claims of section 4."""
 
     layers: list[LayerCosts]
     claims: Claims
 
 
 def run_table1(options: ExperimentOptions) -> tuple[str, LayerMeasurements]:
-    """Measures the layers; there is no corpus to describe."""
+    """Measures all kinds of layers and the claims of section 4; the description of the corpus is empty.
+
+    Raises ValueError if rows are selected, because Table 1 trains none.
+    """
     if options.rows:
         raise ValueError("--row: Table 1 trains no rows; leave it out")
     device = choose_device(options.training.device)
@@ -135,7 +138,7 @@ def run_table1(options: ExperimentOptions) -> tuple[str, LayerMeasurements]:
 
 
 def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
-    """Costs of every kind of layer; times are medians of at least `repeats` calls."""
+    """Measures the costs of every kind of layer; each time is the median of at least `repeats` calls."""
     rows = []
     for kind in KINDS:
         _log.info(kind.name)
@@ -153,7 +156,7 @@ def measure_layers(device: torch.device, repeats: int) -> list[LayerCosts]:
 
 
 def measure_claims(device: torch.device, repeats: int) -> Claims:
-    """The crossover of self-attention and recurrence, and the ratios that section 4 states."""
+    """Measures the crossover of self-attention and recurrence, and the ratios that section 4 states."""
     separable = []
     for n, d in product((64, 256, 1024), (64, 256, 1024)):
         shape = Shape(n=n, d=d, k=n)
@@ -174,13 +177,16 @@ def measure_claims(device: torch.device, repeats: int) -> Claims:
 
 
 def operations(module: nn.Module, shape: Shape) -> int:
-    """Floating-point operations of one sentence; allocates no memory."""
+    """Counts the floating-point operations of a forward pass over one sentence, without allocating memory."""
     with torch.device("meta"):
         return count_operations(lambda: module.to("meta")(torch.empty(1, shape.n, shape.d)))
 
 
 def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats: int, sentences: int = 1) -> float:
-    """Median milliseconds of a forward pass, over at least `repeats` passes after one to warm up."""
+    """Returns the median time of a forward pass in milliseconds.
+
+    The median is taken over at least `repeats` passes, after one pass to warm up.
+    """
     states = torch.randn(sentences, shape.n, shape.d, device=device)
     times: list[float] = []
     module = module.to(device).eval()
@@ -195,12 +201,12 @@ def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats:
 
 
 def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
-    """Slope of log cost over log value."""
+    """Returns the slope of the straight line fitted to log cost over log value."""
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
 def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats: int) -> ExponentFit:
-    """Counts and times the values of one variable, with the other variables fixed."""
+    """Counts operations and measures times for all values of one variable, while the other variables are fixed."""
     points = []
     for value in GRID[variable]:
         shape = MIDDLE[variable]._replace(**{variable: value})
@@ -216,7 +222,7 @@ def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats:
 
 
 def _sequential_products(kind: LayerKind, n: int) -> int:
-    """Length of the longest chain of matrix products at length n."""
+    """Returns the length of the longest chain of dependent matrix products at length n."""
     module = kind.build(Shape(n, 8, 3, 2))
     return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
@@ -228,7 +234,11 @@ def _kept_mebibytes(kind: LayerKind, n: int) -> float:
 
 
 def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None:
-    """Length from which self-attention takes longer than recurrence, interpolated; None beyond all lengths."""
+    """Returns the length above which self-attention takes longer than a recurrence.
+
+    The length is interpolated between the measured lengths. Returns None if self-attention is faster at all measured
+    lengths.
+    """
     before: tuple[int, float] | None = None
     for n in GRID["n"]:
         shape = Shape(n=n, d=d)
@@ -244,7 +254,7 @@ def _timed_crossover(d: int, device: torch.device, repeats: int) -> float | None
 
 
 def as_text(measurements: LayerMeasurements) -> str:
-    """The tables of exponents and paths, and the tables of the claims of section 4."""
+    """Renders the tables of exponents and paths, and the tables for the claims of section 4."""
     ranges = {}
     usual_exponents = []
     for row in measurements.layers:
@@ -270,7 +280,7 @@ def as_text(measurements: LayerMeasurements) -> str:
 
 
 def draw(measurements: LayerMeasurements, path: Path) -> None:
-    """Draws milliseconds against each variable, both logarithmic, with the stated slope."""
+    """Plots time against each variable on logarithmic axes, with the slope that the paper states."""
     titles = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
     with panels(path, [f"time against {title}" for title in titles.values()], height=4, share_y=True) as axes:
         for panel, variable in zip(axes, titles, strict=True):

@@ -1,6 +1,6 @@
 """Reproduces Table 2, which compares all systems on the same corpus, at equal arithmetic and at equal time.
 
-The best systems also form an ensemble.
+The best systems are also measured as an ensemble.
 """
 
 import statistics
@@ -107,8 +107,8 @@ def run_table2(options: ExperimentOptions) -> tuple[str, SystemComparison]:
     """Trains the selected systems; returns a description of the corpus and the recorded results of all systems.
 
     If the scale sets `operations`, each system is trained to equal arithmetic and to equal time. Otherwise, each system
-    is trained for the steps of its preset: 100,000, or 300,000 for `big` (section 5.2 of the paper). No run takes
-    longer than its minutes.
+    is trained for the steps of its preset: 100,000, or 300,000 for `big` (section 5.2 of the paper). Every run also
+    ends when its minutes are used up.
     """
     scale, work = scale_named(options.scale), options.work
     names = options.select_rows([system.name for system in SYSTEMS])
@@ -147,7 +147,7 @@ def _recipe(scale: Scale, system: System, steps: int | None = None, seed: int = 
     """Returns the recipe of a system at a scale, for a run of `steps`.
 
     Checkpoints are saved after fixed numbers of steps, so that the weights that are averaged do not depend on the
-    clock. The learning rate warms up for at most one in `WARMUP_SHARE` steps, because a costly system has few steps.
+    clock. The warm-up takes at most 1/`WARMUP_SHARE` of the steps, because a costly system has few steps.
     """
     is_small = scale.name == "small"
     training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}

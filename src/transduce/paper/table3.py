@@ -1,4 +1,7 @@
-"""Table 3: variations of the base model under several seeds, measured on the validation set without averaging."""
+"""Reproduces Table 3: variations of the base model, trained with several seeds and measured on the validation set.
+
+The models are measured without checkpoint averaging.
+"""
 
 import math
 import statistics
@@ -20,7 +23,7 @@ Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")
 
 PRINTED_EQUAL = 0.005  # a published difference below this counts as none
-EQUIVALENT = 0.5  # points of either metric: a difference with its whole interval within them counts as none
+EQUIVALENT = 0.5  # points of either metric: a difference counts as none if its whole interval is smaller than this
 BIG_FACTOR = 3  # steps of big, relative to base
 
 # The paper's perplexity, BLEU and millions of parameters; None if the paper's cell is empty, which means as base.
@@ -31,7 +34,7 @@ ROWS = ["base", *TABLE_3, "big", "released-2017", *ABLATIONS]
 
 
 class VariationResult(NamedTuple):
-    """Our results of a variation, seed by seed."""
+    """Our results of a variation, one for each seed."""
 
     name: str
     seeds: list[TrialResult]
@@ -44,16 +47,16 @@ class VariationResult(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """Mean over all seeds."""
+        """The mean accuracy over all seeds."""
         return statistics.fmean(result.accuracy for result in self.seeds)
 
     def values(self, metric: Metric) -> list[float]:
-        """Values of a metric, one per seed."""
+        """Returns the values of a metric, one for each seed."""
         return [float(result.score if metric == "bleu" else result.perplexity) for result in self.seeds]
 
 
 class Ordering(NamedTuple):
-    """The difference of a row from base in the paper and here."""
+    """The difference between a row and base, in the paper and in our results."""
 
     row: str
     metric: Metric
@@ -66,9 +69,9 @@ class Ordering(NamedTuple):
         """Whether our difference has the sign of the paper's difference or, if the paper has none, which is better."""
         if self.half_width is None:
             return "one seed"
-        if self.published is not None and abs(self.published) < PRINTED_EQUAL:
-            if abs(self.measured) + self.half_width < EQUIVALENT:
-                return "holds: equal"
+        prints_equal = self.published is not None and abs(self.published) < PRINTED_EQUAL
+        if prints_equal and abs(self.measured) + self.half_width < EQUIVALENT:
+            return "holds: equal"
         if abs(self.measured) <= self.half_width:
             return "open"
         if self.published is None:
@@ -77,7 +80,10 @@ class Ordering(NamedTuple):
 
 
 def run_table3(options: ExperimentOptions) -> tuple[str, list[VariationResult]]:
-    """Trains rows under several seeds; returns a description of the corpus, and the results of all rows and seeds."""
+    """Trains the selected rows with several seeds.
+
+    Returns a description of the corpus, and the recorded results of all rows and seeds.
+    """
     scale, work, minutes = scale_named(options.scale), options.work, options.minutes
     names, corpus = options.select_rows(ROWS), scale.corpus
     if scale.width_divisor > 1:
@@ -114,9 +120,9 @@ def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
 
 
 def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, float | None]:
-    """The difference of the means, and half of its 95 % confidence interval by Student's t.
+    """Returns the difference of the means, and half the width of its 95 % confidence interval by Student's t.
 
-    Both sides are assumed to have the same variance, so that a single value has the variance of the other side. The
+    Both sides are assumed to have the same variance, so that a single value can be compared with several values. The
     interval is None if both sides have a single value.
     """
     delta = statistics.fmean(values) - statistics.fmean(base)
@@ -128,7 +134,7 @@ def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, f
 
 
 def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
-    """Recipe of a row at a scale."""
+    """Returns the recipe of a row at a scale."""
     preset = PRESETS[name]
     training: dict[str, Any] = {
         "steps": None,
@@ -144,7 +150,10 @@ def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
 
 
 def divide_sizes(model: Values, scale: Scale) -> Values:
-    """Settings of a model with widths and numbers of layers divided; the number of heads stays."""
+    """Returns the settings of a model with its widths and numbers of layers divided as the scale requires.
+
+    The number of heads does not change.
+    """
 
     def divide(values: Mapping[str, int]) -> Values:
         return {key: value // scale.width_divisor for key, value in values.items()}
@@ -166,12 +175,12 @@ def _budget(scale: Scale, name: str, minutes: float | None) -> Budget:
 
 
 def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
-    """Recorded results of a row, in the order of their seeds."""
+    """Returns the recorded results of a row, in the order of their seeds."""
     seeds = recorded_seeds(work, name)
     results = (read_trial(_trial(scale, name, seed), work, _budget(scale, name, minutes)) for seed in seeds)
     return [result for result in results if result is not None]
 
 
 def as_text(rows: Sequence[VariationResult]) -> str:
-    """Table 3 with the paper's columns next to ours, and which of the paper's orderings hold."""
+    """Renders Table 3 with the paper's columns next to ours, and the verdicts on the paper's orderings."""
     return render_page("table3.md.jinja", rows=rows, orderings=compare_with_base(rows), length=FLOPS_LENGTH)

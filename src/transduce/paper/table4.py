@@ -138,10 +138,10 @@ def _self_trained(work: Path, seed: int) -> Path:
 
 
 def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions) -> bool:
-    """Writes the trees of the raw sentences unless they exist, and returns True if they exist afterwards.
+    """Makes sure that there are trees of the raw sentences, and returns False if they cannot be made.
 
-    The trees are written by the parser `TEACHER`. If the teacher has been trained further since then, the sentences are
-    parsed again, unless a student has already begun to train on the trees.
+    The sentences are parsed by the parser `TEACHER`. If it has been trained further since then, they are parsed again,
+    unless a student has already begun to train on the trees.
     """
     path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
     parsed_by = path.with_suffix(".teacher")  # the fingerprint of the parser that wrote the trees

@@ -1,4 +1,4 @@
-"""Trains a recipe until one budget after another is used up, and measures the model at each budget.
+"""Trains a recipe to one budget after another, and measures the model at each of them.
 
 The results are recorded next to the run directories, so that several processes and devices can fill in a table row by
 row, and continue it after an interruption.
@@ -57,7 +57,7 @@ class Trial(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The limit of a run, in steps or minutes; the run ends when it reaches either."""
+    """The limits of a run in steps and minutes; the run ends as soon as it reaches one of them."""
 
     name: str
     steps: int | None = None
@@ -77,7 +77,7 @@ class TrialResult(NamedTuple):
     seconds: float
     parameters: int
     operations: float  # of training, as `operations_a_step` counts them
-    perplexity: float  # of a subword
+    perplexity: float  # per subword
     accuracy: float
     score: float  # BLEU, or F1 of a parser
     low: float
@@ -147,7 +147,7 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
 def _are_equal_steps(recorded: int | None, steps: int | None) -> bool:
     """Returns True if two numbers of steps are equal within `STEPS_TOLERANCE`.
 
-    None means that only the time limits a run, and equals only None.
+    None stands for a run that is limited only by time, and equals only None.
     """
     if recorded is None or steps is None:
         return recorded == steps

@@ -1,6 +1,6 @@
-"""Constituency parsing (section 6.3 of the paper): a satellite that the core does not import.
+"""Constituency parsing (section 6.3 of the paper).
 
-Parsing is translation into symbols that write a tree. The core looks up what it needs by name
-(`transduce.settings.from_satellite`): pairs of words and symbols from a corpus of trees, the constraint that limits the
-search to trees, and F1.
+A parser translates the words of a sentence into symbols that describe its tree. The core does not import this package,
+but looks up by name what it needs from it (`transduce.settings.from_satellite`): the pairs of words and symbols in a
+treebank, the constraint that restricts the search to trees, and F1.
 """

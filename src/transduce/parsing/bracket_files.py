@@ -1,4 +1,7 @@
-"""Reads gold and output trees for the bracket measure from files: one tree per line, or several lines per tree."""
+"""Reads gold trees and output trees from files, so that `bracket_scores` can compare them.
+
+A file has one tree per line, or several lines per tree.
+"""
 
 import contextlib
 from collections.abc import Sequence
@@ -9,18 +12,22 @@ from transduce.parsing.trees import read_trees
 
 
 class GoldTrees(NamedTuple):
-    """The gold trees of a file. If each line is a sentence, `line_indices` holds the sentences' lines, from 0."""
+    """The gold trees in a file.
+
+    If each line of the file is a sentence, `line_indices` contains the line of each sentence, counted from 0. Otherwise
+    it is empty.
+    """
 
     sentences: list[TreeLine]
-    lines: int  # of the file
+    lines: int  # the number of lines in the file
     line_indices: list[int]
 
 
 def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
-    """Reads the gold trees in the lines of the file `name`, skipping empty lines and comments.
+    """Reads the gold trees from the lines of the file `name`. Empty lines and comments are skipped.
 
-    If the brackets match in every line, each line is a sentence; otherwise each tree is a sentence. Raises ValueError
-    with the line whose brackets do not match.
+    If every line closes all brackets that it opens, each line is a sentence; otherwise each tree is a sentence. Raises
+    ValueError, with the number of the line, if brackets do not match.
     """
     numbered = list(read_trees(lines, name))
     if not _is_line_by_line(lines):
@@ -32,9 +39,9 @@ def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
 def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[TreeLine]:
     """Reads the output for each sentence of `gold` from the lines of the file `name`.
 
-    An empty line is a missing tree. A parser may write lines that are not trees. They count as sentences if the file
-    has as many lines as there are sentences, or as many lines as the gold file. Raises ValueError if the file has a
-    different number of sentences.
+    An empty line stands for a missing tree. A parser may also write lines that are not trees. They are accepted if the
+    file has as many lines as the gold file, or as many lines as there are gold sentences. Raises ValueError if the
+    number of sentences differs from that of `gold`.
     """
     count = len(gold.sentences)
     if not _is_line_by_line(lines):
@@ -56,5 +63,5 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
 
 
 def _is_line_by_line(lines: Sequence[str]) -> bool:
-    """Whether every line closes as many brackets as it opens."""
+    """Returns whether every line closes as many brackets as it opens."""
     return all(line.count("(") == line.count(")") for line in lines)

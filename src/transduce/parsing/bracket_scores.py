@@ -1,4 +1,4 @@
-"""Recall, precision and F1 of brackets over a corpus, with confidence intervals and the paired bootstrap test."""
+"""Computes bracket recall, precision and F1 of a corpus, with confidence intervals and a paired bootstrap test."""
 
 import logging
 from collections.abc import Sequence
@@ -20,43 +20,43 @@ from transduce.parsing.brackets import (
 
 _log = logging.getLogger(__name__)
 
-NAMED_SENTENCES = 5  # largest number of invalid sentences that the warning names
+NAMED_SENTENCES = 5  # largest number of invalid sentences that the warning lists
 
 
 class BracketTotals(NamedTuple):
-    """The values of EVALB's summary over the valid sentences, in per cent unless a unit is named.
+    """The values in EVALB's summary of the valid sentences. All ratios are in per cent.
 
-    EVALB excludes sentences that are not valid. `f1_with_errors` counts their gold brackets as not found.
+    EVALB excludes invalid sentences. `f1_with_errors` includes them, and counts their gold brackets as not found.
     """
 
     f1: float
     recall: float
     precision: float
     f1_with_errors: float
-    complete_match: float  # sentences with neither missing nor superfluous brackets
-    average_crossing: float  # crossing brackets per sentence
-    no_crossing: float  # share of the sentences
-    two_or_less_crossing: float  # share of the sentences
+    complete_match: float  # ratio of sentences with neither missing nor superfluous brackets
+    average_crossing: float  # number of crossing brackets per sentence
+    no_crossing: float  # ratio of sentences without crossing brackets
+    two_or_less_crossing: float  # ratio of sentences with at most two crossing brackets
     tagging_accuracy: float
     sentences: int
     valid: int
     errors: int
     skipped: int
-    put_back: int  # valid sentences that EVALB excludes because of the tags of their punctuation
-    f1_without_put_back: float  # EVALB's F1, without the sentences of `put_back`
+    put_back: int  # number of valid sentences that EVALB excludes because of the tags of their punctuation
+    f1_without_put_back: float  # EVALB's F1, which excludes these sentences as well
     matched: int
     gold: int
     output: int
 
 
 class BracketScore(NamedTuple):
-    """The totals for all sentences and for the short sentences, and the 95 % confidence interval of F1.
+    """The totals of all sentences and of the short sentences, and the 95 % confidence interval of F1.
 
-    `low` and `high` are None if there are no bootstrap resamples.
+    The interval is from `low` to `high`, which are None if no bootstrap resamples were drawn.
     """
 
     totals: BracketTotals
-    short: BracketTotals  # sentences of at most `cutoff` words
+    short: BracketTotals  # the totals of the sentences with at most `cutoff` words
     cutoff: int
     signature: str
     low: float | None
@@ -64,21 +64,24 @@ class BracketScore(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """F1 of all valid sentences, in per cent."""
+        """The F1 of all valid sentences, in per cent."""
         return self.totals.f1
 
     @property
     def recall(self) -> float:
-        """Recall of all valid sentences, in per cent."""
+        """The recall of all valid sentences, in per cent."""
         return self.totals.recall
 
     @property
     def precision(self) -> float:
-        """Precision of all valid sentences, in per cent."""
+        """The precision of all valid sentences, in per cent."""
         return self.totals.precision
 
     def as_object(self) -> dict[str, Any]:
-        """The score as JSON values: F1 is `score`, and the totals of the short sentences are a nested object."""
+        """Returns the score as JSON values.
+
+        F1 is called `score`, and the totals of the short sentences are in a nested object.
+        """
         score, short = self.totals._asdict(), self.short._asdict()
         return {
             "score": score.pop("f1"),
@@ -91,7 +94,10 @@ class BracketScore(NamedTuple):
 
 
 class BracketDifference(NamedTuple):
-    """A parser's score, the difference of its F1 from the baseline's, and the p-value as defined in `Difference`."""
+    """The score of a parser, and the difference between its F1 and that of the baseline.
+
+    `p` is the p-value of the difference, which is defined in `Difference`.
+    """
 
     score: BracketScore
     delta: float
@@ -99,7 +105,7 @@ class BracketDifference(NamedTuple):
 
 
 class BracketComparison(NamedTuple):
-    """The baseline's score, and how each of the other parsers differs from it, in order."""
+    """The score of the baseline, and the difference of each other parser from it, in the order of the parsers."""
 
     baseline: BracketScore
     differences: tuple[BracketDifference, ...]
@@ -111,11 +117,11 @@ def bracket_scores(
     parameters: BracketParameters = COLLINS,
     bootstrap: int | None = None,
 ) -> BracketScore:
-    """Scores trees against the gold trees of the same sentences, in the same order.
+    """Scores output trees against the gold trees of the same sentences, in the same order.
 
-    `bootstrap` is the number of resamples for the confidence interval; None leaves the interval out. Invalid sentences
-    are logged as a warning. Raises ValueError if the numbers of sentences differ, if there are no sentences, or if a
-    gold tree cannot be read.
+    `bootstrap` is the number of resamples for the confidence interval, or None for no interval. Invalid sentences are
+    logged as a warning. Raises ValueError if the numbers of sentences differ, if there are no sentences, or if a gold
+    tree cannot be read.
     """
     return _measure(gold, output, parameters, bootstrap, "the output")[0]
 
@@ -126,7 +132,7 @@ def compare_brackets(
     parameters: BracketParameters = COLLINS,
     bootstrap: int = 1000,
 ) -> BracketComparison:
-    """Compares the trees of `systems` by F1, with a paired bootstrap test (Koehn 2004).
+    """Compares the output trees of several systems by F1, with a paired bootstrap test (Koehn 2004).
 
     The first system is the baseline. See `bracket_scores` for the other arguments.
     """
@@ -149,9 +155,9 @@ def _measure(
     bootstrap: int | None,
     name: str,
 ) -> tuple[BracketScore, NDArray[np.float64]]:
-    """Scores an output called `name`; returns its score, and the F1 of each resample.
+    """Scores an output. Returns its score, and the F1 of each resample.
 
-    Logs the invalid sentences.
+    Logs a warning that lists the invalid sentences and calls the output `name`.
     """
     if not gold:
         raise ValueError("the reference has no trees; there is nothing to measure")
@@ -170,7 +176,7 @@ def _measure(
             "; …" if len(failed) > NAMED_SENTENCES else "",
         )
     resamples, low, high, seed = np.empty(0), None, None, ""
-    if bootstrap is not None:  # outputs with equally many sentences get the same resamples
+    if bootstrap is not None:  # outputs with the same number of sentences get the same resamples
         columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
         sums = np.empty((bootstrap, 3), dtype=np.int64)
         for rows, drawn in resample(len(columns), bootstrap):
@@ -190,7 +196,7 @@ def _measure(
 
 
 def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
-    """Totals over counted sentences."""
+    """Computes the totals of sentences from their counts."""
     valid = [each for each in counts if each.status == BracketStatus.VALID]
     matched, gold, output = _sums(valid)
     missed = sum(each.missed for each in counts)
@@ -218,7 +224,7 @@ def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
 
 
 def _sums(counts: Sequence[BracketCounts]) -> tuple[int, int, int]:
-    """Sums of matched, gold and output brackets."""
+    """Returns the total numbers of matched, gold and output brackets."""
     return sum(each.matched for each in counts), sum(each.gold for each in counts), sum(each.output for each in counts)
 
 

@@ -1,14 +1,14 @@
-"""Counts the brackets of a sentence's tree against its gold tree, as EVALB counts them.
+"""Counts the brackets of an output tree that match the gold tree of the sentence, as EVALB does.
 
-A sentence is the trees of one line, usually one tree. Words whose part of speech is a deleted label are not counted.
-Each tree's own tags decide this, so a wrong tag can leave one tree with more words than the other. In that case, the
-words that only one of the trees lacks are put back. EVALB puts back only quotation marks, and excludes the sentence if
-other words are missing; `BracketCounts.put_back` marks these sentences.
+The trees in one line, usually a single tree, form a sentence. Words whose part of speech is a deleted label are not
+counted. Since each tree has its own tags, a wrong tag may cause a word to be deleted in one tree but not in the other.
+Words that are deleted in only one of the trees are put back. EVALB puts back only quotation marks, and excludes the
+sentence if any other word is missing. `BracketCounts.put_back` marks the sentences that EVALB would exclude.
 
-There are two more differences from EVALB: an outer bracket without a label is TOP, and words are equal if they stand
-for the same text, for example `1\\/2` and `1/2`.
+There are two more differences from EVALB. An outer bracket without a label gets the label TOP, and two words are equal
+if they represent the same text, for example `1\\/2` and `1/2`.
 
-EVALB's parameter files determine what is counted: deleted labels, and labels and words that are equal.
+The parameter files of EVALB define which labels are deleted, and which labels and words count as equal.
 """
 
 import hashlib
@@ -24,33 +24,34 @@ from typing import NamedTuple
 from transduce.parsing.trees import Tree, read_trees, unescape_word
 
 TreeLine = str | Tree | Sequence[Tree] | None
-"""The trees of a sentence, or the line that contains them; None if there is no tree."""
+"""The trees of a sentence, or the line that contains them, or None if there is no tree."""
 
-OUTER_LABEL = "TOP"  # label of an outer bracket that has none, as in the files of the Penn Treebank
+OUTER_LABEL = "TOP"  # given to an outer bracket that has no label, as in the files of the Penn Treebank
 QUOTES = ("'", '"', "/")  # the words that EVALB puts back
-IGNORED_KEYS = ("DEBUG", "MAX_ERROR")  # settings of the EVALB program: what it prints and when it gives up
+IGNORED_KEYS = ("DEBUG", "MAX_ERROR")  # these only determine what the EVALB program prints and when it gives up
 
 Pairs = frozenset[tuple[str, str]]
 
 
 class BracketParameters(NamedTuple):
-    """Which labels, words and lengths are counted, in the terms that EVALB's parameter files use.
+    """Defines which labels, words and sentence lengths are counted, in the terms of EVALB's parameter files.
 
-    Pairs of equal labels and words are stored in both orders.
+    Pairs of equal labels or equal words are stored in both orders.
     """
 
     name: str
-    deleted_labels: frozenset[str]  # a part of speech is deleted with its word, a phrase without its parts
+    # A part of speech with such a label is deleted together with its word. A phrase is deleted, but its parts are kept.
+    deleted_labels: frozenset[str]
     deleted_for_length: frozenset[str] = frozenset()
     equal_labels: Pairs = frozenset()
     equal_words: Pairs = frozenset()
-    cutoff: int = 40  # words of the longest sentence in the second summary
+    cutoff: int = 40  # largest number of words in a sentence of the second summary
     labelled: bool = True
     quote_labels: frozenset[str] = frozenset()
 
     @property
     def signature(self) -> str:
-        """The name, with a checksum of the values unless they are equal to the values of COLLINS."""
+        """The name of the parameters, followed by a checksum of their values unless these are the values of COLLINS."""
         if self[1:] == COLLINS[1:]:
             return COLLINS.name
         values = [sorted(value) if isinstance(value, frozenset) else value for value in self[1:]]
@@ -58,20 +59,20 @@ class BracketParameters(NamedTuple):
 
     @property
     def deleted_phrases(self) -> frozenset[str]:
-        """Labels of phrases that are not counted: the deleted labels and all labels equal to one of them."""
+        """The labels of phrases that are not counted: the deleted labels, and all labels equal to one of them."""
         return self.deleted_labels | {one for one, other in self.equal_labels if other in self.deleted_labels}
 
     def are_equal_labels(self, one: str, other: str) -> bool:
-        """Whether two labels are the same, or equal by the parameters."""
+        """Returns whether two labels are identical, or equal according to the parameters."""
         return one == other or (one, other) in self.equal_labels
 
     def are_equal_words(self, one: str, other: str) -> bool:
-        """Whether two words are the same, equal by the parameters, or the same as text."""
+        """Returns whether two words are identical, equal according to the parameters, or represent the same text."""
         return one == other or (one, other) in self.equal_words or unescape_word(one) == unescape_word(other)
 
 
 def both_orders(pairs: Iterable[Sequence[str]]) -> Pairs:
-    """The pairs and their reverses."""
+    """Returns each of the pairs in both orders."""
     return frozenset(ordered for one, other in pairs for ordered in ((one, other), (other, one)))
 
 
@@ -85,9 +86,9 @@ COLLINS = BracketParameters(
 
 
 def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
-    """Parses the lines of the parameter file at `path`, whose stem names the parameters.
+    """Parses the lines of an EVALB parameter file. The name of the parameters is the stem of `path`.
 
-    Raises ValueError with the file and line if a key is unknown or its values have the wrong form.
+    Raises ValueError, with the file and the line, if a key is unknown or if its values have the wrong form.
     """
     values: dict[str, list[list[str]]] = {key: [] for key in _ARGUMENTS}
     for line_number, line in enumerate(lines, start=1):
@@ -122,7 +123,7 @@ def parse_parameters(lines: Iterable[str], path: str) -> BracketParameters:
     )
 
 
-# Form of each key's values, as a pattern and in words.
+# The form of the values of each key, as a regular expression and in words.
 _ARGUMENTS = {
     "CUTOFF_LEN": (r"\d{1,9}", "a number of words"),
     "LABELED": ("[01]", "1, or 0 for brackets without labels"),
@@ -135,7 +136,11 @@ _ARGUMENTS = {
 
 
 class BracketStatus(IntEnum):
-    """VALID sentences are counted; ERROR: not a tree over the gold words; SKIPPED: no words."""
+    """The status of a sentence. Only the brackets of VALID sentences are counted.
+
+    ERROR means that the output is not a tree over the words of the gold tree. SKIPPED means that the output has no
+    words that are counted.
+    """
 
     VALID = 0
     ERROR = 1
@@ -143,23 +148,23 @@ class BracketStatus(IntEnum):
 
 
 class BracketCounts(NamedTuple):
-    """The counts of one sentence; an invalid sentence has only `length`, `words`, `missed` and `reason`."""
+    """The counts of one sentence. For an invalid sentence, only `length`, `words`, `missed` and `reason` are set."""
 
     status: BracketStatus
-    length: int  # words of the gold tree, including punctuation; compared with the cutoff
-    words: int  # words of the gold tree that are counted
+    length: int  # number of words in the gold tree, including punctuation; compared with the cutoff
+    words: int  # number of words in the gold tree that are counted
     matched: int = 0
     gold: int = 0
     output: int = 0
-    crossing: int = 0  # brackets of the output that cross a gold bracket
-    tags: int = 0  # words with the gold tag
-    put_back: bool = False  # EVALB would exclude the sentence because of its tags of punctuation
-    missed: int = 0  # gold brackets of a sentence that is not valid
-    reason: str = ""  # why the sentence is not valid
+    crossing: int = 0  # number of output brackets that cross a gold bracket
+    tags: int = 0  # number of words whose tag is equal to the gold tag
+    put_back: bool = False  # whether EVALB would exclude the sentence because of the tags of its punctuation
+    missed: int = 0  # number of gold brackets in an invalid sentence
+    reason: str = ""  # why the sentence is invalid
 
 
 class Span(NamedTuple):
-    """A phrase from word `start` up to, but not including, word `end`."""
+    """A phrase that covers the words from `start` up to, but not including, `end`."""
 
     label: str
     start: int
@@ -167,7 +172,7 @@ class Span(NamedTuple):
 
 
 class FlatTree(NamedTuple):
-    """Parts of speech and words, from left to right, and the phrases over them in the order of their opening."""
+    """The parts of speech and words of a sentence in order, and its phrases in the order in which they open."""
 
     tags: list[str]
     words: list[str]
@@ -177,10 +182,10 @@ class FlatTree(NamedTuple):
 def count_sentences(
     gold: Sequence[TreeLine], output: Sequence[TreeLine], parameters: BracketParameters = COLLINS
 ) -> list[BracketCounts]:
-    """Counts every sentence.
+    """Counts the brackets of every sentence.
 
-    Raises ValueError if the numbers of sentences differ, or if a gold tree cannot be read. If an output cannot be read,
-    its sentence counts as an error.
+    If the output for a sentence cannot be read, the sentence gets the status ERROR. Raises ValueError if the numbers of
+    sentences differ, or if a gold tree cannot be read.
     """
     if len(gold) != len(output):
         raise ValueError(
@@ -198,7 +203,7 @@ def count_sentences(
 
 
 def flatten(line: TreeLine) -> FlatTree:
-    """Words and phrases of a sentence; raises ValueError if the text is not a tree."""
+    """Returns the words and phrases of a sentence; raises ValueError if its text is not a tree."""
     match line:
         case None:
             trees: Iterable[Tree] = ()
@@ -215,7 +220,7 @@ def flatten(line: TreeLine) -> FlatTree:
 
 
 def _add(tree: Tree, flat: FlatTree, unlabelled: str) -> None:
-    """Adds the words and phrases of a tree; `unlabelled` is the label of a bracket that has none."""
+    """Adds the words and phrases of a tree to `flat`. A bracket without a label gets the label `unlabelled`."""
     children = tree.children
     if children and all(isinstance(child, str) for child in children):
         flat.tags.extend([tree.label] * len(children))
@@ -231,7 +236,7 @@ def _add(tree: Tree, flat: FlatTree, unlabelled: str) -> None:
 
 
 def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters) -> BracketCounts:
-    """Counts a sentence's tree, `line`, against its flattened gold tree."""
+    """Compares the output tree in `line` with the flattened gold tree of the sentence, and returns the counts."""
     is_counted_gold = [tag not in parameters.deleted_labels for tag in gold.tags]
     missed = len(_spans(gold, is_counted_gold, parameters))
     length = sum(tag not in parameters.deleted_for_length for tag in gold.tags)
@@ -250,7 +255,7 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
     if reason := _difference(words_gold, words, parameters):
         return failed._replace(reason=reason)
     spans_gold, spans = _spans(gold, is_counted_gold, parameters), _spans(output, is_counted, parameters)
-    # Each bracket matches at most one bracket of the other tree: the first that fits, as in EVALB.
+    # As in EVALB, each bracket matches at most one bracket of the other tree: the first one that fits.
     unmatched: dict[tuple[int, int], list[str]] = defaultdict(list)
     for label, start, end in spans:
         unmatched[start, end].append(label)
@@ -262,8 +267,8 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
                 del labels[index]
                 matched += 1
                 break
-    # A bracket of the output crosses a gold bracket if they overlap and neither is inside the other. A gold span does
-    # not cross other gold spans.
+    # An output bracket crosses a gold bracket if they overlap and neither is inside the other. Gold brackets do not
+    # cross each other, so an output bracket with the span of a gold bracket crosses none.
     edges_gold, crossing = {(start, end) for _, start, end in spans_gold}, 0
     for _, start, end in spans:
         if (start, end) not in edges_gold:
@@ -283,7 +288,7 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
 
 
 def _difference(gold: list[str], output: list[str], parameters: BracketParameters) -> str:
-    """Describes how the words of the output differ from the gold words; "" if they are the same."""
+    """Describes how the words of the output differ from the gold words. Returns "" if they are the same."""
     if len(gold) != len(output):
         return f"{len(output)} words, not {len(gold)}"
     for expected, word in zip(gold, output, strict=True):
@@ -299,17 +304,18 @@ def _put_back(
     is_counted: list[bool],
     parameters: BracketParameters,
 ) -> bool:
-    """Puts back the words that only one of the trees lacks; returns whether they are more than EVALB puts back.
+    """Puts back the words that are deleted in only one of the trees.
 
-    Changes `is_counted_gold` and `is_counted`, unless the trees have different words.
+    Changes `is_counted_gold` and `is_counted` in place, unless the two trees have different words. Returns whether more
+    words were put back than EVALB puts back.
     """
 
     def quotes(flat: FlatTree) -> list[int]:
         tagged = enumerate(zip(flat.tags, flat.words, strict=True))
         return [index for index, (tag, word) in tagged if word in QUOTES and tag in parameters.quote_labels]
 
-    # As in EVALB, put back a quotation mark that only one tree lacks if equally many counted words precede it in both
-    # trees.
+    # As in EVALB, put back a quotation mark that only one tree lacks if the same number of counted words precedes it in
+    # both trees.
     with_quotes_gold, with_quotes = is_counted_gold.copy(), is_counted.copy()
     for index in quotes(output):
         before = sum(with_quotes[:index])
@@ -320,7 +326,7 @@ def _put_back(
     if not _difference(words_gold, words, parameters):
         is_counted_gold[:], is_counted[:] = with_quotes_gold, with_quotes
         return False
-    # All words, including punctuation, but without traces.
+    # Otherwise, compare all words, including punctuation but without traces.
     traces = parameters.deleted_labels & parameters.deleted_for_length
     indices_gold, indices = ([n for n, tag in enumerate(flat.tags) if tag not in traces] for flat in (gold, output))
     if _difference([gold.words[n] for n in indices_gold], [output.words[n] for n in indices], parameters):
@@ -331,7 +337,7 @@ def _put_back(
 
 
 def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters) -> list[Span]:
-    """The counted phrases, as spans over the counted words."""
+    """Returns the phrases that are counted, as spans over the words that are counted."""
     before = list(accumulate(is_counted, initial=0))
     spans = (Span(phrase_label(label), before[start], before[end]) for label, start, end in flat.phrases)
     deleted = parameters.deleted_phrases
@@ -340,5 +346,5 @@ def _spans(flat: FlatTree, is_counted: list[bool], parameters: BracketParameters
 
 @cache
 def phrase_label(label: str) -> str:
-    """Cuts a label at its first `-` or `=`, as EVALB does, even if nothing is left."""
+    """Returns the part of a label before its first `-` or `=`, as EVALB does, even if this part is empty."""
     return label.partition("-")[0].partition("=")[0]

@@ -1,4 +1,4 @@
-"""Parses sentences to trees, with one model directory or an ensemble of several (section 6.3)."""
+"""Parses sentences to trees with a model, or with an ensemble of models (section 6.3 of the paper)."""
 
 import logging
 import math
@@ -21,34 +21,35 @@ _log = logging.getLogger("transduce")
 
 
 class Parse(NamedTuple):
-    """One parse of a sentence. `str()` and `print` give the tree in brackets.
+    """A parse of a sentence. `str()` and `print` give the tree in brackets.
 
-    `fault` says why the model's symbols were not a tree and were repaired; None if they were a tree.
-    `score` ranks the hypotheses: log-probability / length penalty of a beam search.
+    If the symbols that the model generated do not form a tree, they are repaired, and `fault` gives the reason;
+    otherwise `fault` is None. `score` ranks the hypotheses of a sentence: in beam search, it is the log-probability
+    divided by the length penalty.
     """
 
     tree: Tree
-    log_probability: float  # natural logarithm, including the end symbol
+    log_probability: float  # natural logarithm, including EOS
     score: float
     fault: str | None
-    tokens: int  # symbols that the model wrote, including the end symbol
+    tokens: int  # the number of symbols that the model generated, including EOS
 
     def __str__(self) -> str:
         return format_tree(self.tree)
 
 
 def check_parses(linearisation: TopDown | InOrder | None) -> TopDown | InOrder:
-    """Returns the linearisation of a parser's model; raises ValueError for None, the value in a translation model."""
+    """Returns the linearisation of a parser; raises ValueError if it is None, as in a translation model."""
     if linearisation is None:
         raise ValueError("this model translates and does not parse: use `transduce translate`, or train on trees")
     return linearisation
 
 
 class Parser:
-    """Parses sentences with one model, or with an ensemble of models that share words and symbols."""
+    """Parses sentences with a model, or with an ensemble of models that share the vocabularies of words and symbols."""
 
     def __init__(self, translator: Translator) -> None:
-        """Wraps `translator`, whose model must be a parser; raises ValueError if it is a translation model."""
+        """Creates a parser from a translator; raises ValueError if its model is a translation model, not a parser."""
         self.translator, self.linearisation = translator, check_parses(translator.linearisation)
 
     @classmethod
@@ -59,7 +60,10 @@ class Parser:
         precision: TranslationPrecision = "float32",
         tag: str | None = None,
     ) -> "Parser":
-        """Loads the model of one directory, or an ensemble of several; arguments and errors as in `Translator.load`."""
+        """Loads a model from a directory, or an ensemble from several directories.
+
+        The arguments and the errors raised are those of `Translator.load`.
+        """
         return cls(Translator.load(*directories, device=device, precision=precision, tag=tag))
 
     def parse(
@@ -70,12 +74,12 @@ class Parser:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Parse]]:
-        """Returns the parses of each sentence (a list of words), best first; an empty sentence has none.
+        """Parses sentences, which are lists of words. Returns the parses of each sentence, with the best one first.
 
-        A sentence that cannot be parsed gets a flat tree with log-probability −∞. A warning gives its number: its
-        position in `sentences`, counted from 1, plus `lines_before`. Raises TypeError if a sentence is not a list of
-        words, and ValueError if a word is empty or contains white space, or if the search has a setting that is only
-        for translations.
+        An empty sentence has no parses. A sentence that cannot be parsed gets a flat tree with a log-probability of −∞,
+        and a warning is logged. The warning contains the number of the sentence, which is its position in `sentences`,
+        counted from 1, plus `lines_before`. Raises TypeError if a sentence is not a list of words, and ValueError if a
+        word is empty or contains white space, or if the search has an option that is only for translations.
         """
         method = method or SearchMethod(self.translator.decoding)
         if method.decoding.no_repeat_ngram is not None:
@@ -91,7 +95,8 @@ class Parser:
                     )
             lines.append(" ".join(map(unescape_word, words)))
         faults = self.translator.line_faults(lines)
-        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH  # most words for which the smallest tree fits
+        # The largest number of words for which the smallest possible tree does not exceed the limit on tokens.
+        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH
         for index, words in enumerate(sentences):
             if len(words) > limit:
                 faults[index] = f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
@@ -111,7 +116,7 @@ class Parser:
         return results
 
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
-        """Builds a tree from a model's output, and repairs it if the output is not a tree."""
+        """Builds a tree from the output of the model, which is repaired first if it is not a tree."""
         symbols = translation.text.split()
         try:
             tree, fault = tree_of(symbols, words, self.linearisation), None
@@ -121,9 +126,9 @@ class Parser:
 
 
 def split_treebank_words() -> Callable[[str], list[str]]:
-    """Returns NLTK's tokenizer for sentences; raises ValueError if NLTK is not installed.
+    """Returns a function that splits a sentence into words with NLTK; raises ValueError if NLTK is not installed.
 
-    A typographic apostrophe becomes a straight one, because the tokenizer splits only at straight ones.
+    The function first replaces typographic apostrophes with straight ones, because NLTK splits words only at these.
     """
     try:
         from nltk.tokenize import NLTKWordTokenizer

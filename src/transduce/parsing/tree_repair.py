@@ -1,4 +1,7 @@
-"""Repairs symbols that do not make a tree: first the brackets, with the fewest changes, then words and roots."""
+"""Repairs symbols that do not form a tree.
+
+First the brackets are balanced with the fewest changes. Then surplus or missing words and roots are corrected.
+"""
 
 from collections.abc import Sequence
 
@@ -10,25 +13,29 @@ from transduce.parsing.trees import Tree
 from transduce.text.tree_linearisation import InOrder, TopDown
 
 ROOT = "S"
-"""The label of a root that joins several roots."""
+"""The label of the root that is added if there are several roots."""
 
 MAX_BRACKETS = 1000
-"""If an output has more brackets, all of them are removed, because balancing takes cubic time."""
+"""The largest number of brackets to balance. If there are more, all are removed, because balancing takes cubic time."""
 
 MAX_DEPTH = 100
-"""The deepest nesting of phrases that a repair keeps; the treebanks have at most 29 levels."""
+"""The largest depth of a repaired tree. Phrases nested more deeply are removed. The treebanks have up to 29 levels."""
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
-    """Returns one phrase over all words, for a sentence without a parse; X is a treebank's label for unknown ones."""
+    """Returns a tree with a single phrase over all words, for a sentence without a parse.
+
+    The label of the phrase is X, which treebanks use for phrases of an unknown kind.
+    """
     return Tree("X", tuple(map(preterminal_without_tag, words)))
 
 
 def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
-    """Returns a tree over `words` that differs little from `symbols`.
+    """Returns a valid tree over `words` that stays close to `symbols`.
 
-    Brackets are balanced with the fewest deletions and replacements. Then surplus parts of speech and empty phrases are
-    left out, words without a part of speech are added to the root, and several roots get a root around them.
+    The brackets are balanced with the fewest deletions and replacements. Then surplus parts of speech and empty phrases
+    are removed, and words without a part of speech are added to the root. If there are several roots, a new root is
+    added above them.
     """
     remaining, parts, depth = iter(words), [list[Tree]()], 0
     for symbol in balance_brackets(symbols):
@@ -52,10 +59,10 @@ def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: Top
 
 
 def balance_brackets(symbols: Sequence[str]) -> list[str]:
-    """Balances the brackets of `symbols` with the fewest changes.
+    """Balances the brackets in `symbols` with the fewest changes. All other symbols are kept.
 
-    A change deletes a bracket or replaces it by another bracket. Insertions are not needed: inserting the missing
-    bracket of a pair costs as much as deleting the other bracket. Other symbols stay.
+    A change deletes a bracket or replaces it with another bracket. Insertions are not needed, because inserting the
+    missing bracket of a pair costs as much as deleting its other bracket.
     """
     indices = [index for index, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
     if len(indices) > MAX_BRACKETS:
@@ -67,7 +74,7 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
     for index in indices:
         balanced[index] = None
     spans = [(0, len(brackets))]
-    while spans:  # keeps the pairs that the fewest changes make, and deletes all other brackets
+    while spans:  # keep the pairs that result from the fewest changes, and delete all other brackets
         first, end = spans.pop()
         if first >= end:
             continue
@@ -85,7 +92,7 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
 
 
 def _pair_costs(brackets: Sequence[str]) -> NDArray[np.int64]:
-    """Number of changes that make a pair of two brackets, for all brackets [first second]."""
+    """Returns, for every two brackets [first second], the number of changes that turn them into a pair."""
     opens = np.array(list(map(opens_phrase, brackets)), dtype=bool)
     names = {label: number for number, label in enumerate(sorted({bracket[1:] for bracket in brackets}))}
     labels = np.array([names[bracket[1:]] for bracket in brackets], dtype=np.int64)
@@ -95,10 +102,10 @@ def _pair_costs(brackets: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _fewest_changes(costs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Fewest changes that balance the brackets from `first` to before `end`, for all spans [first end]."""
+    """Returns, for every span [first end], the fewest changes that balance its brackets. `end` is exclusive."""
     size = len(costs)
     fewest = np.zeros((size + 2, size + 2), dtype=np.int64)
-    for length in range(1, size + 1):  # all spans of a length at once
+    for length in range(1, size + 1):  # all spans of the same length are computed at once
         first = np.arange(size - length + 1)[:, None]
         partners = first + np.arange(1, length)[None, :]
         paired = fewest[first + 1, partners] + costs[first, partners] + fewest[partners + 1, first + length]

@@ -1,4 +1,4 @@
-"""Computes the F1 of a parser at each validation of its run, and on a test set."""
+"""Computes the F1 of a parser at each validation during training, and on a test set."""
 
 import time
 from collections.abc import Sequence
@@ -18,12 +18,14 @@ from transduce.translation.search_method import SearchMethod, search_method
 from transduce.translation.translator import Translator
 
 GoldPairs = Sequence[tuple[Tree, Tree | None]]
-"""Trees as they are written, each with its cleaned tree; None if no word is left."""
+"""Trees as they are in the treebank, each with its cleaned tree, or with None if no word is left after cleaning."""
 
 
 class ParsedTest(NamedTuple):
-    """The trees of a test set as lines, their number of symbols, the seconds of parsing, the score, and how many
-    outputs were not trees.
+    """The parses of a test set, and their score.
+
+    `lines` are the trees in brackets, `tokens` is the number of symbols that the model generated, `seconds` is the time
+    that parsing took, and `repaired` is the number of outputs that were not trees.
     """
 
     lines: list[str]
@@ -34,7 +36,7 @@ class ParsedTest(NamedTuple):
 
 
 def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, method: SearchMethod) -> ParsedTest:
-    """Parses the words of gold trees and scores the parses; leaves out gold trees without words."""
+    """Parses the sentences of gold trees, and scores the parses. Gold trees without words are not scored."""
     parser = Parser(translator)
     sentences = [[] if cleaned is None else words_of(cleaned) for _, cleaned in gold]
     began = time.perf_counter()
@@ -48,7 +50,10 @@ def parse_test(gold: GoldPairs, bootstrap: int | None, translator: Translator, m
 
 
 def read_gold_trees_of(spec: CorpusSpec, name: str) -> list[tuple[Tree, Tree | None]]:
-    """Reads and cleans the gold trees of a corpus, called `name` in messages; raises ValueError if it has none."""
+    """Reads and cleans the gold trees of a corpus, which error messages call `name`.
+
+    Raises ValueError if the corpus does not consist of trees, or if no tree has words.
+    """
     if not isinstance(spec, Trees | EmbeddedTrees):
         raise ValueError(f"{name} names a corpus without trees: name one of trees, or give --reference TREES")
     gold = read_gold_treebank(spec)
@@ -58,7 +63,7 @@ def read_gold_trees_of(spec: CorpusSpec, name: str) -> list[tuple[Tree, Tree | N
 
 
 def f1_of_test(spec: CorpusSpec, name: str, translator: Translator, bootstrap: int) -> ValidationScore:
-    """F1 of a parser's trees on a test set, with its confidence interval."""
+    """Computes the F1 of a parser on a test set, with its confidence interval."""
     gold = read_gold_trees_of(spec, name)
     f1 = parse_test(gold, bootstrap, translator, search_method(translator.decoding)).score
     return ValidationScore("f1", f1.f1, f1.signature, f1.low, f1.high)
@@ -67,7 +72,7 @@ def f1_of_test(spec: CorpusSpec, name: str, translator: Translator, bootstrap: i
 def f1_of_symbols(
     linearisation: TopDown | InOrder, corpus: ParallelText, outputs: Sequence[str], bootstrap: int | None
 ) -> ValidationScore:
-    """F1 of linearised trees against the trees of a corpus of words and symbols."""
+    """Computes the F1 of linearised output trees against the trees in a corpus of words and symbols."""
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
     f1 = bracket_scores(gold, output, bootstrap=bootstrap)
     # The corpus contains cleaned trees, which lack brackets that `transduce evaluate` counts.
@@ -75,5 +80,8 @@ def f1_of_symbols(
 
 
 def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
-    """Builds trees from lines of symbols over lines of words; raises ValueError if they do not make a tree."""
+    """Builds a tree from each line of symbols and the corresponding line of words.
+
+    Raises ValueError if the symbols of a line do not form a tree over the words.
+    """
     return [tree_of(line.split(), over.split(" "), linearisation) for line, over in zip(symbols, words, strict=True)]

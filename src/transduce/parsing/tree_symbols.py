@@ -1,8 +1,9 @@
-"""The symbols of linearised trees: writes a tree without its words as symbols, and rebuilds it from symbols and words.
+"""Linearises a tree, without its words, as a sequence of symbols, and rebuilds the tree from the symbols and the words.
 
-A part of speech is a bare symbol and stands for the next word of the sentence. A phrase has an opening symbol, "(" and
-its label, and a closing symbol, ")" and its label (Vinyals et al. 2015; the authors of the paper write NP and /NP for
-(NP and )NP). The linearisations differ in the place of the opening symbol. `(S (NP (PRP It)) (VP (VBZ works)))` is
+A part of speech is a symbol without a bracket, and stands for the next word of the sentence. A phrase has an opening
+symbol, "(" followed by its label, and a closing symbol, ")" followed by its label (Vinyals et al. 2015). The authors of
+the paper write NP and /NP instead of (NP and )NP. The linearisations differ in the position of the opening symbol. For
+example, the tree `(S (NP (PRP It)) (VP (VBZ works)))` is written as
 
     top down    (S (NP PRP )NP (VP VBZ )VP )S
     in order    PRP (NP )NP (S VBZ (VP )VP )S
@@ -20,7 +21,7 @@ from transduce.text.tree_linearisation import InOrder, TopDown
 
 NORMALISED_TAG = "XX"
 
-# Metrics recognise punctuation by its part of speech, which depends only on the word.
+# The parts of speech of punctuation, by which metrics recognise it. They depend only on the word.
 PUNCTUATION_TAGS = {
     **dict.fromkeys(".?!", "."),
     ",": ",",
@@ -51,7 +52,7 @@ def symbols_of(tree: Tree, linearisation: TopDown | InOrder) -> Iterator[str]:
 
 
 def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
-    """Builds the tree of `symbols` over `words`; raises ValueError if they do not make a tree."""
+    """Builds the tree over `words` that `symbols` describe; raises ValueError if they do not form a tree."""
     in_order = isinstance(linearisation, InOrder)
     if in_order and any(opens_phrase(left) and opens_phrase(right) for left, right in pairwise(symbols)):
         raise ValueError("two phrases open without a part between them")
@@ -84,32 +85,35 @@ def tree_of(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown
 
 
 def opens_phrase(symbol: str) -> bool:
-    """Whether a symbol opens a phrase."""
+    """Returns whether a symbol opens a phrase."""
     return symbol.startswith("(")
 
 
 def closes_phrase(symbol: str) -> bool:
-    """Whether a symbol closes a phrase. A symbol that neither opens nor closes a phrase is a part of speech."""
+    """Returns whether a symbol closes a phrase. A symbol that neither opens nor closes a phrase is a part of speech."""
     return symbol.startswith(")")
 
 
 def preterminal(linearisation: TopDown | InOrder, tag: str, word: str) -> Tree:
-    """A word under the part of speech that a symbol stands for."""
+    """Returns the node of a word with the part of speech `tag`, which is ignored if all tags are normalised."""
     return preterminal_without_tag(word) if linearisation.tags == "normalised" else Tree(tag, (escape_word(word),))
 
 
 def preterminal_without_tag(word: str) -> Tree:
-    """A word under XX, or under its part of speech if it is punctuation."""
+    """Returns the node of a word with the part of speech XX, or with its own part of speech if it is punctuation."""
     return Tree(PUNCTUATION_TAGS.get(word, NORMALISED_TAG), (escape_word(word),))
 
 
 def is_tag(vocabulary: SymbolVocabulary) -> NDArray[np.bool_]:
-    """Whether each id is a part of speech, which stands for a word [vocabulary]."""
+    """Returns an array [vocabulary] that is True for the ids of parts of speech, which stand for words."""
     flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in vocabulary.symbols]
     return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
 
 
 def same_kind(vocabulary: SymbolVocabulary, token: int, size: int) -> list[int]:
-    """Ids below `size` of the same kind as `token`: they open a phrase, close one, or stand for a word."""
+    """Returns the ids below `size` that are of the same kind as `token`.
+
+    There are three kinds of ids: those that open a phrase, those that close a phrase, and those that stand for a word.
+    """
     kinds = [(opens_phrase(symbol), closes_phrase(symbol)) for symbol in vocabulary.symbols]
     return [old for old in range(UNKNOWN + 1, size) if kinds[old] == kinds[token]]

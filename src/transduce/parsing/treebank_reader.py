@@ -1,4 +1,4 @@
-"""Reads treebanks: the cleaned trees of a corpus, and the pairs of words and symbols that a parser learns from."""
+"""Reads the cleaned trees of treebanks, and the pairs of words and symbols on which a parser is trained."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -11,23 +11,24 @@ from transduce.parsing.trees import Tree, clean_tree, is_comment, parse_tree, re
 from transduce.text.compressed import UnreadCompressionError, decompressed
 
 LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
-"""How many bytes of a line, and how many lines, are read to find out whether a file has trees."""
+"""The largest numbers of bytes per line and of lines that are read to find out whether a file contains trees."""
 
 
 def tree_files(folder: Path) -> list[Path]:
-    """Returns the files in a folder that contain trees, leaving out hidden files."""
+    """Returns the files in a folder that contain trees, except hidden files and backup files."""
     return [path for path in files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path within `folder` has a hidden part, or is an editor's backup."""
+    """Returns whether a path in `folder` is hidden or in a hidden folder, or is the backup file of an editor."""
     return path.name.endswith("~") or any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _begins_with_tree(path: Path) -> bool:
-    """Whether the first line that is neither empty nor a comment begins with a bracket.
+    """Returns whether the first line of a file that is neither empty nor a comment begins with a bracket.
 
-    Also True for a file that cannot be read, so that its reader reports the reason.
+    Also returns True if the file cannot be read, so that reading its trees later reports the reason. If its compression
+    is not supported, returns False.
     """
     try:
         with path.open("rb") as file, decompressed(file, path) as lines:
@@ -41,9 +42,9 @@ def _begins_with_tree(path: Path) -> bool:
 
 
 def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
-    """Yields the cleaned trees of `corpus`, leaving out trees without words.
+    """Yields the cleaned trees of a corpus. Trees without words are left out.
 
-    Raises ValueError with file and line if the text is not a tree.
+    Raises ValueError, with the file and the line, if a text is not a tree.
     """
     if isinstance(corpus, EmbeddedTrees):
         from transduce.embedded import split  # imported here because importing reads its tables
@@ -56,9 +57,9 @@ def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
 
 
 def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:
-    """The trees of `corpus` as they are written, each with its cleaned tree; None if no word is left.
+    """Returns the trees of a corpus as they are in its files, each with its cleaned tree.
 
-    Raises the errors of `read_treebank`.
+    The cleaned tree is None if no word is left after cleaning. Raises the same errors as `read_treebank`.
     """
     if isinstance(corpus, EmbeddedTrees):
         return [(tree, tree) for tree in read_treebank(corpus)]
@@ -67,12 +68,12 @@ def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree |
 
 
 def _accepts(corpus: Trees, tree: Tree) -> bool:
-    """Whether a cleaned tree belongs to the corpus, by its label and its number of words."""
+    """Returns whether a corpus includes a cleaned tree, which depends on its label and on its number of words."""
     return tree.label not in corpus.without and len(words_of(tree)) >= corpus.shortest
 
 
 def _read_cleaned(path: Path) -> Iterator[tuple[Tree, Tree | None]]:
-    """Yields the trees of a file, each with its cleaned tree."""
+    """Yields each tree in a file together with its cleaned tree."""
     lines = (decode_line(line, path, number) for number, line in enumerate(read_byte_lines(path), start=1))
     for number, tree in read_trees(lines, str(path)):
         try:
@@ -82,7 +83,7 @@ def _read_cleaned(path: Path) -> Iterator[tuple[Tree, Tree | None]]:
 
 
 def read_tree_pairs(corpus: Trees | EmbeddedTrees) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the words and the symbols of every tree, each joined by spaces."""
+    """Yields the words and the symbols of every tree in a corpus, each as a line with spaces between them."""
     assert corpus.linearisation is not None  # `DataSpec` sets it
     for tree in read_treebank(corpus):
         yield " ".join(words_of(tree)).encode(), " ".join(symbols_of(tree, corpus.linearisation)).encode()

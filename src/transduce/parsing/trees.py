@@ -1,7 +1,7 @@
-"""Trees of phrases in brackets: reads, writes and cleans them.
+"""Reads, writes and cleans phrase-structure trees in bracket notation.
 
-A file may have one tree per line or several lines per tree, with or without an empty outer label. Reading loses only
-white space. Cleaning is a separate step: parsers are trained on trees that `clean_tree` has cleaned.
+A file may have one tree per line or several lines per tree, with or without an empty outer label. Reading preserves
+everything except white space. Cleaning is a separate step: parsers are trained on the trees that `clean_tree` returns.
 """
 
 import re
@@ -9,39 +9,39 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MAX_BRACKET_DEPTH = 400
-"""The deepest tree that is read; the deepest tree of the Penn Treebank has about forty levels."""
+"""The largest depth of a tree that can be read. The deepest tree in the Penn Treebank has about forty levels."""
 
 OUTER_LABELS = ("", "TOP", "ROOT", "S1", "VROOT")
-"""Labels around a whole tree, which are not phrases."""
+"""The labels of brackets around a whole tree, which are not phrases."""
 
 EMPTY_ELEMENT = "-NONE-"
 """The part of speech of traces and other elements that are not words of the sentence."""
 
-# How the Penn Treebank writes brackets in words.
+# How the Penn Treebank writes brackets that occur in words.
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 BRACKETS = {bracket: escape for escape, bracket in ESCAPES.items()}
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-_COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # in Treebank files and in files of other tools
+_COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # the beginnings of comments in treebanks and in files of other tools
 
 
 class Tree(NamedTuple):
-    """A node: a phrase with its parts, or a part of speech with one word."""
+    """A node of a tree: a phrase with its parts, or a part of speech with its word."""
 
     label: str  # "" for an outer bracket without a label
     children: "tuple[Tree | str, ...]"
 
     @property
     def is_preterminal(self) -> bool:
-        """Whether the node is a part of speech over one word."""
+        """Whether the node is a part of speech with exactly one word."""
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
 
 def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
-    """Yields every tree of a file called `name`, with the number of the line on which it begins, from 1.
+    """Yields every tree of the file `name`, with the number of the line on which it begins, counted from 1.
 
-    Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line if brackets
-    do not match, or if there is text outside brackets.
+    Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments and are skipped. Raises ValueError, with the
+    number of the line, if brackets do not match, if they are nested too deeply, or if there is text outside brackets.
     """
     labels: list[str] = []  # labels of the open brackets
     children: list[list[Tree | str]] = []  # parts of the open brackets
@@ -78,12 +78,12 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line between trees is a comment."""
+    """Returns whether a line between trees is a comment."""
     return _COMMENT.match(line) is not None
 
 
 def parse_tree(text: str) -> Tree:
-    """Parses the one tree of `text`; raises ValueError if it has none or several."""
+    """Parses a text that contains a single tree; raises ValueError if it contains none or several."""
     trees = [tree for _, tree in read_trees([text], "the text")]
     if len(trees) != 1:
         raise ValueError(f"{text[:60]!r} has {len(trees)} trees; give one")
@@ -91,15 +91,16 @@ def parse_tree(text: str) -> Tree:
 
 
 def format_tree(tree: Tree) -> str:
-    """Writes a tree on one line, from which `parse_tree` reads the same tree."""
+    """Returns a tree in brackets on a single line, from which `parse_tree` reads the same tree."""
     parts = (child if isinstance(child, str) else format_tree(child) for child in tree.children)
     return f"({' '.join((tree.label, *parts))})"
 
 
 def preterminals(tree: Tree) -> list[Tree]:
-    """Returns the parts of speech with their words, from left to right; splits a part of speech with several words.
+    """Returns the parts of speech of a tree with their words, from left to right.
 
-    Raises ValueError if a word has no part of speech, or if a bracket is empty.
+    A part of speech with several words is split into one for each word. Raises ValueError if a word has no part of
+    speech, or if a bracket is empty.
     """
     if _has_only_words(tree):
         return [tree._replace(children=(word,)) for word in tree.children]
@@ -114,30 +115,31 @@ def preterminals(tree: Tree) -> list[Tree]:
 
 
 def bare_label(label: str) -> str:
-    """Strips function tags and indices from a label: NP for NP-SBJ-1 and NP=2; -NONE-, -LRB- and = are unchanged."""
+    """Removes function tags and indices from a label: NP-SBJ-1 and NP=2 become NP. Keeps -NONE-, -LRB- and =."""
     if label.startswith("-"):
         return label
     return re.split(r"[-=|]", label, maxsplit=1)[0] or label
 
 
 def clean_tree(tree: Tree) -> Tree | None:
-    """Cleans a tree as parsers learn it; returns None if nothing is left.
+    """Returns the cleaned form of a tree, on which parsers are trained, or None if nothing is left.
 
-    Removes traces and phrases that contain nothing else, function tags, indices and an outer label, and collapses a
-    phrase that is the only part of a phrase with the same label. A part of speech with several words becomes one for
-    each word. Raises ValueError if a word has no part of speech.
+    Cleaning removes traces, phrases that contain nothing but traces, function tags, indices and an outer label. If the
+    only part of a phrase is another phrase with the same label, only one of the two is kept. A part of speech with
+    several words is split into one for each word. Raises ValueError if a word has no part of speech, or if a bracket is
+    empty.
     """
     preterminals(tree)
     nodes = _clean(tree)
     while len(nodes) == 1 and nodes[0].label in OUTER_LABELS and not nodes[0].is_preterminal:
         nodes = [child for child in nodes[0].children if isinstance(child, Tree)]
-    if len(nodes) > 1:  # an outer bracket with several parts is kept, as a phrase
+    if len(nodes) > 1:  # an outer bracket with several parts is kept as a phrase
         return Tree("TOP", tuple(nodes))
     return nodes[0] if nodes else None
 
 
 def _clean(tree: Tree) -> list[Tree]:
-    """What a node becomes without traces, function tags and chains of one label: one node, several or none."""
+    """Returns the nodes that replace a node after cleaning: none, one, or one for each word of a part of speech."""
     label = bare_label(tree.label)
     if _has_only_words(tree):
         return [] if label == EMPTY_ELEMENT else [Tree(label, (word,)) for word in tree.children]
@@ -148,18 +150,20 @@ def _clean(tree: Tree) -> list[Tree]:
 
 
 def _has_only_words(tree: Tree) -> bool:
-    """Whether a node is a part of speech; a few in CRAFT have several words."""
+    """Returns whether a node is a part of speech. In the CRAFT treebank, a few parts of speech have several words."""
     return bool(tree.children) and all(isinstance(child, str) for child in tree.children)
 
 
 def escape_word(word: str) -> str:
-    """Writes a word as in trees: brackets become -LRB- and so on, also inside longer words."""
+    """Returns a word as trees spell it: brackets become -LRB- and so on, even inside longer words."""
     return "".join(BRACKETS.get(letter, letter) for letter in word)
 
 
 def unescape_word(word: str) -> str:
-    r"""Writes a word of a tree as in text: with brackets and plain quotation marks, and no backslash before `/` and
-    `*`.
+    """Returns a word of a tree as ordinary text spells it.
+
+    Restores brackets, replaces the quotation marks of treebanks with plain ones, and removes the backslash before `/`
+    and `*`.
     """
     if word in ("``", "''"):
         return '"'
@@ -169,5 +173,5 @@ def unescape_word(word: str) -> str:
 
 
 def words_of(tree: Tree) -> list[str]:
-    """Returns the words of a cleaned tree, written as in text."""
+    """Returns the words of a cleaned tree as ordinary text spells them."""
     return [unescape_word(word) for node in preterminals(tree) for word in node.children if isinstance(word, str)]

@@ -1,1 +1,1 @@
-"""Recipes: the settings of a run as one checked record; presets; the parameters and arithmetic of a model."""
+"""Recipes, which are validated records of all settings of a run, as well as presets and summaries of models."""

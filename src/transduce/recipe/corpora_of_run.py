@@ -1,4 +1,4 @@
-"""The corpora that the recipe of a run names: test and validation sets, and training text."""
+"""Finds the corpora that the recipe of a run names: test sets, validation sets, and training corpora."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ def _data_of(run: Path) -> DataSpec:
 
 
 def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
-    """Test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
+    """Returns the test sets in the recipe of `run` by name, followed by its validation sets.
 
-    A single validation corpus is called `validation`. If there are several, each is called `validation-` followed by
-    its name in the metrics log.
+    Languages that the corpora do not name are filled in. A single validation set is named `validation`. If there are
+    several, each is named `validation-` followed by its name in the metrics log.
     """
     data = _data_of(run)
     validations = {f"validation-{key}": corpus for key, corpus in data.named_validations.items()}
@@ -33,7 +33,10 @@ def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
 
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Finds one of `test_sets_of`; raises ValueError if none has the name."""
+    """Returns the test or validation set with this name, as listed by `test_sets_of`.
+
+    Raises ValueError if there is none, or if the run has no recipe because its model was imported.
+    """
     if not (run / RECIPE).exists():
         raise ValueError(
             f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "
@@ -46,9 +49,10 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
 
 
 def training_pairs(run: Path, corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
-    """Yields the first pairs of the training corpora in the direction of `corpus`, equally many from each corpus.
+    """Yields pairs from the training corpora that have the same direction as `corpus`.
 
-    Raises ValueError or OSError if the recipe of `run` or a corpus cannot be read.
+    The first pairs of each corpus are taken, up to the same number from each. Pairs that are not valid UTF-8 are
+    skipped. Raises ValueError or OSError if the recipe of `run` or a corpus cannot be read.
     """
     data = _data_of(run)
     direction = data.direction_of(corpus)

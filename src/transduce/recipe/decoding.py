@@ -15,7 +15,11 @@ from transduce.text.tree_linearisation import MIN_EXTRA_LENGTH
 
 
 def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
-    """Raises ValueError if a parser has settings that are only for translations."""
+    """Raises ValueError if a parser has decoding settings that do not work for trees.
+
+    `no_repeat_ngram` must be unset, because trees repeat their symbols. `extra_length` must be at least
+    `MIN_EXTRA_LENGTH`.
+    """
     if is_parser and decoding.no_repeat_ngram is not None:
         raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
     if is_parser and decoding.extra_length < MIN_EXTRA_LENGTH:
@@ -23,10 +27,10 @@ def check_decoding(decoding: Decoding, *, is_parser: bool) -> None:
 
 
 def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
-    """Changes the decoding settings of the model in `run` by strings like `decoding.beam=5`; returns all settings.
+    """Changes the decoding settings of the model in `run`, and returns all of its decoding settings.
 
-    Raises ValueError if a change belongs to another section or is out of range, if the model is missing or damaged, and
-    while a run is active in `run`.
+    Each change is a string such as `decoding.beam=5`. Raises ValueError if a change belongs to another section or is
+    out of range, if the model is missing or damaged, or if a run is active in `run`.
     """
     changes = list(changes)
     if not changes:
@@ -41,7 +45,7 @@ def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
 
 
 def _changed(config: Config, changes: Iterable[str]) -> Config:
-    """Applies changes of decoding to the settings of a model."""
+    """Returns the settings of a model after applying `changes` to its decoding settings."""
     values = config.as_dictionary()
     for change in changes:
         parsed = parse_change(change)

@@ -1,4 +1,7 @@
-"""The recipe of a student, which learns from the translations of a teacher (Kim and Rush 2016, sequence level)."""
+"""Builds the recipe of a student for sequence-level knowledge distillation (Kim and Rush 2016).
+
+The student is trained on the translations of a teacher.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +14,10 @@ from transduce.text.directions import Direction
 
 
 def read_teacher_recipe(run: Path) -> Recipe:
-    """Reads the recipe of a teacher; raises ValueError if there is none, for example because the model was imported."""
+    """Reads the recipe of a teacher.
+
+    Raises ValueError if the model has no recipe, for example because it was imported.
+    """
     path = run / RECIPE
     if not path.exists():
         raise ValueError(
@@ -22,9 +28,10 @@ def read_teacher_recipe(run: Path) -> Recipe:
 
 
 def choose_direction(teacher: Recipe, to: str | None, source_language: str | None) -> Direction:
-    """Chooses the direction of a teacher that fits `to` and `source_language`, as far as they are given.
+    """Returns the training direction of a teacher that matches the given source and target languages.
 
-    Raises ValueError for a parser, and if none or several of the trained directions fit.
+    A language that is None matches any language. Raises ValueError if the teacher is a parser, or if no direction or
+    more than one direction matches.
     """
     if teacher.data.tree_linearisation is not None:
         raise ValueError("the teacher is a parser, and students of parsers are not supported: name a translation model")
@@ -46,10 +53,11 @@ def choose_direction(teacher: Recipe, to: str | None, source_language: str | Non
 def student_recipe(
     teacher: Recipe, direction: Direction, pairs: Path, preset: str, changes: Iterable[str] = ()
 ) -> Recipe:
-    """Builds the recipe of a student of `preset` that trains on `pairs`: text and a teacher's translations.
+    """Builds the recipe of a student that is based on `preset` and trained on `pairs`.
 
-    Validation and test sets of the direction, subwords and decoding are taken from the teacher. Each `KEY=VALUE` of
-    `changes` overrides the recipe.
+    `pairs` is a TSV file with the sources and a teacher's translations. The subwords, the decoding settings, and the
+    validation and test sets for `direction` are copied from the teacher. Each `KEY=VALUE` in `changes` overrides a
+    value of the recipe.
     """
     data = teacher.data
 

@@ -1,4 +1,4 @@
-"""A summary of a model: its parameters by part, its arithmetic and its settings."""
+"""Summarises a model: the number of its parameters by component, its FLOPs, and its settings."""
 
 from pathlib import Path
 from typing import Any
@@ -14,25 +14,27 @@ from transduce.settings import Spec, did_you_mean, validated
 from transduce.storage.nearby_paths import did_you_mean_model
 
 VOCABULARY = 37_000  # the paper's vocabulary for English–German
-TREE_SYMBOLS = 100  # about the number in linearised trees of a treebank
+TREE_SYMBOLS = 100  # approximate number of different symbols in the linearised trees of a treebank
 
 
 class _PresetModel(Spec):
-    """The parts of a preset that this summary needs."""
+    """The sections of a preset that the summary needs."""
 
     model: ModelSpec
     decoding: Decoding
 
 
 def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
-    """Parameters, arithmetic, vocabulary, spec and decoding settings of a preset, a recipe or a run.
+    """Returns the number of parameters, the FLOPs and the settings of a preset, a recipe or a run.
 
-    `vocabulary` is the number of subwords per side; by default the number in the recipe, run or preset, and 37,000 for
-    a preset that has none. Before a parser is trained, its target side is assumed to have `TREE_SYMBOLS`.
+    `vocabulary` is the number of subwords on each side. By default, it is the number in the run or the recipe. The
+    default for a preset is 37,000, except for parsers, whose presets specify the number. A parser that has not been
+    trained is assumed to have `TREE_SYMBOLS` target symbols. A parameter matrix that several components share is
+    counted once.
     """
     spec, sizes, decoding = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
-    by_part: dict[str, int] = {}  # a shared matrix counts once, in the first part that has it
+    by_part: dict[str, int] = {}  # a shared matrix is counted once, in the first part that has it
     for parameter_name, parameter in model.named_parameters():
         part = "positions" if ".positions." in parameter_name else parameter_name.split(".")[0].removesuffix("_norm")
         by_part[part] = by_part.get(part, 0) + parameter.numel()
@@ -47,7 +49,10 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
 
 
 def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary, Decoding]:
-    """The spec, the vocabulary and the decoding settings of a preset, or of the recipe or run at a path."""
+    """Returns the spec, the vocabulary sizes and the decoding settings of a preset, a recipe file or a run directory.
+
+    Raises ValueError if `name` is none of these.
+    """
     path, is_parser = Path(name), False
     if preset := find_preset(name):
         merged = merge_preset({"model": {"preset": name}}, place=name)

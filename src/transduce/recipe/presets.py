@@ -1,9 +1,10 @@
-"""Presets: models by name, each with settings for training it. A recipe is merged over its preset.
+"""Presets: named models with settings for training them. A recipe overrides values of the preset that it names.
 
-`base` and `big` are the paper's models (sections 3 and 5); `released-2017` is the authors' code of June 2017; `tiny` is
-for small corpora (Wu et al. 2021), `small` for medium ones. `fast` is a student that translates fast: its decoder is
-shallow (Kasai et al. 2021). `parser` is the parser of section 6.3, and `parser-small` is for hours on a CPU. The rows
-of Table 3 and the systems of Table 2 are in `transduce.paper.system_presets`, which is read when a recipe names one.
+`base` and `big` are the models of the paper (sections 3 and 5), and `released-2017` follows the code that its authors
+released in June 2017. `tiny` is meant for small corpora (Wu et al. 2021), and `small` for medium-sized ones. `fast` is
+a student that translates quickly because it has a shallow decoder (Kasai et al. 2021). `parser` is the parser of
+section 6.3, and `parser-small` is a smaller one that can be trained within hours on a CPU. The models of Tables 2 and 3
+are in `transduce.paper.system_presets`, which is imported only if it is needed.
 """
 
 from typing import Any
@@ -14,18 +15,18 @@ Values = dict[str, Any]
 
 
 def attention(heads: int, d_k: int, d_v: int, **settings: object) -> Values:
-    """The same multi-head attention for all three uses (section 3.2.3)."""
+    """Returns settings with the same multi-head attention for self-attention and cross-attention (section 3.2.3)."""
     attention = {"kind": "attention", "heads": heads, "d_k": d_k, "d_v": d_v, **settings}
     return {"mixer": attention, "cross": attention}
 
 
 def layers(number: int) -> Values:
-    """Settings of encoder and decoder with `number` layers each."""
+    """Returns settings with `number` layers in both the encoder and the decoder."""
     return {"encoder_layers": number, "decoder_layers": number}
 
 
 def varied(preset: Values, model: Values | None = None, training: Values | None = None) -> Values:
-    """Copies a preset with changes to its model and its training."""
+    """Returns a copy of a preset with changes to its sections `model` and `training`."""
     varied: Values = merged(preset, {"model": model or {}, "training": training or {}})
     return varied
 
@@ -67,14 +68,14 @@ TINY = varied(
         **attention(heads=4, d_k=32, d_v=32),
         "feed_forward": {"d_ff": 256},
         "dropout": 0.3,
-        "initialisation": "normal",  # learns from the first steps on; `glorot` does not (docs/decisions/0015)
+        "initialisation": "normal",  # learns from the first steps on, unlike `glorot` (docs/decisions/0015)
     },
     {
         "batch_tokens": 2048,
         "steps": 16_000,
         "optimiser": {"kind": "muon"},
         "schedule": {"kind": "linear", "warmup": 1000, "peak": 5e-3},
-        "average": 3,  # if the learning rate ends at zero, earlier checkpoints are far from the last
+        "average": 3,  # few, because the learning rate ends at zero, so earlier checkpoints differ much from the last
     },
 )
 
@@ -86,7 +87,7 @@ SMALL = varied(
     {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
 )
 
-# A decoder layer runs once for each target token of each hypothesis, but an encoder layer only once per sentence.
+# A decoder layer runs once for every target token of every hypothesis, but an encoder layer only once per sentence.
 FAST = varied(
     TINY,
     {
@@ -95,14 +96,14 @@ FAST = varied(
         "decoder_layers": 2,
         **attention(heads=4, d_k=64, d_v=64),
         "feed_forward": {"d_ff": 1024},
-        "dropout": 0.1,  # a teacher's translations vary less than people's
+        "dropout": 0.1,  # a teacher's translations vary less than human translations
     },
     {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 2e-3}},
 )
 
 
 def _parser(model: Values, training: Values, decoding: Values, size: int) -> Values:
-    """Builds the preset of a parser; `size` is the number of subwords on the side of the words."""
+    """Builds the preset of a parser. `size` is the number of subwords on the source side, which consists of words."""
     return {
         **varied(
             BASE,
@@ -156,12 +157,12 @@ PRESETS: dict[str, Values] = {
 
 
 def find_preset(name: str) -> Values | None:
-    """A preset of this module or of the paper's systems; None if neither has the name."""
+    """Returns the preset with this name from this module or from the paper's systems, or None if there is none."""
     return PRESETS[name] if name in PRESETS else all_presets().get(name)
 
 
 def all_presets() -> dict[str, Values]:
-    """The presets of this module and, if they are installed, of the paper's systems."""
+    """Returns the presets of this module and, if they are installed, the presets of the paper's systems."""
     try:
         presets: dict[str, Values] = from_satellite("transduce.paper.system_presets:PRESETS")
     except ValueError:

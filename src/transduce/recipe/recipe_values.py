@@ -1,6 +1,6 @@
-"""The values of a recipe before they are validated: YAML 1.2, environment variables, paths, and `--set KEY=VALUE`.
+"""Reads the values of a recipe before they are validated: YAML 1.2, environment variables, paths and `--set KEY=VALUE`.
 
-Size and depth are limited, and every error says where it is.
+The size and the nesting depth of a recipe are limited, and every error message says where the error is.
 """
 
 import json
@@ -19,7 +19,7 @@ from transduce.settings import MAX_DEPTH, MAX_SHOWN_LENGTH, check_plain
 from transduce.storage.nearby_paths import did_you_mean_path
 
 LARGEST = 100_000
-"""Largest size of a recipe in bytes; the parser takes seconds for a larger one."""
+"""The maximum size of a recipe in bytes, because the parser takes seconds for a larger one."""
 
 JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
 
@@ -28,7 +28,10 @@ RECIPE_NAME = "recipe.yaml"  # in a run directory
 
 
 class _Constructor(SafeConstructor):
-    """Constructs only JSON values: no dates, which YAML 1.2 does not have, no sets and no bytes."""
+    """Constructs only values that JSON can represent.
+
+    Dates are read as strings, because YAML 1.2 does not have them. Other types, such as sets and bytes, raise an error.
+    """
 
     # None stands for unknown tags, which raise an error with the line number.
     yaml_constructors = {
@@ -38,7 +41,7 @@ class _Constructor(SafeConstructor):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Reads the mapping in a YAML 1.2 file; raises ValueError for any other content."""
+    """Reads a YAML 1.2 file that contains a mapping. Raises ValueError if it is missing or contains anything else."""
     if path.is_dir():
         is_run = (path / RECIPE_NAME).exists()
         meant = f"did you mean `{path / RECIPE_NAME}`?" if is_run else "a recipe is a YAML file"
@@ -46,7 +49,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not path.exists():
         meant = did_you_mean_path(path) or "; `transduce suggest` writes a recipe for two text files"
         raise ValueError(f"there is no recipe {path}{meant}")
-    if path.is_fifo():  # opening one waits for a writer
+    if path.is_fifo():  # opening a pipe blocks until there is a writer
         raise ValueError(f"{path} is a pipe; write the recipe to a file, and name that")
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
@@ -59,7 +62,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, *, place: str) -> Any:
-    """Parses YAML 1.2 to plain values; raises ValueError with `place` for content that is not YAML."""
+    """Parses YAML 1.2 to values that JSON can represent.
+
+    Raises ValueError if the content is not valid YAML; the message begins with `place`.
+    """
     yaml = YAML(typ="safe", pure=True)
     yaml.Constructor = _Constructor
     try:
@@ -77,12 +83,12 @@ def parse_yaml(content: bytes, *, place: str) -> Any:
         reason += ": indent with spaces instead of tabs" if "found character '\\t'" in reason else ""
         raise ValueError(f"{place} is not YAML: {reason}") from None
     check_plain(values, place=place)
-    # Through JSON: every key becomes a string, and an alias becomes a copy.
+    # Converting to JSON and back turns every key into a string and every alias into a copy.
     return json.loads(json.dumps(values))
 
 
 def _line_of(error: Exception, content: bytes) -> str:
-    """The line of a YAML error in parentheses, with a remedy for unquoted variables."""
+    """Returns the line number of a YAML error in parentheses, with a remedy if an unquoted variable is on the line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return ""
@@ -95,7 +101,10 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def fill_variables(value: Any, place: Path | str) -> Any:
-    """Replaces each `${NAME}` by the environment variable; raises ValueError if it is unset."""
+    """Replaces each `${NAME}` with the value of the environment variable `NAME`.
+
+    Raises ValueError if the variable is not set.
+    """
     if isinstance(value, dict):
         return {key: fill_variables(inner, place) for key, inner in value.items()}
     if isinstance(value, list):
@@ -111,7 +120,7 @@ def fill_variables(value: Any, place: Path | str) -> Any:
 
 
 def make_absolute(data: Any, folder: Path) -> Any:
-    """Makes the paths of corpora absolute; they are relative to `folder`."""
+    """Makes the paths of corpora absolute, resolving relative paths against `folder`."""
     if isinstance(data, list):
         return [make_absolute(inner, folder) for inner in data]
     if not isinstance(data, dict):
@@ -125,7 +134,7 @@ def make_absolute(data: Any, folder: Path) -> Any:
 
 
 def make_relative(data: object, folder: Path) -> object:
-    """Makes the paths of corpora within `folder` relative to it; other paths stay absolute."""
+    """Makes the paths of corpora within `folder` relative to it. Other paths are left unchanged."""
     if isinstance(data, list):
         return [make_relative(inner, folder) for inner in data]
     if not isinstance(data, dict):
@@ -139,7 +148,10 @@ def make_relative(data: object, folder: Path) -> object:
 
 
 def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
-    """Removes the corpora that a `KEY=VALUE` replaces, because keys of two kinds of corpus do not mix."""
+    """Removes the corpora that a `KEY=VALUE` replaces.
+
+    Otherwise the new values would be merged into the old corpus, which may be of a different kind and have other keys.
+    """
     section, *keys = change.partition("=")[0].split(".")
     data = values.get("data")
     match keys:
@@ -156,7 +168,10 @@ def without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]
 
 
 def parse_change(change: str) -> dict[str, Any]:
-    """Parses `a.b=value` to {a: {b: value}}; the value is read as YAML."""
+    """Parses `a.b=value` to {a: {b: value}}. The value is read as YAML.
+
+    Raises ValueError if the change has a different form or no value.
+    """
     key, equals, text = change.partition("=")
     place = f"--set {change}" if len(change) < MAX_SHOWN_LENGTH else f"--set {change[:MAX_SHOWN_LENGTH]}…"
     if not equals or not all(key.split(".")):

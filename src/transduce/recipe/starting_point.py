@@ -1,12 +1,13 @@
-"""Fine-tuning: what a recipe takes from the model with which a run begins, and whether the recipe fits the model.
+"""Fine-tuning: takes settings from the model that a run starts from, and checks whether the recipe fits this model.
 
-The settings of the model replace a preset as the defaults of the recipe, so a recipe may consist only of `data`.
-Corpora, test sets and validation always come from the recipe itself.
+The settings of the model replace a preset as the defaults of the recipe, so a recipe may consist of `data` only.
+Training corpora, validation sets and test sets always come from the recipe.
 
-The section `training` is gentle. After a short warm-up, the learning rate is constant, at a tenth of the learning rate
-with which the model's training ended. For a model of the paper's base size after 100,000 steps, that is 1.4e-5, close
-to the 2e-5 that Hugging Face's course uses for OPUS-MT models. It is usual to make a few passes over the data and to
-stop early (Luong and Manning 2015; Miceli Barone et al. 2017).
+The default settings in the section `training` are chosen so that the model changes only gradually. After a short
+warm-up, the learning rate is constant, at a tenth of the learning rate at the end of the model's own training. For a
+model of the paper's base size that was trained for 100,000 steps, this is 1.4e-5, close to the 2e-5 that Hugging Face's
+course uses for OPUS-MT models. Fine-tuning usually takes a few passes over the data and stops early (Luong and Manning
+2015; Miceli Barone et al. 2017).
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,29 +28,32 @@ from transduce.training.schedule import Constant, EndingSchedule
 from transduce.training.training_settings import Training
 
 FREE = ("dropout", "initialisation", "balance")
-"""Last parts of the keys of `model` that may differ, because they affect how a model trains but not its output."""
+"""The last parts of the keys in `model` whose values may differ between the model and a recipe.
+
+These values affect how a model is trained, but not its output.
+"""
 
 GENTLE = {"steps": None, "epochs": 10, "validate_every": 100, "save_every": 100, "average": None}
-"""Keys of `training` for fine-tuning."""
+"""Defaults in the section `training` that are the same for all fine-tuning runs."""
 
 PATIENCE = 10
-"""`training.patience` for fine-tuning, if the recipe validates."""
+"""The default of `training.patience` for fine-tuning, if the recipe has a validation set."""
 
 INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision")
-"""Keys of `training` that fine-tuning takes from the model's recipe."""
+"""The keys of `training` whose values are taken from the recipe of the model."""
 
-GENTLE_RATE = 0.1  # share of the learning rate with which the model's training ended
+GENTLE_RATE = 0.1  # relative to the learning rate at the end of the model's training
 
-# Batches are smaller than in the model's training, to make more updates from little text. The noise of an update grows
-# with learning rate / batch size (Smith and Le 2018). It stays below the noise in the model's training if the batches
-# there had up to ten times as many tokens.
+# Batches are smaller than in the model's own training, so that a small corpus gives more updates. The noise of an
+# update grows with learning rate / batch size (Smith and Le 2018). Because the learning rate is a tenth of what it was,
+# the noise does not increase if the model's own batches had at most ten times as many tokens.
 BATCH_TOKENS = 4096
 
 Values = dict[str, Any]
 
 
 class StartingPoint(Spec):
-    """The model with which a run begins; its settings are the defaults of the recipe."""
+    """The model that a run starts from. Its settings are the defaults of the recipe."""
 
     directory: str
     config: Config
@@ -58,14 +62,21 @@ class StartingPoint(Spec):
 
     @classmethod
     def of(cls, directory: Path) -> Self:
-        """Reads the settings of a model directory; it need not have a `recipe.yaml`, which imported models lack."""
+        """Reads the settings of the model in `directory`.
+
+        The directory may lack a `recipe.yaml`, because imported models do not have one.
+        """
         config, path = Model.read_config(directory), directory / RECIPE
         recipe = read_resolved_recipe(path) if path.exists() else None
         subwords = recipe.subwords if recipe else _subwords_of(directory, config)
         return cls(directory=str(directory.resolve()), config=config, recipe=recipe, subwords=subwords)
 
     def resolve(self, values: Mapping[str, Any], *, place: str) -> Values:
-        """Merges the values of a recipe over the settings of the model; errors call the recipe `place`."""
+        """Merges the values of a recipe over the settings of the model.
+
+        Raises ValueError if the recipe trains on trees but the model translates, or vice versa. Error messages refer to
+        the recipe as `place`.
+        """
         data, training = values.get("data"), values.get("training")
         data = data if isinstance(data, Mapping) else {}
         self._check_task(data.get("train"), place)
@@ -86,9 +97,11 @@ class StartingPoint(Spec):
         return resolved
 
     def check_data(self, data: DataSpec) -> None:
-        """Raises ValueError for directions or tags that neither the model nor the training corpora have.
+        """Raises ValueError if the directions or tags of the corpora do not fit the model.
 
-        If the model has several directions, each training corpus must name its direction.
+        If the model has one direction, all training corpora must have the same one. If it has several, each training
+        corpus must name its direction. The directions and tags of validation and test sets must be known to the model
+        or occur in the training corpora.
         """
         if faults := self._faults_of_direction(data):
             raise ValueError(f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys out")
@@ -101,7 +114,7 @@ class StartingPoint(Spec):
         data.check_held_out(directions, self.config.tags or (None,))
 
     def check_fits(self, recipe: Recipe) -> None:
-        """Raises ValueError with the keys of `recipe` that do not fit the model."""
+        """Raises ValueError, which names the keys, if settings in `recipe` do not fit the model."""
         subwords = self.subwords if self.recipe else recipe.subwords  # imported subwords may have a kind of their own
         compared = (
             ("model", self.config.model, recipe.model),
@@ -120,7 +133,7 @@ class StartingPoint(Spec):
         self.check_data(recipe.data)
 
     def _check_task(self, train: Any, place: str) -> None:
-        """Raises ValueError if the first corpus has trees but the model translates, or vice versa."""
+        """Raises ValueError if the first training corpus consists of trees but the model translates, or vice versa."""
         corpus = train[0] if isinstance(train, list) and train else train
         parses = self.config.linearisation is not None
         if isinstance(corpus, Mapping) and parses != bool({"trees", "embedded_trees"} & corpus.keys()):
@@ -128,8 +141,9 @@ class StartingPoint(Spec):
             raise ValueError(f"{place}: `data.train` has {has}, and the model of --from {does}: {self.directory}")
 
     def _faults_of_direction(self, data: DataSpec) -> list[str]:
-        """Returns how the languages of the training corpora differ from a model with one direction, a sentence for each
-        fault.
+        """Returns a phrase for each difference between the training languages and the languages of the model.
+
+        Only single-direction models are compared; the list is empty if the model has several directions.
         """
         model = Direction(self.config.source_language, self.config.target_language)
         if self.config.directions or all(model.is_same(direction) for direction in data.directions):
@@ -145,7 +159,7 @@ class StartingPoint(Spec):
         return faults or [f"`data.train` translates {directions}, and the model {model} alone"]
 
     def _gentle_training(self) -> Values:
-        """Returns the section `training` for fine-tuning, as far as it follows from the model."""
+        """Returns the section `training` for fine-tuning, except for `patience`, which depends on the recipe."""
         before = self.recipe.training if self.recipe else Training()
         values = before.as_dictionary()
         batch_tokens = min(before.max_batch_tokens, BATCH_TOKENS)
@@ -154,7 +168,8 @@ class StartingPoint(Spec):
             **Training().as_dictionary(),
             **{key: values[key] for key in INHERITED},
             **GENTLE,
-            # Not a program that the model's recipe names: a stranger's model must not start a program here.
+            # If the model's recipe names a program, it is not used, because a model from elsewhere must not be able to
+            # start a program here.
             "validate_by": before.validate_by if self.recipe and isinstance(before.validate_by, str) else measure,
             "batch_tokens": batch_tokens,
             "micro_batches": before.micro_batches if batch_tokens == before.max_batch_tokens else "auto",
@@ -162,11 +177,11 @@ class StartingPoint(Spec):
         }
 
     def _gentle_rate(self, before: Training) -> float:
-        """Returns the learning rate for fine-tuning, rounded to two digits.
+        """Returns the learning rate for fine-tuning, rounded to two significant digits.
 
-        It is a tenth of the learning rate at the last step of the model's weights. If the schedule ended at zero, it is
-        a tenth of half the peak. If the model itself was fine-tuned, it is the same as in that run. An imported model
-        is treated as if it had been trained with the defaults.
+        It is a tenth of the learning rate at the step from which the model's weights were taken. If the learning rate
+        of the model decayed to zero, it is a tenth of half its peak instead. If the model itself was fine-tuned, its
+        learning rate is kept. An imported model is treated as if it had been trained with the default settings.
         """
         if isinstance(before.schedule, Constant):
             return before.schedule.peak
@@ -177,9 +192,9 @@ class StartingPoint(Spec):
 
 
 def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yields each key whose values differ, with both values, except keys that may differ.
+    """Yields each key whose value differs between two specs, with both values.
 
-    None means that the key is missing.
+    The value of a missing key is None. Keys that may differ (see `FREE`) are left out.
     """
     before, after = (dict(flat(spec.as_dictionary(), prefix)) if spec else {} for spec in (own, other))
     for key in {**before, **after}:
@@ -188,7 +203,7 @@ def _differences(own: Spec | None, other: Spec | None, prefix: str) -> Iterator[
 
 
 def _subwords_of(directory: Path, config: Config) -> Bpe | WordPiece:
-    """The section `subwords` for a model without a recipe, as far as a recipe can describe its subwords.
+    """Returns the section `subwords` for a model without a recipe, as far as a recipe can describe its subwords.
 
     Imported models may have other kinds of subwords, and may share embeddings although they have two subword files.
     """

@@ -1,4 +1,4 @@
-"""Builds the parts of a run from its recipe."""
+"""Functions that build the components of a run from its recipe: optimiser, batch planner and validation."""
 
 import math
 
@@ -31,7 +31,10 @@ def build_optimiser(
     device: torch.device,
     group: ProcessGroup,
 ) -> Optimiser:
-    """Moves the model, or this process's shards of it, to the device and builds the optimiser."""
+    """Moves the model to the device and builds its optimiser.
+
+    With `parallel: sharded` and several processes, only this process's shards of the model are moved to the device.
+    """
     if settings.parallel == "sharded" and group.size > 1:
         assert isinstance(settings.optimiser, Adam)
         from transduce.training.sharded import ShardedAdam
@@ -50,16 +53,17 @@ def build_planner(
     model: TranslationModel,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Planner:
-    """Builds the batch planner; all processes must call it.
+    """Builds the batch planner; all processes of `group` must call this function together.
 
-    On a GPU, lengths are multiples of 8, which compiled attention needs, and micro-batches are as large as its memory
-    allows, because a GPU idles between small ones. On a CPU, micro-batches are small, so that they stay in the cache.
+    If `micro_batches` is "auto", micro-batches on a GPU are as large as its memory allows, because small ones leave the
+    GPU idle. On a CPU they are small enough to stay in the cache. On a GPU, padded lengths are multiples of 8, as
+    compiled attention requires.
     """
     micro_batches = settings.micro_batches
     if micro_batches == "auto" and device.type == "cuda":
         precision, length = Precision(settings.precision, device).name, prepared.train.max_length + 1
         estimate = micro_batches_on_gpu(model, settings, precision, gpu_memory(device), length, group.size)
-        micro_batches = int(*group.all_reduce_max(estimate))  # the estimate of the smallest GPU
+        micro_batches = int(*group.all_reduce_max(estimate))  # the process whose GPU is the smallest needs the most
     return Planner(
         prepared.train,
         batch_tokens=settings.batch_tokens,
@@ -71,7 +75,10 @@ def build_planner(
 
 
 def check_micro_batches(micro_batches: int, processes: int, *, is_resumed: bool) -> None:
-    """Raises ValueError if a step has fewer micro-batches than there are processes."""
+    """Raises ValueError if a step has fewer micro-batches than the run has processes.
+
+    If the run `is_resumed`, the message also mentions --accept-changes, which is required to change the setting.
+    """
     if micro_batches < processes:
         accepted = " and add --accept-changes" if is_resumed else ""
         raise ValueError(
@@ -88,7 +95,10 @@ def build_validation(
     group: ProcessGroup,
     measure: Measure,
 ) -> Validation | JointValidation | None:
-    """Builds the recipe's validation and checks it against `model`; None if the recipe names no corpus for it."""
+    """Builds the validation that the recipe describes, and checks that it works with `model`.
+
+    Returns None if the recipe names no validation corpus.
+    """
     data, settings = recipe.data, recipe.training
     metric = "bleu" if measure == "f1" or measure == "loss" else measure
     validations = {
@@ -116,7 +126,7 @@ def build_validation(
 def describe_start(
     model: TranslationModel, prepared: PreparedCorpus, planner: Planner, environment: TrainingEnvironment
 ) -> str:
-    """Returns one line with the size of the model, the device, the precision and the amount of data."""
+    """Returns one line of text with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device, precision = (environment.environment[name] for name in ("device", "precision"))
     is_slow = precision == "bfloat16" and not has_fast_bfloat16(next(model.parameters()).device)
@@ -131,9 +141,10 @@ def describe_start(
 def gather_model(
     model: TranslationModel, prepared: PreparedCorpus, optimiser: Optimiser, group: ProcessGroup
 ) -> TranslationModel:
-    """Returns the model for validation: the trained model, or a full copy of it if its weights are sharded.
+    """Returns the model to validate.
 
-    Raises RuntimeError on all processes if any process runs out of memory.
+    This is the model being trained or, if its weights are sharded, an unsharded copy, which every process builds.
+    Raises RuntimeError on all processes if any of them runs out of memory.
     """
     if not optimiser.lockstep:
         return model
@@ -151,7 +162,10 @@ def gather_model(
 
 
 def count_steps(settings: Training, planner: Planner) -> int | None:
-    """Returns the most steps that the recipe allows, estimated if epochs limit them; None if there is no limit."""
+    """Returns the number of steps after which `steps` or `epochs` ends the run, or None if neither is set.
+
+    The number is an estimate if `epochs` determines it.
+    """
     of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
     if of_epochs is not None and planner.ramp is not None:
         of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))

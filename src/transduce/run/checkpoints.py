@@ -1,9 +1,13 @@
-"""Checkpoints: everything that a run needs to resume and end with bit-identical weights, and when they are saved.
+"""Reads and writes the checkpoints of a run, and decides when they are saved.
 
-A checkpoint is a folder with a manifest. It is written under a temporary name, flushed, renamed and read back before an
-older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
-A checkpoint that cannot be read raises OSError, so that a run does not fall back to an older checkpoint only because a
-disk is not mounted.
+A checkpoint contains everything that a run needs to resume and to end with bit-identical weights. It is a folder with a
+manifest of checksums. `Checkpoints` writes it under a temporary name, flushes it to disk, renames it and reads it back
+before an older checkpoint is deleted. Tensors are stored in the safetensors format, so that loading a checkpoint never
+unpickles data.
+
+A checkpoint whose content does not match its manifest is damaged, and is never loaded; the run falls back to the one
+before it. If a checkpoint cannot be read at all, OSError is raised instead, because the cause may be temporary, for
+example a disk that is not mounted.
 """
 
 import errno
@@ -37,56 +41,58 @@ _log = logging.getLogger("transduce")
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
 
-# A file next to the checkpoints that records whether one was ever saved; it contains `NOT_YET` until then. It stays
-# even if all checkpoints are moved away.
+# Name of a file next to the checkpoints, which records whether the run has ever saved one. It contains `NOT_YET` until
+# the first checkpoint is saved, and it remains even if all checkpoints are moved away.
 SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
 
 
 def saved_steps(directory: Path) -> list[int]:
-    """Returns the steps that have a checkpoint in a folder, oldest first."""
+    """Returns the steps of the checkpoints in `directory`, in ascending order."""
     suffixes = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
-    # A copy that somebody made, for example `step-00000040.old`, does not count.
+    # Copies that a user has made, for example `step-00000040.old`, are ignored.
     return sorted(int(suffix) for suffix in suffixes if re.fullmatch(r"[0-9]{8,}", suffix))
 
 
 class DamagedError(ValueError):
-    """A checkpoint differs from its manifest, or holds no tensors."""
+    """Raised if the files of a checkpoint do not match its manifest, or cannot be parsed."""
 
 
 class Checkpoint(NamedTuple):
-    """A saved run, as it was after a step."""
+    """The content of a checkpoint: the state of a run after a training step."""
 
     step: int
     weights: dict[str, Tensor]  # on the CPU; each tensor is contiguous and has its own storage
-    optimiser: dict[str, Tensor]
-    state: dict[str, Any]  # position in the data, best score, loss scale, environment and more
+    optimiser: dict[str, Tensor]  # the state of the optimiser
+    state: dict[str, Any]  # everything else: position in the data, best score, loss scale, environment and so on
 
 
 class Checkpoints:
-    """The checkpoints of a run, one folder each; `save` keeps the newest and the latest scheduled ones, at most `keep`.
+    """The checkpoints in one directory, each of which is a folder of its own.
 
-    Scheduled checkpoints are saved at multiples of `every` steps; if `every` is None, because checkpoints are saved by
-    time, they are the checkpoints saved with `is_due`. All others were saved when a run was stopped. They are deleted
-    when the next checkpoint is saved, so that stopping does not change which checkpoints are averaged.
+    After each `save`, at most `keep` checkpoints remain: the newest one, and the latest scheduled ones. A checkpoint is
+    scheduled if its step is a multiple of `every`. If `every` is None, because checkpoints are saved at time intervals,
+    a checkpoint is scheduled if its state has `is_due` set. All other checkpoints were saved because the run was
+    stopped. They are deleted when the next checkpoint is saved, so that stopping a run does not change which
+    checkpoints are averaged.
     """
 
     def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
         self.directory, self.keep, self.every = directory, keep, every
-        self._undeletable: set[str] = set()  # folders that could not be deleted, each with one warning
+        self._undeletable: set[str] = set()  # folders that could not be deleted, and for which a warning was logged
 
     def steps(self) -> list[int]:
-        """Returns the steps that have a checkpoint, oldest first."""
+        """Returns the steps that have a checkpoint, in ascending order."""
         return saved_steps(self.directory)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Writes a checkpoint atomically, reads it back and deletes old ones.
+        """Writes a checkpoint atomically, reads it back to verify it, and deletes checkpoints that are not kept.
 
-        Raises OSError if it cannot be written; earlier checkpoints are then unchanged.
+        Raises OSError if the checkpoint cannot be written; earlier checkpoints are then unchanged.
         """
         try:
             self._write(checkpoint)
         except OSError:
-            self._delete_unfinished()  # it would take space that the next attempt needs
+            self._delete_unfinished()  # frees the disk space for the next attempt
             raise
         self.delete_old()
 
@@ -106,7 +112,10 @@ class Checkpoints:
         self._put_in_place(temporary, checkpoint.step)
 
     def _put_in_place(self, written: Path, step: int) -> None:
-        """Renames a written checkpoint and reads it back; if that fails, puts an earlier one of the same step back."""
+        """Renames the checkpoint in `written` to its final name, and reads it back to verify it.
+
+        If that fails, an earlier checkpoint of the same step, if there is one, is restored, and OSError is raised.
+        """
         path, earlier = self._path(step), self._unused_path(f"replaced-{step:08d}")
         if path.exists():
             path.rename(earlier)
@@ -128,14 +137,14 @@ class Checkpoints:
         self._delete_unfinished()
 
     def restore_replaced(self) -> None:
-        """Puts a checkpoint back if `save` was interrupted while replacing it with another one of the same step."""
+        """Restores the earlier checkpoint of a step if `save` was interrupted while replacing it with a new one."""
         for replaced in self.directory.glob("replaced-*"):
             number = replaced.name.removeprefix("replaced-")
             path = self.directory / f"step-{number}"
             replaced.rename(self._unused_path(f"deleting-{number}") if path.exists() else path)
 
     def load(self, step: int) -> Checkpoint:
-        """Reads the checkpoint of `step`; raises DamagedError if it is damaged."""
+        """Reads the checkpoint of `step` and returns it; raises DamagedError if it is damaged."""
         path = self._undamaged_path(step)
         state = _json_values(path / STATE)
         if not isinstance(state, dict) or state.pop("step", None) != step:
@@ -143,14 +152,18 @@ class Checkpoints:
         return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """Reads only the weights of `step`; raises DamagedError if any file of the checkpoint is damaged."""
+        """Reads only the weights of the checkpoint of `step` and returns them.
+
+        Raises DamagedError if any file of the checkpoint is damaged.
+        """
         return _tensors(self._undamaged_path(step) / WEIGHTS)
 
     def load_newest(self) -> Checkpoint | None:
-        """Reads the newest undamaged checkpoint; returns None if nothing was saved.
+        """Reads the newest undamaged checkpoint and returns it, or None if there are no checkpoints.
 
-        Warns about newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
-        DamagedError if all checkpoints are damaged, and OSError if the newest cannot be read.
+        Any checkpoints that are newer than the returned one are damaged. A warning is logged for each of them, and they
+        are renamed, so that they no longer belong to the run. Raises DamagedError if all checkpoints are damaged, and
+        OSError if a checkpoint cannot be read.
         """
         self.restore_replaced()
         newest = None
@@ -164,7 +177,10 @@ class Checkpoints:
         return newest
 
     def set_damaged_aside(self) -> None:
-        """Warns about damaged checkpoints and renames them; raises DamagedError if all are damaged."""
+        """Renames all damaged checkpoints, with a warning for each, so that they no longer belong to the run.
+
+        Raises DamagedError if all checkpoints are damaged.
+        """
         damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
             _log.warning(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
@@ -177,7 +193,10 @@ class Checkpoints:
             self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """Returns one sentence for each fault in a checkpoint's files; raises OSError if the files cannot be read."""
+        """Checks the files of the checkpoint of `step`, and returns one sentence for each fault found.
+
+        Raises OSError if the files cannot be read.
+        """
         path = self._path(step)
         try:
             manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -186,38 +205,44 @@ class Checkpoints:
             return find_damage(path, manifest)
         except (ValueError, TypeError, KeyError):
             return [f"{MANIFEST} is not a manifest"]
-        except FileNotFoundError as error:  # deleted meanwhile
+        except FileNotFoundError as error:  # the file was deleted while the checkpoint was being checked
             return [f"{Path(error.filename).name} is missing"]
         except OSError as error:
             message = f"{error.strerror}: the checkpoint cannot be read and is unchanged; try again, or move it away"
             raise OSError(error.errno, message, str(error.filename or path)) from None
 
     def kept_steps(self) -> list[int]:
-        """Returns at most `keep` steps whose checkpoints stay, oldest first: the newest and scheduled ones."""
+        """Returns the steps of the checkpoints to keep, in ascending order.
+
+        These are the newest checkpoint and the latest scheduled ones, at most `keep` in total.
+        """
         steps = self.steps()
         return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
 
     def delete_old(self) -> None:
-        """Deletes unfinished checkpoints and checkpoints that do not stay; warns about any that cannot be deleted."""
+        """Deletes unfinished checkpoints and all checkpoints that are not kept.
+
+        Logs a warning for each folder that cannot be deleted.
+        """
         for step in set(self.steps()) - set(self.kept_steps()):
             path = self._path(step)
-            try:  # renamed first, so that no half-deleted checkpoint is left under its name
+            try:  # the folder is renamed first, so that a half-deleted checkpoint is never mistaken for a valid one
                 path.rename(self._unused_path(f"deleting-{step:08d}"))
             except OSError as error:
                 self._warn_undeletable(path, error)
         self._delete_unfinished()
 
     def _is_of_schedule(self, step: int) -> bool:
-        """Whether the checkpoint of `step` was saved by the schedule and not because the run was stopped."""
+        """Returns True if the checkpoint of `step` is a scheduled one, False if it was saved when the run stopped."""
         if self.every is not None:
             return step % self.every == 0
         try:
             return bool(_json_values(self._path(step) / STATE).get("is_due", True))
         except (OSError, ValueError, AttributeError):
-            return True  # it is damaged or unreadable; `load_newest` reports that
+            return True  # the checkpoint is damaged or unreadable, which `load_newest` will report
 
     def _delete_unfinished(self) -> None:
-        """Deletes what an interrupted `save` or an interrupted deletion has left behind."""
+        """Deletes the folders that an interrupted `save` or an interrupted deletion has left behind."""
         for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
             try:
                 remove(path)
@@ -225,7 +250,10 @@ class Checkpoints:
                 self._warn_undeletable(path, error)
 
     def _warn_undeletable(self, path: Path, error: OSError) -> None:
-        """Warns once about a folder that could not be deleted, for example because it contains an immutable file."""
+        """Logs a warning that a folder could not be deleted, once per folder.
+
+        A folder cannot be deleted, for example, if it contains an immutable file.
+        """
         if path.name not in self._undeletable:
             self._undeletable.add(path.name)
             _log.warning(
@@ -239,20 +267,20 @@ class Checkpoints:
         return self._path(step)
 
     def state_path(self, step: int) -> Path:
-        """Path of the state of a checkpoint, for messages."""
+        """Returns the path of the state file of a checkpoint, for use in messages."""
         return self._path(step) / STATE
 
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
 
     def _unused_path(self, name: str) -> Path:
-        """Returns the path of `name` in the folder, with a number appended if the name is taken."""
+        """Returns a path in the directory with the name `name`, or with a number appended if that name is taken."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         return next(path for path in map(self.directory.joinpath, names) if not path.exists())
 
 
 def _json_values(path: Path) -> Any:
-    """Reads a JSON file; raises DamagedError if it is not valid JSON."""
+    """Reads a JSON file and returns its value; raises DamagedError if it is not valid JSON."""
     try:
         return parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
     except ValueError as error:
@@ -260,27 +288,27 @@ def _json_values(path: Path) -> Any:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a file; raises DamagedError if it holds none."""
+    """Reads the tensors of a safetensors file; raises DamagedError if it cannot be parsed."""
     try:
         tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # a wrong header raises these
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # raised for invalid headers
         raise DamagedError(f"{path} holds no tensors ({error})") from None
     return tensors
 
 
-RETRY = 10  # after this many steps, a checkpoint that could not be written is tried again
+RETRY = 10  # number of steps after which a checkpoint that could not be written is tried again
 
 
 class TrainingEnvironment(NamedTuple):
-    """Everything except the recipe that a run depends on; every checkpoint records it."""
+    """Everything on which the result of a run depends, apart from its recipe; it is recorded in every checkpoint."""
 
-    environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
-    fingerprint: str  # of the training data
-    subwords: Checksums  # of the tokenizer files
-    scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
+    environment: dict[str, Any]  # the hardware and software on which bit-identical weights depend
+    fingerprint: str  # fingerprint of the training data
+    subwords: Checksums  # checksums of the tokenizer files
+    scored_by: list[Any]  # the metric that scores validations, and the checksum of the validation corpus
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
-        """Returns a warning if the environment differs from `before`, else None."""
+        """Returns the text of a warning if the environment differs from that in `before`, else None."""
         changed = [
             f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()
@@ -292,9 +320,9 @@ class TrainingEnvironment(NamedTuple):
 
 
 class Checkpointer:
-    """Saves and loads weights, optimiser and state of a run.
+    """Saves and loads the weights, the optimiser's state and the training state of a run.
 
-    All processes call it, but only rank zero has the files.
+    All processes call its methods together, but only rank 0 accesses the files.
     """
 
     def __init__(
@@ -307,12 +335,13 @@ class Checkpointer:
     ) -> None:
         self._checkpoints, self._settings, self._group = checkpoints, settings, group
         self._optimiser, self._precision = optimiser, precision
-        self._retry_step: int | None = None  # the step after which a checkpoint that failed is tried again
+        self._retry_step: int | None = None  # the step after which to retry a checkpoint that was not written
 
     def is_due(self, state: TrainingState, since: float, record: StepRecord) -> bool:
-        """Whether to save after this step, `since` seconds after the last checkpoint.
+        """Returns True if a checkpoint is to be saved after the step of `record`.
 
-        A checkpoint that falls on a skipped step is postponed, because the weights may be diverging.
+        `since` is the time in seconds since the last checkpoint. If the step was skipped, its checkpoint is postponed,
+        because the weights may be diverging.
         """
         steps, seconds = self._settings.save_steps, self._settings.save_seconds
         if steps is not None:
@@ -321,7 +350,7 @@ class Checkpointer:
             due = since >= (seconds or 0) and state.step >= (self._retry_step or 0)
         if not due:
             return False
-        # On a GPU the state does not count the skip of this step yet.
+        # The record is checked as well, because on a GPU `state` does not include a skip of this step yet.
         if state.skips.in_a_row or (record.skipped and not record.can_lower_scale):
             self._retry_step = state.step + 1
             return False
@@ -336,9 +365,10 @@ class Checkpointer:
         *,
         is_due: bool,
     ) -> TrainingState:
-        """Writes a checkpoint and returns the state in it; raises OSError in all processes if it cannot be written.
+        """Writes a checkpoint, and returns the training state that it contains.
 
-        `is_due` is True for scheduled checkpoints and False for checkpoints saved at a stop, which are not averaged.
+        `is_due` is True for a scheduled checkpoint, and False for one that is saved because the run is stopped; the
+        latter is not averaged. Raises OSError on all processes if the checkpoint cannot be written.
         """
         log.report()
         state = state._replace(skips=state.skips._replace(rollbacks=0))
@@ -369,17 +399,17 @@ class Checkpointer:
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
     def resume_place(self, state: TrainingState) -> str:
-        """Returns where a run that stops now will resume, in words for a message."""
+        """Returns a phrase that says where the run will resume if it stops now, for use in messages."""
         if not state.skips.in_a_row:
             return "there"
-        # After skipped steps no checkpoint was written, because the weights may be diverging.
+        # No checkpoint is written right after skipped steps, because the weights may be diverging.
         return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
 
     def load_newest(self, environment: TrainingEnvironment) -> SavedState | None:
-        """Loads weights and optimiser of the newest undamaged checkpoint; returns its state, or None if there is none.
+        """Loads the weights and the optimiser's state from the newest undamaged checkpoint.
 
-        Raises ValueError if the data, the subwords or the model differ from the checkpoint's, and OSError if it cannot
-        be read.
+        Returns the saved state of the run, or None if there is no checkpoint. Raises ValueError if the checkpoint
+        belongs to different training data, different subwords or a different model, and OSError if it cannot be read.
         """
         loaded: list[Checkpoint] = []
 
@@ -410,9 +440,10 @@ class Checkpointer:
         return saved
 
     def resume(self, environment: TrainingEnvironment) -> TrainingState | None:
-        """Loads the newest checkpoint and returns its state; None if there is none.
+        """Loads the newest checkpoint and returns its training state, or None if there is no checkpoint.
 
-        Raises the same errors as `load_newest`.
+        Also restores the loss scale, and discards the best validation score if validations are now scored by a
+        different metric or on a different corpus. Raises the same errors as `load_newest`.
         """
         saved = self.load_newest(environment)
         if saved is None:

@@ -1,4 +1,7 @@
-"""A dry run: times a few steps and one validation of a run, and estimates its duration; no files are kept."""
+"""Dry runs, which estimate the duration, the memory and the disk space of a run.
+
+A dry run measures a few training steps and one validation in a temporary directory, and keeps no files.
+"""
 
 import bisect
 import contextlib
@@ -26,30 +29,33 @@ from transduce.runtime.progress import quiet
 from transduce.training.loop import StepRecord
 from transduce.training.training_settings import Training
 
-MAX_STEPS = 2**53  # most steps that a recipe may ask for
-WARM_UP = 5  # first steps, which are not measured
-MIN_STEPS, MIN_SECONDS = 10, 5.0  # least that is measured, whichever takes longer
+MAX_STEPS = 2**53  # the largest number of steps that a recipe may specify
+WARM_UP = 5  # number of steps at the beginning that are not measured
+MIN_STEPS, MIN_SECONDS = 10, 5.0  # at least this many steps, and at least this many seconds, are measured
 
 
 def whole_steps(training: Training, steps: int) -> float:
-    """Counts the first `steps` of a run in full-size steps; steps in the ramp of `batch_tokens` are smaller."""
+    """Returns the number of full-size steps to which the first `steps` steps of a run are equivalent.
+
+    The result is smaller than `steps` if `batch_tokens` is a ramp, because the steps of a ramp are smaller.
+    """
     ramp = training.batch_tokens
     return ramp.whole_steps(steps) if isinstance(ramp, BatchRamp) else steps
 
 
 class Pace(NamedTuple):
-    """Measured seconds for a full-size step, after the ramp of `batch_tokens`, and for a validation."""
+    """The measured durations of a training step and a validation, in seconds."""
 
-    step: float
+    step: float  # duration of a full-size step, that is, of a step after the ramp if `batch_tokens` is one
     validation: float
 
     def seconds(self, training: Training, steps: int) -> float:
-        """Returns the duration of the first `steps` steps of a run, including validations."""
+        """Returns the estimated duration in seconds of the first `steps` steps of a run, including validations."""
         validations = 0 if training.validate_every is None else steps // training.validate_every
         return whole_steps(training, steps) * self.step + validations * self.validation
 
     def steps_within(self, training: Training, seconds: float) -> int:
-        """Returns the largest number of steps that fit into `seconds`, including validations."""
+        """Returns the estimated number of steps that a run can take in `seconds` seconds, including validations."""
         most = 1
         while most < MAX_STEPS and self.seconds(training, most) <= seconds:
             most *= 2
@@ -57,33 +63,33 @@ class Pace(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """What a run needs: steps, time, memory and disk space."""
+    """The estimated requirements of a run: steps, time, memory and disk space."""
 
-    parameters: int
-    pairs: int
-    tokens_per_epoch: int  # target tokens, end symbols included
+    parameters: int  # number of parameters of the model
+    pairs: int  # number of training pairs
+    tokens_per_epoch: int  # target tokens, including EOS
     steps_per_epoch: int
-    tokens_per_second: float  # target tokens, without validations
+    tokens_per_second: float  # target tokens per second of training, not counting validations
     pace: Pace
-    steps: int | None  # at most; None if only `patience` or a signal ends the run
-    epochs: float | None
-    seconds: float | None  # with validations
-    peak_memory: float  # bytes, as in `runtime.memory`
-    checkpoint_bytes: int
-    checkpoints: int  # number that stays on disk
+    steps: int | None  # maximum number of steps; None if only `patience` or a signal ends the run
+    epochs: float | None  # number of epochs in `steps` steps
+    seconds: float | None  # duration of `steps` steps, including validations
+    peak_memory: float  # in bytes; see `transduce.runtime.memory.peak_memory`
+    checkpoint_bytes: int  # size of one checkpoint
+    checkpoints: int  # number of checkpoints that are kept on disk
 
 
 def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
-    """Trains `recipe` for a few steps in a temporary directory, and returns what the run into `out` would need.
+    """Trains for a few steps in a temporary directory, and estimates what a run of `recipe` in `out` would require.
 
-    Raises ValueError for faults in the recipe and its files, and RuntimeError if memory does not suffice. It does not
-    check whether `out` holds another run. It measures a single process.
+    Only a run of a single process can be measured. The function does not check whether `out` holds another run. Raises
+    ValueError if there is a fault in the recipe or its files, and RuntimeError if memory does not suffice.
     """
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError("--dry-run measures one process: call it without torchrun")
     device = choose_device(options.device)
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
-    if directory is None and record is not None:  # a resumed run no longer needs its first model, but a dry run does
+    if directory is None and record is not None:  # unlike a resumed run, a dry run needs the model to start from
         directory = Path(record.start.directory)
     base = Model.read(directory) if directory else None
     if base is not None:
@@ -94,7 +100,8 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
         growth = record.grow_vocabulary if record else None
         prepared = prepare(recipe, Path(folder), base, options.threads, growth)
         with quiet():
-            # The timed steps are as large as after a ramp, and there are no validations or checkpoints.
+            # The timed steps are full-size, even if the recipe begins with a ramp, and are not interrupted by
+            # validations or checkpoints.
             settings = {"batch_tokens": recipe.training.max_batch_tokens, "steps": MAX_STEPS, "save_every": MAX_STEPS}
             ends = dict.fromkeys(("epochs", "minutes", "patience", "validate_every"))
             measured = recipe.replaced(training=recipe.training.replaced(**settings, **ends))
@@ -103,7 +110,7 @@ def dry_run(recipe: Recipe, out: Path, options: TrainOptions) -> DryRun:
 
 
 def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun:
-    """Measures a run with the settings `training`; `trainer` takes the steps that are timed."""
+    """Times steps of `trainer`, and estimates the requirements of a run with the settings `training`."""
     records = list(_timed_steps(trainer, base))
     tokens_per_second = sum(step.tokens for step in records) / sum(step.seconds for step in records)
     planner = build_planner(trainer.prepared, training, trainer.precision.device, trainer.model)
@@ -113,7 +120,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
     if training.minutes is not None:
         limits.append(pace.steps_within(training, 60 * training.minutes))
     steps = min((limit for limit in limits if limit is not None), default=None)
-    # The names of the weights and of the optimiser's state do not clash.
+    # The two dictionaries can be merged, because their keys are distinct.
     checkpoint = {**trainer.optimiser.weights(), **trainer.optimiser.state()}
     return DryRun(
         parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
@@ -132,7 +139,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
 
 
 def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
-    """Yields the steps that are measured, after the warm-up."""
+    """Trains, and yields the records of the steps to measure, which are those after the warm-up."""
     with contextlib.closing(trainer.train(base)) as steps:
         for _ in itertools.islice(steps, WARM_UP):
             pass
@@ -144,10 +151,11 @@ def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
 
 
 def validation_seconds(trainer: Trainer) -> tuple[float, ValidationResult]:
-    """Estimates how long a validation of a trained model takes; also returns the validation of `trainer`'s model.
+    """Estimates how many seconds a validation of a trained model will take.
 
-    A barely trained model writes translations up to the length limit. The time for translating is therefore scaled to
-    the length of the references, because a search takes one step for each token.
+    Also returns the result of validating the current model of `trainer`. Because that model has hardly been trained, it
+    may generate translations as long as the length limit allows. The decoding time is therefore scaled down to the
+    length of the references, since decoding takes one step per token.
     """
     validation, model = trainer.validation, trainer.model
     assert validation is not None

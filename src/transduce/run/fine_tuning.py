@@ -1,7 +1,8 @@
-"""A run that begins with another model: its record, how it starts or resumes, and its report.
+"""Fine-tuning: runs that start from the weights and subwords of another model.
 
-The record is in the run's folder `training`, so that the same command resumes the run with or without `--from`. The
-report compares both models on the recipe's test sets, before and after.
+The file `fine_tuning.json` in the run's folder `training` records which model the run started from, so that the run can
+be resumed with or without `--from`. When the run ends, a report compares the two models, before and after fine-tuning,
+on the recipe's test sets.
 """
 
 import logging
@@ -39,12 +40,12 @@ from transduce.translation.translator import Translator
 _log = logging.getLogger("transduce")
 
 HEADING = "## Before and after fine-tuning"
-RESAMPLES = 1000  # for confidence intervals
+RESAMPLES = 1000  # number of bootstrap resamples for the confidence intervals
 UNMEASURED = "not measured"
 
 
 class NamedScore(Spec):
-    """The score of a model on a test set, or the `fault` that prevented it."""
+    """The score of a model on one test set or, if it could not be computed, the reason in `fault`."""
 
     name: str
     corpus: dict[str, Any]
@@ -53,19 +54,22 @@ class NamedScore(Spec):
 
 
 class FineTuning(Spec):
-    """The content of `fine_tuning.json`."""
+    """The content of `fine_tuning.json`, the record of a run that started from another model."""
 
     version: Literal[1] = 1
     start: StartingPoint
-    base: str  # fingerprint of the model of --from
-    grow_vocabulary: int | None = None  # most subwords that each side may gain
-    before: tuple[NamedScore, ...] = ()  # scores of the model of --from
-    after: tuple[NamedScore, ...] = ()
-    model: str | None = None  # fingerprint of the model whose scores `after` holds
+    base: str  # fingerprint of the model given by --from
+    grow_vocabulary: int | None = None  # maximum number of subwords added to each side
+    before: tuple[NamedScore, ...] = ()  # scores of the model given by --from
+    after: tuple[NamedScore, ...] = ()  # scores of the fine-tuned model
+    model: str | None = None  # fingerprint of the fine-tuned model to which the scores in `after` belong
 
     @classmethod
     def read(cls, out: Path) -> "FineTuning | None":
-        """Reads the record of a run; returns None if the run began with random weights."""
+        """Reads the record of the run in `out`; returns None if the run started with random weights.
+
+        Raises ValueError if the record is damaged.
+        """
         path = out / "training" / FINE_TUNING
         if not path.exists():
             return None
@@ -79,23 +83,23 @@ class FineTuning(Spec):
             ) from None
 
     def write(self, out: Path) -> None:
-        """Writes the record of a run; its folder `training` must exist."""
+        """Writes the record of the run in `out`, whose folder `training` must exist."""
         atomic_write_text(out / "training" / FINE_TUNING, self.model_dump_json(indent=2) + "\n")
 
 
 class Start(NamedTuple):
-    """How a run starts: the record of a fine-tuning run, and the model directory to read."""
+    """Describes how a run starts."""
 
-    record: FineTuning | None = None
-    directory: Path | None = None
+    record: FineTuning | None = None  # the record of the run, if it is a fine-tuning run
+    directory: Path | None = None  # the directory of the model to start from, if it has to be read
 
 
 def load_training_recipe(
     path: Path, changes: Iterable[str], out: Path, *, start_from: Path | None, restart: bool
 ) -> Recipe:
-    """Loads the recipe of a run in `out`.
+    """Loads the recipe of a run in `out` from the file `path`, and applies `changes` to it.
 
-    The settings of the model that the run starts from, if there is one, are its defaults.
+    If the run starts from another model, the settings of that model are the defaults of the recipe.
     """
     record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
@@ -106,9 +110,11 @@ def load_training_recipe(
 def plan_start(
     recipe: Recipe, out: Path, start_from: Path | str | None, grow_vocabulary: int | None, *, restart: bool
 ) -> Start:
-    """Decides how a run in `out` starts, whether it is new or resumed.
+    """Determines how a new or resumed run in `out` starts.
 
-    Raises ValueError if the recipe does not fit the model, or if `grow_vocabulary` differs from the run's.
+    Returns the record of a fine-tuning run, and the directory of the model that has to be read; either may be None.
+    Raises ValueError if the recipe does not match the model that the run starts from, or if `grow_vocabulary` differs
+    from the value with which the run was begun.
     """
     start_from = None if start_from is None else Path(start_from)
     record, has_begun = _earlier(out, start_from, restart=restart)
@@ -119,7 +125,8 @@ def plan_start(
                 f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
                 "into another directory"
             )
-        # A run with a checkpoint needs its first model, which may be gone, only if the token store is incomplete.
+        # A run with a checkpoint needs the model that it started from only if the token store is incomplete. Otherwise
+        # that model may have been deleted.
         has_store = earlier_description(out / "training" / "store") is not None
         is_complete = has_checkpoint(out) and (record is None or has_store)
         return Start(record, None if is_complete else _first_model(out, record, start_from))
@@ -133,14 +140,15 @@ def plan_start(
     start = StartingPoint.of(start_from)
     start.check_fits(recipe)
     new = FineTuning(start=start, base=fingerprint(start_from), grow_vocabulary=grow_vocabulary)
-    # If an earlier start saved nothing, its record may already have measured this model.
+    # If an earlier start was stopped before its first checkpoint, its record may already contain scores of this model.
     return Start(record if record and record.replaced(before=()) == new else new, start_from)
 
 
 def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
-    """Returns the model from which a run without a checkpoint starts again; None if it began with random weights.
+    """Returns the directory of the model from which a run without a checkpoint has to start again.
 
-    Raises ValueError if `start_from` is a different model.
+    If the run has no record, returns `start_from`, which may be None. Raises ValueError if the directory does not
+    contain the model with which the run was begun.
     """
     if record is None:
         return start_from
@@ -154,9 +162,11 @@ def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) 
 
 
 def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
-    """Returns the record of the run in `out`, and whether the run has saved anything; a restart ignores both.
+    """Returns the record of the run in `out`, and whether that run has saved a model or a checkpoint.
 
-    Raises ValueError if a restart would forget or move the first model of a fine-tuning run, or if a run cannot resume.
+    A restart ignores the earlier run, so for a restart the result is (None, False). Raises ValueError if a restart
+    would move the model given by --from aside, if a restart omits --from although the earlier run started from another
+    model, or if the run in `out` cannot be resumed.
     """
     if restart and restart_count() == 0:
         if start_from is not None and start_from.resolve() == out.resolve():
@@ -173,14 +183,17 @@ def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[Fine
 
 @dataclass(frozen=True)
 class FineTuningReport:
-    """Evaluates the models before and after a run on the test sets, once each, and reports the scores."""
+    """Evaluates the model before and after fine-tuning on the recipe's test sets, and reports the scores.
+
+    The scores are stored in the record of the run, so that no model is evaluated twice.
+    """
 
     recipe: Recipe
     out: Path
     device: torch.device
 
     def measure_before(self) -> None:
-        """Evaluates the model that a new run starts from, unless that was already done."""
+        """Evaluates the model that a new run starts from, on all test sets on which it has not been evaluated yet."""
         record = FineTuning.read(self.out)
         if record is not None and not has_saved(self.out):
             if not self.recipe.data.test:
@@ -189,10 +202,10 @@ class FineTuningReport:
             record.replaced(before=before).write(self.out)
 
     def report(self, step: int) -> None:
-        """Evaluates the trained model, logs the comparison and writes it into the model card.
+        """Evaluates the fine-tuned model, logs the comparison with the original one, and adds it to the model card.
 
-        Does nothing if the starting model was not evaluated. If the trained model is unchanged, it reports the stored
-        scores again.
+        If the fine-tuned model has not changed since it was last evaluated, its stored scores are logged again. Does
+        nothing if the original model was not evaluated.
         """
         record = FineTuning.read(self.out)
         if record is None or not record.before:
@@ -206,7 +219,11 @@ class FineTuningReport:
             _log.info(line)
 
     def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
-        """Returns a model's scores on all test sets; reuses the scores in `earlier` that belong to the same corpus."""
+        """Returns the scores of the model in `directory` on all test sets.
+
+        Test sets for which `earlier` has a score on the same corpus are not evaluated again. A test set that cannot be
+        evaluated gets no score, and the reason is logged.
+        """
         measured = {(score.name, str(score.corpus)): score for score in earlier if score.score}
         scores, config = [], Model.read_config(directory)
         for name, spec in self.recipe.data.test.items():
@@ -227,7 +244,7 @@ class FineTuningReport:
         return tuple(scores)
 
     def _log(self, step: int, record: FineTuning) -> None:
-        """Writes the comparison into the metrics log and the model card; a failure only causes a warning."""
+        """Writes the comparison to the metrics log and the model card; logs a warning if either cannot be written."""
         log = MetricsLog(self.out)
         for name, before, after in _rows(record):
             log.log_test(step, name, {"before": _values(before), "after": _values(after)})
@@ -244,13 +261,16 @@ def _fault(error: Exception) -> str:
 
 
 def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]:
-    """Returns the name and both scores of each test set; the first is None if it was measured on a different corpus."""
+    """Returns, for each test set, its name and the scores before and after fine-tuning.
+
+    The first of the two scores is None if it was computed on a different corpus.
+    """
     before = {(score.name, str(score.corpus)): score for score in record.before}
     return [(after.name, before.get((after.name, str(after.corpus))), after) for after in record.after]
 
 
 def _values(score: NamedScore | None) -> dict[str, Any] | None:
-    """Converts a score for the metrics log; returns None if there is no score."""
+    """Converts a score to values for the metrics log; returns None if there is no score."""
     if score is None or score.score is None:
         return None
     metric, points, signature, low, high = score.score
@@ -258,7 +278,7 @@ def _values(score: NamedScore | None) -> dict[str, Any] | None:
 
 
 def _cells(record: FineTuning) -> list[tuple[str, str, str]]:
-    """Returns the cells of the table: the header row, then the name and both scores of each test set."""
+    """Returns the cells of the comparison table: a header, then one row for each test set with its two scores."""
     label = next((score.score.label for score in (*record.before, *record.after) if score.score), "score")
     head = "test set", f"{label} before", f"{label} after"
     return [head, *((name, _cell(before), _cell(after)) for name, before, after in _rows(record))]
@@ -277,7 +297,7 @@ def _signatures(record: FineTuning) -> list[str]:
 
 
 def _lines(record: FineTuning) -> list[str]:
-    """Formats the table in aligned columns, with its signatures below."""
+    """Formats the comparison table for the console, with aligned columns and the score signatures below."""
     cells = _cells(record)
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
@@ -285,7 +305,7 @@ def _lines(record: FineTuning) -> list[str]:
 
 
 def _markdown(record: FineTuning) -> str:
-    """Formats the section of the model card."""
+    """Formats the comparison table as a section of the model card, in Markdown."""
     head, *rows = (f"| {' | '.join(row)} |" for row in _cells(record))
     name = Path(record.start.directory).name
     signatures = ", ".join(f"`{signature}`" for signature in _signatures(record))
@@ -294,17 +314,18 @@ def _markdown(record: FineTuning) -> str:
 
 
 def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
-    """Returns the weights of `base` with new rows for the tokens that `source` and `target` have gained.
+    """Returns the weights of `base`, extended by rows for the tokens that `source` and `target` have gained.
 
-    A new row of an embedding or a readout is the mean of old rows:
+    Each new row of an embedding or output matrix is initialised to the mean of several old rows:
 
     - for a new subword, the rows of the old tokens that spell it;
-    - for a new symbol of trees, the rows of the old symbols of the same kind;
-    - for a new tag, all rows.
+    - for a new tree symbol, the rows of the old symbols of the same kind;
+    - for a new tag, all old rows.
 
-    For sentences that consist of old tokens, the states are the same as in `base`. The logit of a new token is the mean
-    of the logits of its old tokens, so at least one of them stays as probable as the new token. The probabilities of
-    all old tokens shrink by the same factor, so their ratios stay the same.
+    For sentences that consist only of old tokens, the hidden states are the same as in `base`. The logit of a new token
+    is the mean of the logits of the old tokens from which it was initialised, so at least one of these is still at
+    least as probable as the new token. The probabilities of all old tokens decrease by the same factor, so that their
+    ratios are unchanged.
     """
     weights = weights_of(base.module)
     for names, before, now in zip(
@@ -319,7 +340,10 @@ def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary)
 
 
 def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
-    """Returns, for each token from `size` on, the old tokens whose rows are averaged for the new row."""
+    """Returns, for each new token, the old tokens whose rows are averaged to initialise its row.
+
+    The new tokens are those with an id of at least `size`.
+    """
     if isinstance(vocabulary, SymbolVocabulary):
         same_kind: Callable[[SymbolVocabulary, int, int], list[int]]
         same_kind = from_satellite("transduce.parsing.tree_symbols:same_kind")
@@ -329,9 +353,9 @@ def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
 
 
 def _tables(spec: ModelSpec, vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Returns the names of the parameters with one row for each source token, and with one for each target token.
+    """Returns the names of the parameters with one row per source token, and of those with one row per target token.
 
-    If both sides share a vocabulary, it counts as the source's.
+    If both sides share their embeddings, all names are in the first list.
     """
 
     def shapes(more_source: int, more_target: int) -> dict[str, torch.Size]:

@@ -1,24 +1,27 @@
-"""Plans how many steps a run with a time limit takes, for schedules that reach zero at the last step.
+"""Estimates the total number of steps of a run with a time limit, for schedules that decay to zero at the last step.
 
-A schedule like `linear` must know its last step in advance, but a recipe with `minutes` does not name it. So the run
-measures its pace and plans the steps three times, each time with less remaining time to estimate. For 100 minutes:
+A schedule such as `linear` needs to know the last step in advance, but a recipe that sets `minutes` does not say how
+many steps the run will take. The run therefore measures its pace and plans the total number of steps three times. Each
+plan is more accurate than the one before, because it extrapolates over less time. For 100 minutes:
 
-    minute    0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 99.6       100
-    rate      warm-up, peak    falls to plan 1      falls to plan 2      to plan 3: 0    the hard end
-                       ↑                    ↑                    ↑
-              plan 1: pace of 0-10  plan 2: of 10-50     plan 3: of 50-80
+    minute          0 ─ 10           10 ─ 50              50 ─ 80              80 ─ 99.6       100
+    learning rate   warm-up, peak    follows plan 1       follows plan 2       plan 3, to 0    time limit
+                             ↑                    ↑                    ↑
+                    plan 1: pace of 0-10  plan 2: of 10-50     plan 3: of 50-80
 
-Each plan uses 98 % of the time that is left, so that the rate reaches zero before the minutes are over: the plan of
-minute 80 ends at 80 + 0.98 · 20 = 99.6. Suppose 1,010 steps are done after 600 seconds, and the last 1,000 of them took
-590 seconds: plan 1 has 1,010 + 0.98 · 5,400 · 1,000 / 590 = 9,979 steps. At each plan the rate jumps, here from the
-peak to the schedule's rate at step 1,010 of 9,979, and then follows the schedule. If the run turns out faster than its
-first plan, the rate reaches zero early and the run ends.
+Each plan uses only 98 % of the remaining time, so that the learning rate reaches zero before the time limit: the plan
+made at minute 80 ends at 80 + 0.98 · 20 = 99.6 minutes. For example, if 1,010 steps are done after 600 seconds and the
+last 1,000 of them took 590 seconds, plan 1 has 1,010 + 0.98 · 5,400 · 1,000 / 590 = 9,979 steps.
 
-The first steps after a start are not measured, because a model may be compiled in them. If the run is stopped between
-two plans, a new window begins. A plan needs a window of at least 5 % of the minutes, and a run that is too short for
-one stays at the peak.
+Whenever a plan is made, the learning rate jumps, in this example from the peak to the rate of step 1,010 of 9,979, and
+follows the schedule from there. If training is faster than planned, the learning rate reaches zero early, and the run
+ends at that point.
 
-The training state stores the plan, so that a resumed run continues with the same rates.
+The first steps after each start are not measured, because they may include the compilation of the model. If the run is
+stopped between two plans, the measurement begins again when it is resumed. A plan requires a measurement over at least
+5 % of the time limit; a run that is too short for this keeps the peak learning rate.
+
+The plan is part of the training state, so a resumed run continues with the same learning rates.
 """
 
 from transduce.corpus.planner import Planner
@@ -27,31 +30,41 @@ from transduce.run.training_state import Horizon, TrainingState
 from transduce.training.schedule import EndingSchedule
 from transduce.training.training_settings import Training
 
-PLANS = (0.1, 0.5, 0.8)  # shares of the minutes after which the steps are planned
-MIN_WINDOW = 0.05  # smallest share of the minutes over which the pace is measured
-# After each start this many steps, or this share of the minutes, are not measured, because a model may be compiled in
-# them.
+PLANS = (0.1, 0.5, 0.8)  # fractions of the time limit after which the total number of steps is planned
+MIN_WINDOW = 0.05  # the pace is measured over at least this fraction of the time limit
+# After each start, the first steps are not measured, because they may include the compilation of the model: this many
+# steps, or those in this fraction of the time limit, whichever are fewer.
 UNMEASURED_STEPS, UNMEASURED_SHARE = 10, 0.2
-PLANNED_TIME = 0.98  # share of the time left that is planned, so that the rate reaches zero before the time is over
+PLANNED_TIME = 0.98  # fraction of the remaining time that a plan uses, so that the rate reaches zero in time
 
 
 class HorizonPlanner:
-    """Measures the pace since the start of this process and plans the run's steps; all processes get the same plan."""
+    """Measures the training pace since this process started, and plans the total number of steps of the run.
+
+    All processes of a run compute the same plan.
+    """
 
     def __init__(self, settings: Training, planner: Planner) -> None:
         self._settings, self._planner = settings, planner
-        self._steps = 0  # since the start
-        self._work = 0.0  # full-size steps that are measured
-        self._begin = 0.0  # seconds of training before the measured steps
-        self._start: float | None = None  # seconds of training after the first step of this start
+        self._steps = 0  # steps since this process started
+        self._work = 0.0  # measured steps; the smaller steps of a batch ramp count as fractions
+        self._begin = 0.0  # training time of the run, in seconds, when the measurement began
+        self._start: float | None = None  # training time of the run, in seconds, after the first step of this process
 
     def total_steps(self, state: TrainingState) -> int | None:
-        """Returns the number of steps of the run as far as it is known; None if only minutes limit the run."""
+        """Returns the total number of steps of the run: the smaller of the recipe's limit and the current plan.
+
+        Returns None if there is neither, for example before the first plan of a run that only `minutes` limits.
+        """
         limits = count_steps(self._settings, self._planner), state.planned_steps(self._settings)
         return min((steps for steps in limits if steps is not None), default=None)
 
     def plan(self, state: TrainingState) -> Horizon | None:
-        """Returns a new plan if one is due, else None; must be called after every step."""
+        """Returns a new plan if one is due after this step, else None.
+
+        This method must be called after every step. It always returns None if the run has no time limit, or if its
+        schedule does not decay to zero.
+        """
         minutes = self._settings.minutes
         if minutes is None or not isinstance(self._settings.schedule, EndingSchedule):
             return None

@@ -1,4 +1,4 @@
-"""The metrics log of a run: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
+"""Logs the metrics of a run to `metrics.jsonl`, TensorBoard, the trackers and the console."""
 
 import contextlib
 import logging
@@ -23,32 +23,35 @@ _log = logging.getLogger("transduce")
 
 METRICS_LOG = "metrics.jsonl"
 
-EXAMPLES = 3  # number of translations that are logged after a validation
+EXAMPLES = 3  # number of example translations that are logged after each validation
 
 
 class MetricsLog:
-    """Logs steps, validations and events; writes files only if `enabled`, which is False on ranks other than 0."""
+    """Logs the training steps, validations and events of a run.
+
+    The log writes to files and trackers only if it is `enabled`, which is the case on rank 0 only.
+    """
 
     def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
         self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
-        self.total: int | None = None  # number of steps of the run, as far as it is known
-        self.elapsed = 0.0  # seconds of training, over all starts
+        self.total: int | None = None  # total number of steps of the run, or None if it is unknown
+        self.elapsed = 0.0  # seconds of training, including the time before the run was resumed
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
-        self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
-        self._pending: list[StepRecord] = []
+        self._purge_step: int | None = None  # TensorBoard hides the values of earlier files from this step on
+        self._pending: list[StepRecord] = []  # steps since the last report
         self.trackers: Sequence[BackgroundTracker] = ()
-        self.summary = ""  # loss and speed of the last report
+        self.summary = ""  # loss and speed in the last report, for the progress display
 
     @property
     def size(self) -> int:
-        """Size of `metrics.jsonl` in bytes."""
+        """The size of `metrics.jsonl` in bytes, or 0 if it does not exist."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, size: int, step: int) -> None:
-        """Cuts the log back to `size` bytes, its length in the checkpoint of `step`.
+        """Truncates `metrics.jsonl` to `size` bytes, its length when the checkpoint of `step` was saved.
 
-        Raises ValueError if the log's name belongs to a pipe, a folder, or a link, which could lead to another file.
+        Raises ValueError if `metrics.jsonl` is a pipe, a folder, or a link, because a link could point to another file.
         """
         if not self.enabled:
             return
@@ -59,17 +62,20 @@ class MetricsLog:
         self._purge_step = step + 1
 
     def flush(self) -> int:
-        """Flushes `metrics.jsonl` to the disk and returns its length in bytes."""
+        """Flushes `metrics.jsonl` to disk and returns its size in bytes."""
         if self.enabled and self.path.exists():
             flush_to_disk(self.path)
         return self.size
 
     def add_step(self, record: StepRecord) -> None:
-        """Adds a step to the next report."""
+        """Adds the metrics of a step to the next report."""
         self._pending.append(record)
 
     def report(self) -> None:
-        """Logs the mean over the steps since the last report; skipped steps do not count."""
+        """Logs the metrics of the steps since the last report, except for skipped steps.
+
+        Losses are averaged over target tokens; the learning rate and the gradient norm are those of the last step.
+        """
         records, self._pending = [record for record in self._pending if not record.skipped], []
         if not records:
             return
@@ -97,7 +103,10 @@ class MetricsLog:
         )
 
     def _time_used(self, step: int, pace: float) -> str:
-        """Returns the minutes used, and the recipe's minutes or the minutes left at `pace` (seconds per step)."""
+        """Returns text with the minutes used so far, for example "12.3 of 60 min" or "12.3 min, about 45 left".
+
+        If the run has no time limit, the time left is estimated from `pace`, in seconds per step.
+        """
         used = f"{self.elapsed / 60:.1f}"
         if self.minutes is not None:
             return f"{used} of {self.minutes:g} min"
@@ -105,7 +114,7 @@ class MetricsLog:
         return f"{used} min{left}"
 
     def log_event(self, step: int, event: str) -> None:
-        """Logs an event in words, after a report of the steps before it."""
+        """Logs the description of an event, after reporting the steps before it."""
         self.report()
         self._write({"step": step, "event": event})
         _log.info(f"step {step}: {event}")
@@ -113,7 +122,10 @@ class MetricsLog:
     def log_validation(
         self, step: int, elapsed: float, result: ValidationResult, corpus: ParallelText, seconds: float
     ) -> None:
-        """Logs a validation that took `seconds`, after `elapsed` seconds of training, and three translations."""
+        """Logs the result of a validation, and three example translations on the console.
+
+        The validation took place after `elapsed` seconds of training, and lasted `seconds`.
+        """
         values: dict[str, Any] = {"step": step, **_values_of(result)}
         if result.score is not None:
             values["signature"] = result.score.signature
@@ -125,7 +137,7 @@ class MetricsLog:
         _log.info(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
         for name, part in result.parts.items():
             _log.info(f"  {name}: {_summary(part)}")
-        # The same three lines every time, spread over the corpus, so that you can watch them change.
+        # Every validation shows the same three lines, spread over the corpus, so that their progress can be followed.
         for index in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
             if index < len(result.outputs):
                 _log.info(f"  source     {corpus.source[index]}")
@@ -133,16 +145,16 @@ class MetricsLog:
                 _log.info(f"  output     {result.outputs[index]}")
 
     def log_test(self, step: int, name: str, scores: Mapping[str, Any]) -> None:
-        """Logs scores of a test set."""
+        """Appends the scores of the models on the test set `name` to `metrics.jsonl`."""
         self._append({"step": step, "test": name, **scores})
 
     def close(self) -> None:
-        """Reports pending steps and closes the event file of TensorBoard."""
+        """Reports the steps since the last report, and closes the TensorBoard event file."""
         self.report()
         self._close_event_file()
 
     def _write(self, values: dict[str, Any]) -> None:
-        """Appends a record to `metrics.jsonl`, and its numbers to TensorBoard and the trackers."""
+        """Appends a record to `metrics.jsonl`, and sends its numbers to TensorBoard and the trackers."""
         if self.enabled:
             self._append(values)
             numbers = {
@@ -153,7 +165,10 @@ class MetricsLog:
                 tracker.add(values["step"], numbers)
 
     def _append(self, values: dict[str, Any]) -> None:
-        """Appends a record to `metrics.jsonl`; a failure causes a warning and leaves no half line."""
+        """Appends a record to `metrics.jsonl`.
+
+        If that fails, removes the incomplete line and logs a warning.
+        """
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
@@ -164,9 +179,9 @@ class MetricsLog:
             _log.warning(f"warning: could not write the metrics log: {error}")
 
     def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Writes numbers for TensorBoard, if it is installed.
+        """Writes numbers to the TensorBoard event file, if TensorBoard is installed.
 
-        If writing fails, the file is closed, and the next values go to a new file.
+        If writing fails, a warning is logged and the file is closed; the next values are written to a new file.
         """
         if find_spec("tensorboard") is None:
             return
@@ -179,7 +194,7 @@ class MetricsLog:
             _log.warning(f"warning: could not write for TensorBoard: {error}")
 
     def _close_event_file(self) -> None:
-        """Closes the event file; if the disk fails, its last values are lost."""
+        """Closes the event file and ignores errors of the disk, which may lose the last values."""
         event_file, self._event_file = self._event_file, None
         if event_file is not None:
             with contextlib.suppress(OSError):
@@ -187,7 +202,7 @@ class MetricsLog:
 
 
 def _values_of(result: ValidationResult) -> dict[str, float]:
-    """Returns the numbers of a validation by their keys in the log."""
+    """Returns the numbers of a validation result, by their keys in `metrics.jsonl`."""
     numbers = {
         "validation_loss": result.loss,
         "validation_perplexity": result.perplexity,
@@ -199,25 +214,29 @@ def _values_of(result: ValidationResult) -> dict[str, float]:
 
 
 def _summary(result: ValidationResult) -> str:
-    """Formats the numbers of a validation as text."""
+    """Formats the numbers of a validation result for the console."""
     score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
     return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
 
 
 class EventFile:
-    """Writes numbers for TensorBoard into a new file; raises OSError if the disk fails.
+    """Writes numbers to a new TensorBoard event file.
 
-    torch's writer is not used, because its thread prints a traceback and loses values if the disk fails.
+    Its methods raise OSError if the file cannot be written. PyTorch's `SummaryWriter` is not used, because it writes in
+    a thread, which would print a traceback and lose values in this case.
     """
 
     def __init__(self, directory: Path, purge_step: int | None) -> None:
-        """Opens the file; TensorBoard hides values of earlier files from step `purge_step` on."""
-        # Imported here because the import takes a moment.
+        """Creates a file in `directory`.
+
+        If `purge_step` is given, TensorBoard hides the values of earlier files from that step on.
+        """
+        # TensorBoard is imported here because the import is slow.
         from tensorboard.compat.proto.event_pb2 import SessionLog
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         directory.mkdir(parents=True, exist_ok=True)
-        # In nanoseconds, because TensorBoard reads the files of a folder in the order of their names.
+        # The time is in nanoseconds, because TensorBoard reads the files of a folder in the order of their names.
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}.0"
         self._records = RecordWriter((directory / name).open("wb"))
         self._write(file_version="brain.Event:2")
@@ -225,7 +244,7 @@ class EventFile:
             self._write(step=purge_step, session_log=SessionLog(status=SessionLog.START))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the values of a step."""
+        """Writes the values of a step and flushes them."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         summary = Summary(value=[Summary.Value(tag=name, simple_value=value) for name, value in values.items()])
@@ -233,7 +252,7 @@ class EventFile:
         self._records.flush()
 
     def close(self) -> None:
-        """Closes the file; data that could not be written before may raise OSError again."""
+        """Closes the file; raises OSError if buffered values cannot be written."""
         self._records.close()
 
     def _write(self, **fields: object) -> None:

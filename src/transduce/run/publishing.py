@@ -1,10 +1,11 @@
-"""The published model of a run: selects the weights of its model directory and writes them.
+"""Selects which weights of a run are published, and writes them into its model directory.
 
-Weights are published at three moments, each time by `PublishedModel.publish`:
+`PublishedModel.publish` is called on three occasions:
 
-    a checkpoint, if no validation selects        the last weights
-    a validation better than all before           the best weights
-    the end of the run                            the average, the best or the last weights, by their validation
+    a checkpoint is saved, and the run does not validate      publishes the last weights
+    a validation has the best score so far                    publishes the best weights
+    the run ends                                              publishes the averaged, the best or the last weights,
+                                                              whichever have the best validation score
 """
 
 import contextlib
@@ -41,39 +42,48 @@ from transduce.training.optimiser import Optimiser
 
 _log = logging.getLogger("transduce")
 
-SELECTION = "selection.json"  # in `training`: the weights that the comparison after the last step has chosen
+SELECTION = "selection.json"  # file in `training` that records which weights were chosen when the run ended
 
 
 LOSS_OF_A_TIE = 1e-9
-"""Points of score per nat of loss: so few that the loss only decides between equal scores."""
+"""The weight of the loss in the comparison of two validations, in points of score per nat.
+
+It is so small that the loss only decides between equal scores.
+"""
 
 
 def score_of(result: ValidationResult, measure: Measure) -> float:
-    """Returns the score of a validation by `measure`; higher is better, so a loss or an error rate is negated."""
+    """Returns the score of a validation according to `measure`; higher is better.
+
+    A loss or an error rate, for which lower values are better, is negated.
+    """
     score = result.loss if measure == "loss" or result.score is None else result.score.score
     return -score if is_error(measure) or result.score is None else score
 
 
 class PublishedChoice(Spec):
-    """The content of `selection.json`: the weights that a run has published after `step`, and their score."""
+    """The content of `selection.json`: which weights a run published when it ended after `step`, and their score."""
 
     step: int
     weights: Weights
-    score: float | None = None  # None: not measured
-    scored_by: tuple[Any, ...]
+    score: float | None = None  # None if the weights were not validated
+    scored_by: tuple[Any, ...]  # the metric that scored them, and the checksum of the validation corpus
 
 
 class Candidate(NamedTuple):
-    """Weights that may be published, and their validation score; higher is better, NaN if there is none."""
+    """Weights that may be published at the end of a run, with their validation score."""
 
     which: Weights
-    score: float
+    score: float  # higher is better; NaN if the weights were not validated
     result: ValidationResult | None = None
-    weights: Mapping[str, Tensor] | None = None  # None: the model directory has them already
+    weights: Mapping[str, Tensor] | None = None  # None if the model directory already contains these weights
 
 
 class PublishedModel:
-    """The model directory of a run; all processes call it together, but only rank zero reads and writes files."""
+    """Manages the model that a run publishes in its model directory.
+
+    All processes call its methods together, but only rank 0 reads and writes the files.
+    """
 
     def __init__(
         self,
@@ -82,7 +92,7 @@ class PublishedModel:
         prepared: PreparedCorpus,
         checkpoints: Checkpoints,
         measure: Measure,
-        scored_by: list[Any],  # the measure of validations, and the checksum of their corpus
+        scored_by: list[Any],  # the metric that scores validations, and the checksum of the validation corpus
         group: ProcessGroup,
     ) -> None:
         self.recipe, self.settings, self.out, self.checkpoints = recipe, recipe.training, out, checkpoints
@@ -91,17 +101,18 @@ class PublishedModel:
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         self._builder = recipe.model.builder if isinstance(recipe.model, CustomModel) else None
         self._languages = TrainedLanguages.of(recipe.data, prepared.train.parts)
-        with contextlib.suppress(ValueError):  # no model yet, or a damaged one
+        with contextlib.suppress(ValueError):  # raised if there is no model yet, or if it is damaged
             self.inherit_languages(Model.read_config(out))
 
     def inherit_languages(self, config: Config) -> None:
-        """Adds the languages of another model, for example the model of `--from`."""
+        """Adds the languages, directions and tags of another model, such as the one that the run started from."""
         self._languages = self._languages.inherit(config)
 
     def publish(self, which: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None = None) -> None:
-        """Writes the model directory with these weights and the result of their validation.
+        """Writes `weights` to the model directory, together with the model card and the other files.
 
-        Raises OSError in all processes if that fails; the earlier model then stays.
+        `which` describes the weights, and `result` is the result of their validation, if there was one. Raises OSError
+        on all processes if the model cannot be written; the earlier model is then unchanged.
         """
 
         def write() -> None:
@@ -121,8 +132,8 @@ class PublishedModel:
     def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
         """Returns the score of a validation if it is the best so far, else None.
 
-        Between equal scores, the lower loss wins. For example, BLEU is 0 at every validation if no line has four words,
-        and without this rule the first weights, which are the worst, would stay the best.
+        Of two equal scores, the one with the lower loss is better. This matters, for example, if every validation has
+        a BLEU score of 0 because no line has four words: otherwise the first weights would remain the best.
         """
         score = score_of(result, self.measure)
         if self.measure != "loss" and math.isfinite(result.loss):
@@ -131,16 +142,20 @@ class PublishedModel:
         return score if is_better else None
 
     def is_better_than_published(self, score: float) -> bool:
-        """Whether weights with this score may replace the weights that an earlier end of the run has chosen."""
+        """Returns True if weights with this score may replace those published when the run last ended.
+
+        Such weights exist only if the run was extended after it had ended. If they have no comparable score, they may
+        always be replaced.
+        """
         choice = self._published_choice()
         return choice is None or choice.score is None or score > choice.score
 
     def final_weights(self, state: TrainingState) -> Weights | None:
-        """Returns the published weights of a finished run; None if different weights have yet to be published.
+        """Returns which weights a finished run has published, or None if its final weights are yet to be published.
 
-        Published best weights stay valid even if the validation settings change later, and a published mean even if its
-        older checkpoints are deleted. If several weights were compared after the last step, the recorded choice
-        decides.
+        If several weights were compared after the last step, the recorded choice is final. Published best weights
+        remain final even if the validation settings are changed later, and published averaged weights remain final
+        even if older checkpoints are deleted.
         """
         published = self._published()
         if published is None:
@@ -160,15 +175,16 @@ class PublishedModel:
         measure: Callable[[TrainingState], ValidationResult | None] | None,
         log: MetricsLog,
     ) -> Weights:
-        """Selects the weights of a finished run, publishes them and returns which weights they are.
+        """Selects the final weights of a finished run, publishes them, and returns which weights they are.
 
-        `measure` validates the optimiser's weights; it is None if the recipe names no corpus for validation.
+        `measure` is a function that validates the weights in `optimiser`, or None if the recipe names no validation
+        corpus.
         """
         if self.settings.average is not None:
             self.group.on_rank_zero(self.checkpoints.set_damaged_aside)
         selected = self._select(state)
         if selected.kind == "best" and not self._is_unmeasured(state):
-            return self._read_published()  # already published when they were validated
+            return self._read_published()  # these weights were published when they were validated
         if selected.kind == "last":
             self.publish(selected, optimiser.weights())
             return selected
@@ -176,16 +192,17 @@ class PublishedModel:
         chosen = choose(candidates)
         if len(candidates) > 1:
             log.log_event(state.step, comparison(candidates, chosen, self.measure))
-        # The choice is recorded first, because a choice whose weights are not published is ignored and made again.
+        # The choice is recorded before the weights are published. If the run is killed in between, the recorded choice
+        # does not match the published weights, is ignored, and is made again.
         if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
-            # If the run is extended later, only better weights replace these.
+            # The score is recorded so that, if the run is extended later, only better weights replace these.
             score = None if math.isnan(chosen.score) else chosen.score
             choice = PublishedChoice(
                 step=state.step, weights=chosen.which, score=score, scored_by=tuple(self.scored_by)
             ).model_dump_json(indent=1)
 
             def write() -> None:
-                with contextlib.suppress(OSError):  # the next start compares again
+                with contextlib.suppress(OSError):  # without the file, the next start repeats the comparison
                     atomic_write_text(self.checkpoints.directory / SELECTION, choice)
 
             self.group.on_rank_zero(write)
@@ -201,10 +218,11 @@ class PublishedModel:
         measure: Callable[[TrainingState], ValidationResult | None] | None,
         log: MetricsLog,
     ) -> list[Candidate]:
-        """Returns the selected weights and the alternatives that a validation may prefer; validates the new ones.
+        """Returns the selected weights and all alternatives to them, with their validation scores.
 
-        The alternatives are the weights that were chosen at an earlier end of this run, or else the best validated
-        weights. The last weights are another alternative unless the last step was validated.
+        One alternative is the weights that were published when this run ended before, if it was extended, or else the
+        best validated weights. The other is the last weights, unless they have already been validated. Candidates that
+        have no score yet are validated with `measure`.
         """
 
         def measured(which: Weights, title: str) -> Candidate:
@@ -222,11 +240,12 @@ class PublishedModel:
         if earlier is not None and earlier.score is not None and earlier.weights not in (selected, last):
             candidates.append(Candidate(earlier.weights, earlier.score))
         elif state.best is not None and self._published() == best:
-            candidates.append(Candidate(best, round(state.best, 6) + 0.0))  # rounding removes the loss's contribution
+            # Rounding removes the contribution of the loss, `LOSS_OF_A_TIE`, from the score.
+            candidates.append(Candidate(best, round(state.best, 6) + 0.0))
         if state.best is not None and selected.steps != last.steps and self._is_unvalidated(state):
             candidates.append(measured(last, "last weights:"))
         if selected.kind == "averaged":
-            mean: dict[str, Tensor] = {}  # on rank zero
+            mean: dict[str, Tensor] = {}  # filled on rank 0 only
             checkpoints = (self.checkpoints.weights(step) for step in selected.steps)
             self.group.on_rank_zero(lambda: mean.update(average_weights(checkpoints)))
             optimiser.load_weights(mean)
@@ -234,7 +253,7 @@ class PublishedModel:
         return candidates or [Candidate(self._read_published(), math.nan)]
 
     def _select(self, state: TrainingState) -> Weights:
-        """Returns the weights that a finished run publishes if nothing is compared."""
+        """Returns the weights that the recipe selects for publication, before they are compared with any others."""
         if self.settings.average is not None:
             saved_steps = self.group.on_rank_zero(self.checkpoints.kept_steps)
             return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))
@@ -243,20 +262,20 @@ class PublishedModel:
         return Weights(kind="last", steps=(state.step,))
 
     def _is_unmeasured(self, state: TrainingState) -> bool:
-        """Whether the run validates, but did not validate its last weights."""
+        """Returns True if the run validates, but no validation was due after its last step."""
         return self.settings.validate_every is not None and self._is_unvalidated(state)
 
     def _is_unvalidated(self, state: TrainingState) -> bool:
-        """Whether no validation was due after the last step."""
+        """Returns True if no validation was due after the last step."""
         every = self.settings.validate_every
         return every is None or state.step % every != 0
 
     def _read_published(self) -> Weights:
-        """Returns the weights in the directory; raises ValueError if it has no model or a damaged one."""
+        """Returns which weights the model directory contains; raises ValueError if it has no model or a damaged one."""
         return self.group.on_rank_zero(lambda: Model.read(self.out, self._builder).config.weights)
 
     def _published(self) -> Weights | None:
-        """Returns the weights in the directory; None if it has no model or a damaged one."""
+        """Returns which weights the model directory contains, or None if it has no model or a damaged one."""
 
         def read() -> Weights | None:
             try:
@@ -267,7 +286,11 @@ class PublishedModel:
         return self.group.on_rank_zero(read)
 
     def _published_choice(self) -> PublishedChoice | None:
-        """Returns the recorded choice if the model directory has its weights and its score is comparable, else None."""
+        """Returns the recorded choice if its score can be compared with new scores, else None.
+
+        The score is comparable if it was computed with the same metric on the same validation corpus. The model
+        directory must also contain the chosen weights.
+        """
         choice = self.group.on_rank_zero(self._read_choice)
         if choice is None or choice.score is None or list(choice.scored_by) != self.scored_by:
             return None
@@ -279,16 +302,19 @@ class PublishedModel:
             values = parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
             return validated(PublishedChoice, values, place=str(path))
         except (OSError, ValueError):
-            return None  # never written, or damaged
+            return None  # the file was never written, or is damaged
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """Returns the candidate with the highest score: the first if several are equal or none has a score."""
+    """Returns the candidate with the highest score.
+
+    If several candidates have this score, or if none has a score, the first of them is returned.
+    """
     return max(candidates, key=lambda candidate: -math.inf if math.isnan(candidate.score) else candidate.score)
 
 
 def comparison(candidates: Sequence[Candidate], chosen: Candidate, measure: Measure) -> str:
-    """Returns one sentence with the scores of all candidates."""
+    """Returns a sentence for the log with the chosen candidate and the scores of all candidates."""
     scores = ", ".join(f"{_name(each.which)} {_shown(each.score, measure)}" for each in candidates)
     return f"publishes {_name(chosen.which)}, the best by {label_of(measure)}: {scores}"
 
@@ -305,16 +331,19 @@ def _shown(score: float, measure: Measure) -> str:
 
 
 class TrainedLanguages(NamedTuple):
-    """The languages, directions and tags of a model."""
+    """The languages, translation directions and tags on which a model was trained."""
 
     source_language: str | None  # as in the recipe, if there is one direction
     target_language: str | None
     directions: tuple[TrainedDirection, ...]
-    tags: tuple[str | None, ...]  # None stands for a corpus without a tag; empty if no corpus has a tag
+    tags: tuple[str | None, ...]  # None stands for a corpus without a tag; the tuple is empty if no corpus has one
 
     @classmethod
     def of(cls, data: DataSpec, parts: Sequence[CorpusPart]) -> "TrainedLanguages":
-        """Collects the languages of the corpora; `parts` says how many pairs of each corpus the store has."""
+        """Collects the languages, directions and tags of the training corpora in `data`.
+
+        The numbers of pairs per direction are computed from `parts`, the parts of the token store.
+        """
         pairs = pairs_of_directions(parts, [data.direction_of(corpus) for corpus in data.train])
         directions = tuple(
             TrainedDirection(source=direction.source, target=direction.target, pairs=count)
@@ -325,7 +354,7 @@ class TrainedLanguages(NamedTuple):
         return cls(*data.directions[0], directions, () if tags == (None,) else tags)
 
     def inherit(self, config: Config) -> "TrainedLanguages":
-        """Adds the languages of another model, for example the model of `--from`."""
+        """Returns these languages, directions and tags together with those of another model."""
         own = {str(direction) for direction in self.directions}
         others = tuple(direction for direction in config.directions if str(direction) not in own)
         has_tags = self.tags or config.tags
@@ -335,7 +364,11 @@ class TrainedLanguages(NamedTuple):
         return TrainedLanguages(source, target, (*self.directions, *others), tuple(tags))
 
     def as_fields(self) -> dict[str, Any]:
-        """Returns fields of `Config`: source and target of a single direction, or a list of several directions."""
+        """Returns the values for the fields of `Config` with the same names.
+
+        If there is one direction, its languages are in `source_language` and `target_language`; if there are several,
+        they are in `directions`, and those two fields are None.
+        """
         fields = self._asdict()
         if len(self.directions) > 1:
             return {**fields, "source_language": None, "target_language": None}
@@ -343,9 +376,10 @@ class TrainedLanguages(NamedTuple):
 
 
 def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
-    """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of the steps `steps`.
+    """Averages the weights of several checkpoints of `run`, and writes the averaged model to the directory `out`.
 
-    Raises ValueError if a checkpoint is missing, or if `out` is not empty.
+    The checkpoints are the `last` ones or, if `last` is None, those of the given `steps`. Raises ValueError if a
+    checkpoint is missing, or if `out` is not empty.
     """
     check_new_or_empty(out)
     model = Model.read(run)
@@ -368,9 +402,10 @@ def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -
 
 
 def model_card(recipe: Recipe, config: Config, score: ValidationScore | None, report: Report | None) -> str:
-    """Returns the initial README of a model directory, which its owner may edit.
+    """Returns the model card, the README of a model directory, which its owner may edit later.
 
-    `score` is the validation score of the weights; `report` is the report on the training pairs.
+    `score` is the validation score of the weights, and `report` is the report on dropped training pairs; either may be
+    None if it is not available.
     """
     source, target = config.source_language or "source", config.target_language or "target"
     to = f" --to {config.directions[0].target}" if config.directions else ""

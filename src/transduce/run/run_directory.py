@@ -1,4 +1,8 @@
-"""The run directory: begins a run under one recipe, or restarts it and moves the earlier run aside."""
+"""Manages the directory of a run: begins or resumes the run, and moves an earlier run aside on a restart.
+
+All steps of a run are trained with the same recipe, except that a few of its keys may be changed when the run is
+resumed.
+"""
 
 import json
 import logging
@@ -16,25 +20,25 @@ from transduce.storage.atomic import atomic_write_text, unfinished_path
 
 _log = logging.getLogger("transduce")
 
-# Keys of each section that may change when a run is resumed.
+# The keys of each section of the recipe that may always be changed when a run is resumed.
 CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
-# These keys may change too: they help a run that diverges, or that resumes with less memory or more processes. They
-# change the steps to come, so the user has to accept the change.
+# Further keys of `training` that may be changed, because this helps if a run diverges, or has to continue with less
+# memory or more processes. They affect all following steps, so the user must accept the change explicitly.
 ACCEPTED = {"clip", "micro_batches", "precision", "schedule"}
 CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | ACCEPTED}
 
-FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
+FINE_TUNING = "fine_tuning.json"  # file in `training` with the record of a run that started from another model
 
-ASIDE = "before-restart-"  # followed by a number: the folder to which a restart moves the earlier run
+ASIDE = "before-restart-"  # a restart moves the earlier run to a folder with this name, followed by a number
 
 
 def move_aside(out: Path) -> None:
-    """Moves an earlier run into a folder inside `out`, so that a restart deletes nothing.
+    """Moves an earlier run in `out` to a new folder inside `out`, so that a restart does not delete it.
 
-    Raises ValueError if `out` holds anything other than a run.
+    Does nothing if `out` holds no run. Raises ValueError if `out` holds anything other than a run.
     """
     check_is_run_or_empty(out)
     if not (out / RECIPE).exists() and not has_saved(out):
@@ -42,19 +46,22 @@ def move_aside(out: Path) -> None:
     aside = next(path for number in count(1) if not (path := out / f"{ASIDE}{number}").exists())
     contents = _contents(out)
     aside.mkdir()
-    # The recipe moves last, so that an interrupted restart can still be recognised as a run.
+    # The recipe is moved last, so that the directory is still recognised as a run if the restart is interrupted.
     for path in sorted(contents, key=lambda path: path.name == RECIPE):
         path.rename(aside / path.name)
     _log.info(f"the earlier run is kept in {aside}")
 
 
 def _contents(out: Path) -> list[Path]:
-    """Returns the paths in a run directory, except runs that a restart has moved aside."""
+    """Returns the paths in a run directory, except the folders of runs that a restart has moved aside."""
     return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
 
 
 def check_is_run_or_empty(out: Path) -> None:
-    """Raises ValueError if `out` is neither empty nor a run, so that a run never replaces other files."""
+    """Raises ValueError if `out` is neither empty nor the directory of a run.
+
+    This prevents a run from replacing other files.
+    """
     if _contents(out) and not _is_run(out):
         has_recipe = (out / RECIPE).exists()
         fault = f"holds a {RECIPE} that no run has written" if has_recipe else "is not empty and holds no run"
@@ -62,9 +69,12 @@ def check_is_run_or_empty(out: Path) -> None:
 
 
 def _is_run(out: Path) -> bool:
-    """Whether a run, its preparation or an interrupted restart has written the directory."""
+    """Returns True if the files in the directory come from a run, even one that has only prepared its data.
+
+    A directory in which a restart was interrupted also counts as a run.
+    """
     training = out / "training"
-    # A start that was killed while writing its first file has left that file unfinished.
+    # A run that was killed while it was writing its first file has left the temporary file behind.
     first = [unfinished_path(training / name) for name in (FINE_TUNING, SAVED)]
     written = [*first, *(training / name for name in ("store", "tensorboard", FINE_TUNING, SAVED))]
     is_prepared = training.is_dir() and (not any(training.iterdir()) or any(path.exists() for path in written))
@@ -73,12 +83,17 @@ def _is_run(out: Path) -> bool:
 
 
 def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_changes: bool = False) -> list[str]:
-    """Writes the recipe into a new run directory, or into the directory of a run to resume.
+    """Begins a new run in `out`, or prepares the run in `out` to be resumed, by writing its recipe there.
 
-    If the run begins with another model, `record` is its record. It is written first, because the recipe may be
-    incomplete without it. With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; the function then
-    returns one sentence for each change, and keeps the earlier recipe in `training`. Raises ValueError if a run with
-    saved weights has a different recipe, an edited one, or none.
+    For a run that starts from another model, `record` is the content of its record, `fine_tuning.json`. It is written
+    before the recipe, because the recipe may be incomplete without it.
+
+    A run to be resumed must have the same recipe as before, except for the keys in `CHANGEABLE`. With `accept_changes`,
+    the keys in `CHANGEABLE_IF_ACCEPTED` may also differ; the earlier recipe is then kept in `training`. Returns one
+    sentence for each such change.
+
+    Raises ValueError if `out` holds saved weights, and the recipe there is missing, was edited, or differs from
+    `recipe` in other keys.
     """
     text = dump(recipe)
     if len(text.encode()) > LARGEST:
@@ -95,16 +110,19 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_ch
     if not has_saved(out):
         atomic_write_text(out / "training" / SAVED, NOT_YET)
     if accepted:
-        # The earlier recipe is kept under the number of the last step that was trained with it.
+        # The name of the earlier recipe's file contains the number of the last step that was trained with it.
         kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
-        if not kept.exists():  # if it exists, no step was trained with the present recipe
+        if not kept.exists():  # if the file exists, no step has been trained with the recipe that is now replaced
             atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
     write_recipe(out, text)
     return accepted
 
 
 def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
-    """Returns the accepted changes; raises ValueError if the run cannot resume with `recipe`."""
+    """Returns one sentence for each accepted change of the recipe.
+
+    Raises ValueError if the run cannot be resumed with `recipe`.
+    """
     changed: list[str] = []
     path = out / RECIPE
     if path.exists():
@@ -135,7 +153,7 @@ def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> lis
 
 
 def check_can_go_on(out: Path) -> None:
-    """Raises ValueError if `out` holds a model whose run cannot resume, because its checkpoints are gone."""
+    """Raises ValueError if `out` holds a model whose run cannot be resumed because its checkpoints are missing."""
     if not has_model(out):
         return
     saved = out / "training" / SAVED
@@ -152,19 +170,22 @@ def check_can_go_on(out: Path) -> None:
 
 
 def has_saved(out: Path) -> bool:
-    """Whether a run has saved a model or a checkpoint."""
+    """Returns True if the run in `out` has saved a model or a checkpoint."""
     return has_model(out) or has_checkpoint(out)
 
 
 def has_checkpoint(out: Path) -> bool:
-    """Whether a run has saved a checkpoint; one whose replacement was interrupted counts."""
+    """Returns True if the run in `out` has a checkpoint; one whose replacement was interrupted also counts."""
     return bool(saved_steps(out / "training")) or any((out / "training").glob("replaced-*"))
 
 
 def _differences(
     before: Any, now: Any, changeable: Mapping[str, Collection[str]], path: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Yields one sentence for each key whose value has changed, except the `changeable` keys of each section."""
+    """Yields one sentence for each key whose value differs between `before` and `now`.
+
+    `changeable` contains, for each section of the recipe, the keys whose values are not compared.
+    """
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
             if not (len(path) == 1 and key in changeable.get(path[0], ())):

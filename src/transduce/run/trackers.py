@@ -1,7 +1,7 @@
-"""Trackers: send the metrics of a run to a CSV file, Weights & Biases or MLflow while it trains.
+"""Trackers send the metrics of a run to a CSV file, Weights & Biases or MLflow during training.
 
-A tracker works in its own thread, so that it neither stops a run nor slows it down. `metrics.jsonl` contains every
-value even if a tracker fails.
+Each tracker works in a thread of its own, so that it can neither stop a run nor slow it down. `metrics.jsonl` contains
+all values even if a tracker fails.
 """
 
 import csv
@@ -26,19 +26,19 @@ from transduce.storage.result_files import name_in_errors
 _log = logging.getLogger("transduce")
 
 
-MAX_WAITING = 10_000  # most records that a tracker may be behind
-PATIENCE = 20.0  # seconds that a run waits for a tracker when it ends
+MAX_WAITING = 10_000  # maximum number of records that may be waiting for a tracker
+PATIENCE = 20.0  # seconds that a run waits at its end for a tracker to receive the remaining records
 
 
 class TrackerChoice(NamedTuple):
-    """The trackers that the user wants in addition to `metrics.jsonl` and TensorBoard."""
+    """The trackers that the user has chosen, in addition to `metrics.jsonl` and TensorBoard."""
 
-    csv: bool = False  # a table in the run directory
-    wandb: str | None = None  # a project of Weights & Biases
-    mlflow: str | None = None  # an experiment of MLflow
+    csv: bool = False  # writes `metrics.csv` in the run directory
+    wandb: str | None = None  # name of a project in Weights & Biases
+    mlflow: str | None = None  # name of an experiment in MLflow
 
     def check(self) -> None:
-        """Raises ValueError if the library of a tracker is not installed."""
+        """Raises ValueError if the library of a chosen tracker is not installed."""
         for name, wanted in (("wandb", self.wandb), ("mlflow", self.mlflow)):
             if wanted is not None and importlib.util.find_spec(name) is None:
                 raise ValueError(f"--track {name}: its library is missing; {install_command(name)}")
@@ -48,35 +48,44 @@ NO_TRACKERS = TrackerChoice()
 
 
 class TrackerState(Spec):
-    """What a tracker has received, stored with the run: a resumed run continues there and sends no value twice."""
+    """Records which values a tracker has received, so that a resumed run does not send them again.
 
-    run: str | None = None  # id of the run in the service
-    step: int = 0  # the last step whose values it received
-    names: tuple[str, ...] = ()  # names of the values of this step
+    The record is stored in the run directory.
+    """
+
+    run: str | None = None  # id of the run in the tracking service
+    step: int = 0  # the last step whose values the tracker has received
+    names: tuple[str, ...] = ()  # names of the values that it has received for this step
 
 
 class Tracker(Protocol):
-    """Receives the metrics of a run. A method may raise any error; no method is called after that."""
+    """The interface of a tracker, which receives the metrics of a run.
+
+    A method may raise any exception; after that, no method of the tracker is called again.
+    """
 
     def begin(self, run: str | None) -> str | None:
-        """Opens the run with the id `run`, or a new run, and returns its id."""
+        """Opens the run with the id `run`, or a new run if `run` is None, and returns the id."""
         ...
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Receives the finite values of a step; step numbers never decrease.
+        """Stores the values of a step, which are all finite; step numbers never decrease.
 
-        After a crash the first values may repeat the last values that the tracker received; it must not store them
-        twice.
+        After a crash, the first call may repeat the last values that were stored before it. The tracker must not store
+        them twice.
         """
         ...
 
     def close(self) -> None:
-        """Ends the run, or pauses it."""
+        """Finishes the run, which may be resumed later."""
         ...
 
 
 class BackgroundTracker:
-    """Passes values to a tracker in a thread; the first error causes one warning and switches the tracker off."""
+    """Passes values to a tracker in a background thread.
+
+    If the tracker raises an exception, a single warning is logged and the tracker is switched off.
+    """
 
     def __init__(self, name: str, tracker: Tracker, state_file: Path) -> None:
         self.name, self._tracker, self._file = name, tracker, state_file
@@ -84,12 +93,15 @@ class BackgroundTracker:
         self._state = TrackerState()
         self._error: str | None = None
         self._is_on = True
-        # A daemon, so that a service that does not answer cannot keep the process from ending.
+        # The thread is a daemon, so that a service that does not respond cannot keep the process from exiting.
         self._thread = threading.Thread(target=self._work, name=f"tracker {name}", daemon=True)
         self._thread.start()
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Queues the finite numbers of `values` without waiting; does nothing if the tracker is off."""
+        """Queues the finite numbers in `values` for the tracker, without blocking.
+
+        Does nothing if the tracker is switched off.
+        """
         self._warn_of_error()
         numbers = {
             name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)
@@ -101,7 +113,7 @@ class BackgroundTracker:
                 self._turn_off(f"is more than {MAX_WAITING:,} records behind")
 
     def close(self) -> None:
-        """Waits up to `PATIENCE` seconds for the tracker to receive the queued values and to end."""
+        """Closes the tracker, after waiting up to `PATIENCE` seconds for it to receive the queued values."""
         if self._is_on:
             try:
                 self._queue.put(None, timeout=PATIENCE)
@@ -123,11 +135,11 @@ class BackgroundTracker:
         _log.warning(f"warning: {self.name} {reason}; it gets no more values, metrics.jsonl has them all")
 
     def _work(self) -> None:
-        """Body of the thread."""
+        """Passes the queued values to the tracker until the queue is closed; this is the body of the thread."""
         try:
             if (item := self._queue.get()) is None:
-                return  # nothing was trained
-            # Continues the run of an earlier start, or opens a new one and saves its id.
+                return  # the run ended without a training step
+            # Continues the tracked run if this run was resumed, otherwise opens a new one and saves its id.
             saved = TrackerState()
             if self._file.exists():
                 content = json.loads(read_regular_file(self._file, MAX_JSON_BYTES))
@@ -138,12 +150,15 @@ class BackgroundTracker:
                 self._pass_on(*item)
                 item = self._queue.get()
             self._tracker.close()
-        except BaseException as error:  # libraries may call exit; in a thread nobody else would report it
+        except BaseException as error:  # a library may also raise SystemExit, which a thread would not report
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self._error = f"failed ({reason[:300]})"
 
     def _pass_on(self, step: int, values: dict[str, float]) -> None:
-        """Sends the values that the tracker does not have yet; a resumed run repeats the steps after its checkpoint."""
+        """Sends those values to the tracker that it has not received yet.
+
+        It may have received some of them already, because a resumed run repeats the steps after its last checkpoint.
+        """
         state = self._state
         sent = set(state.names) if step == state.step else set()
         if step < state.step or not (new := {name: value for name, value in values.items() if name not in sent}):
@@ -152,14 +167,20 @@ class BackgroundTracker:
         self._save(TrackerState(run=state.run, step=step, names=(*sorted(sent), *new)))
 
     def _save(self, state: TrackerState) -> None:
-        """Replaces the state file without flushing it: after a power cut a tracker may lose or repeat a value."""
+        """Replaces the state file without flushing it to disk.
+
+        After a power failure, the tracker may therefore lose or repeat a value.
+        """
         self._state = state
         with name_in_errors(self._file):
             atomic_write_text(self._file, state.model_dump_json(), flushed=False)
 
 
 def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]) -> Sequence[BackgroundTracker]:
-    """Starts the chosen trackers of the run directory `run`; `settings` are the settings of its recipe."""
+    """Starts the chosen trackers for the run in the directory `run`, and returns them.
+
+    `settings` are the settings of its recipe, which the tracking services display.
+    """
     folder = run.resolve() / "training"
     trackers: dict[str, tuple[str, Tracker]] = {}
     if choice.csv:
@@ -174,17 +195,20 @@ def start_trackers(choice: TrackerChoice, run: Path, settings: Mapping[str, Any]
 
 
 class CsvTracker:
-    """Appends rows to a file; a value with a new name adds a column, and the file is rewritten."""
+    """Writes the values to a CSV file, one row for each call of `add`.
+
+    A value with a new name adds a column, for which the file is rewritten.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._columns: list[str] = ["step"]
-        self._last_row: list[str] = []  # last row of an earlier start, until a row is added
+        self._last_row: list[str] = []  # the last row that was written before the run was resumed
 
     def begin(self, run: str | None) -> str | None:
-        """Reads the columns that an earlier start has written, and removes a half-written row.
+        """Reads the columns of an existing file, and removes its last row if that is incomplete.
 
-        Returns `run` unchanged.
+        Returns `run` unchanged, because a CSV file has no id.
         """
         if self._path.exists():
             rows = self._read()
@@ -195,12 +219,12 @@ class CsvTracker:
         return run
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Appends a row, unless it repeats the last row of an earlier start."""
+        """Appends a row, unless it repeats the last row that was written before the run was resumed."""
         last, self._last_row = dict(zip(self._columns, self._last_row, strict=False)), []
         if last.get("step") == str(step) and all(last.get(name) for name in values):
             return
         if new := [name for name in values if name not in self._columns]:
-            # Rewrites the file with new columns on the right, which are empty in earlier rows.
+            # The new columns are added on the right, and are empty in all earlier rows.
             rows = self._read()[1:] if self._path.exists() else []
             self._columns = [*self._columns, *new]
             padded = ([*row, *[""] * (len(self._columns) - len(row))] for row in rows)
@@ -210,10 +234,10 @@ class CsvTracker:
             csv.writer(file, lineterminator="\n").writerow([row_values.get(name, "") for name in self._columns])
 
     def close(self) -> None:
-        """Does nothing: the file is closed after each row."""
+        """Does nothing, because the file is closed after each row."""
 
     def _read(self) -> list[list[str]]:
-        """Returns the rows, header first; an empty file counts as one with only the header `step`."""
+        """Returns all rows of the file, including the header; for an empty file, the header is `step`."""
         with self._path.open(encoding="utf-8", newline="") as file:
             return list(csv.reader(file)) or [["step"]]
 
@@ -223,14 +247,14 @@ def _write(path: Path, rows: Iterable[Sequence[str]]) -> None:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-PARAMETER_LENGTH = 250  # characters of a parameter that every version of MLflow accepts
-PARAMETERS_AT_ONCE = 100  # MLflow's limit for one request
+PARAMETER_LENGTH = 250  # length of a parameter's value, in characters, that every version of MLflow accepts
+PARAMETERS_AT_ONCE = 100  # MLflow's limit on the number of parameters in one request
 
 
 class WandbTracker:
-    """A run of Weights & Biases.
+    """Logs the values to a run in Weights & Biases.
 
-    Environment variables configure it, for example `WANDB_MODE=offline` or `WANDB_API_KEY`.
+    The library is configured by environment variables, for example `WANDB_MODE=offline` or `WANDB_API_KEY`.
     """
 
     def __init__(self, project: str, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -238,10 +262,11 @@ class WandbTracker:
         self._run: Any = None
 
     def begin(self, run: str | None) -> str | None:
-        """Opens the run with the id `run`, or a new one; returns its id."""
+        """Opens the run with the id `run`, or a new run with the recipe's settings, and returns the id."""
         import wandb
 
-        # Without a terminal the library asks no questions, which a run in the background could not answer.
+        # With these settings, the library writes nothing to the console. Without a terminal, it does not ask questions
+        # either, which nobody could answer while the run is in the background.
         quiet = wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True, init_timeout=30)
         self._run = wandb.init(
             project=self._project,
@@ -256,25 +281,28 @@ class WandbTracker:
         return identifier
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the values of a step; the service keeps one value for each name and step."""
+        """Logs the values of a step; the service stores repeated values only once."""
         self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Ends this start of the run; a later start continues it."""
+        """Finishes the run in Weights & Biases; if training is resumed, the same run is continued."""
         self._run.finish()
 
 
 class MlflowTracker:
-    """A run of MLflow; the environment variable `MLFLOW_TRACKING_URI` says where it is stored."""
+    """Logs the values to a run in MLflow.
+
+    The environment variable `MLFLOW_TRACKING_URI` determines where the run is stored.
+    """
 
     def __init__(self, experiment: str, name: str, settings: Mapping[str, Any]) -> None:
         self._experiment, self._name, self._settings = experiment, name, settings
         self._client: Any = None
         self._run = ""
-        self._may_have_values = False  # whether an earlier start may have sent values of the next step
+        self._may_have_values = False  # whether the values of the next step may have been sent before a crash
 
     def begin(self, run: str | None) -> str | None:
-        """Opens the run with the id `run`, or a new one with the settings as parameters; returns its id."""
+        """Opens the run with the id `run`, or a new run with the recipe's settings as parameters; returns the id."""
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
@@ -294,7 +322,7 @@ class MlflowTracker:
         return self._run
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Logs the values of a step."""
+        """Logs the values of a step, unless they were sent before the run was resumed."""
         from mlflow.entities import Metric
 
         now = round(1000 * time.time())
@@ -309,5 +337,5 @@ class MlflowTracker:
             self._client.log_batch(self._run, metrics=metrics)
 
     def close(self) -> None:
-        """Marks the run as finished; a later start continues it."""
+        """Marks the run in MLflow as finished; if training is resumed, the same run is continued."""
         self._client.set_terminated(self._run, "FINISHED")

@@ -1,8 +1,8 @@
-"""The trainer: takes steps, validates, saves checkpoints, selects weights and writes the model directory.
+"""The trainer, which runs the training loop, validates, saves checkpoints and writes the model directory.
 
-`transduce train`, the paper's tables and notebooks call `train` or `run_training`. After a signal or `kill -9`, the
-same call on the same directory resumes the run, and ends with weights bit-identical to the weights of a run that was
-never stopped. Only the trainer makes new `TrainingState`s; checkpointer and published model read them.
+`transduce.run.train` creates a `Trainer` and drives it. A run that was stopped, by a signal or even by `kill -9`, can
+be resumed by the same call on the same directory; its final weights are bit-identical to those of an uninterrupted run.
+Only the trainer creates new `TrainingState` objects; the checkpointer and the published model only read them.
 """
 
 import contextlib
@@ -55,21 +55,21 @@ from transduce.training.precision import Precision
 
 _log = logging.getLogger("transduce")
 
-RETRY_SECONDS = 60.0  # after this time, an epoch whose sentences could not be written is tried again
+RETRY_SECONDS = 60.0  # if the sentences of an epoch could not be written, time until the next attempt
 
 
 class TrainResult(NamedTuple):
-    """The result of a run."""
+    """The result of a finished run."""
 
-    step: int
-    tokens: int  # target tokens trained on, end symbols included
-    seconds: float  # time of training, validating and saving, over all starts
+    step: int  # number of training steps done
+    tokens: int  # number of target tokens trained on, including EOS
+    seconds: float  # time spent on training, validating and saving, including the time before the run was resumed
     reason: str  # why the run ended, as a sentence
-    weights: Weights
+    weights: Weights  # which weights were published
 
 
 class Trainer:
-    """One run in one directory, seen from one process of `group`."""
+    """Trains the model of one run; each process of `group` has its own trainer."""
 
     def __init__(
         self,
@@ -118,7 +118,11 @@ class Trainer:
         self.published = PublishedModel(recipe, out, prepared, checkpoints, measure, self.environment.scored_by, group)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
-        """Yields one record per step until `TrainingState.end_reason` gives a reason; returns the result."""
+        """Trains until the run ends, yielding one record per step, and returns the result.
+
+        The run ends when `TrainingState.end_reason` returns a reason. If it has already ended, no steps are taken. The
+        weights of `start_from` initialise the model, unless the run has a checkpoint.
+        """
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.published.final_weights(state)) is not None:
@@ -127,7 +131,7 @@ class Trainer:
         self.metrics_log.truncate(state.log_bytes, state.step)
         if not reason:
             _log.info(describe_start(self.model, self.prepared, self.planner, self.environment))
-            is_resumed = has_saved(self.out)  # even without a checkpoint, because `begin_run` compares the recipes
+            is_resumed = has_saved(self.out)  # a saved model suffices, because `begin_run` then compares the recipes
             check_memory(self.objective, self.optimiser, self.planner, self.precision, is_resumed=is_resumed)
             if self.validation is not None:
                 self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))
@@ -140,25 +144,25 @@ class Trainer:
         return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
     def _begin(self, start_from: Model | None) -> TrainingState:
-        """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
+        """Loads the newest checkpoint or, without one, the initial weights; returns the training state."""
         state = self.checkpointer.resume(self.environment)
         if state is not None:
             state = self._plan_as_recorded(state)
-            # The recipe may no longer have a validation.
+            # The pending validation is cancelled if the recipe no longer asks for validations.
             return state._replace(validation_pending=state.validation_pending and self._validates)
         if start_from is not None:
-            # The grown weights have rows for new tokens of the vocabulary.
+            # The model of `start_from` has no embeddings for tokens that were added to its vocabulary.
             self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
-        elif self.group.size > 1:  # a process whose random numbers differ would train a different model
+        elif self.group.size > 1:  # broadcasts the weights of rank 0, because the random initialisation may differ
             self.optimiser.load_weights(self.optimiser.weights())
         return TrainingState(micro_batches=self.planner.micro_batches)
 
     def _plan_as_recorded(self, state: TrainingState) -> TrainingState:
-        """Plans as many micro-batches per step as the run had before, on any device; returns the state.
+        """Replans a resumed run with the number of micro-batches per step in its checkpoint; returns the new state.
 
-        A different number would change the micro-batches and the dropout, so only a number in the recipe, which
-        `begin_run` has accepted, replaces the recorded one. Raises ValueError if there are more processes than
-        micro-batches.
+        A different number would change the contents of the micro-batches and the dropout. The recorded number is
+        therefore kept, even on a different device, unless the recipe itself sets a number. Raises ValueError if there
+        are more processes than micro-batches.
         """
         settings, micro_batches = self.settings, self.planner.micro_batches
         if settings.micro_batches == "auto":
@@ -171,7 +175,10 @@ class Trainer:
         return state._replace(micro_batches=micro_batches)
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
-        """Takes steps until the run ends, saving and validating between them; returns the state and the reason."""
+        """Trains until the run ends, and returns the final state and the reason why the run ended.
+
+        Checkpoints are saved and validations run between the steps.
+        """
         clock = TrainingClock(state.elapsed, self.group)
         tracked = track("training", count_steps(self.settings, self.planner))
         log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
@@ -199,9 +206,9 @@ class Trainer:
                             state, detector = self._roll_back(state, record), DivergenceDetector(self.precision)
                             break
                         if state.horizon != horizon:
-                            break  # and continue at the rates of the new plan
+                            break  # and continue with the learning rates of the new plan
                 except EpochWriteError as error:
-                    alone = self.group.size == 1  # otherwise the other processes are waiting in their step
+                    alone = self.group.size == 1  # with several processes, the others are blocked in the current step
                     event = f"could not write the next epoch: {error}; trying again in {RETRY_SECONDS:.0f} seconds"
                     self.metrics_log.log_event(state.step, event)
                     end = time.monotonic() + RETRY_SECONDS
@@ -222,7 +229,11 @@ class Trainer:
     def _after_step(
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
-        """Saves, validates and stops when due; returns the state, and the reason if the run ends, else None."""
+        """Logs, saves and validates if any of these is due after this step, and stops the run after a signal.
+
+        Returns the new state, and the reason why the run ends, or None if it continues. Raises StoppedTogether if a
+        signal was received.
+        """
         elapsed, since_save = clock.read()
         state, self.metrics_log.elapsed = state._replace(elapsed=elapsed), elapsed
         if state.step % self.settings.log_every == 0:
@@ -246,15 +257,16 @@ class Trainer:
         return state, reason
 
     def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
-        """Logs where the run stopped, and raises StoppedTogether."""
+        """Logs where the run stopped and where it will resume, and raises StoppedTogether."""
         place = self.checkpointer.resume_place(state)
         _log.info(f"stopped after step {state.step}; the same command goes on from {place}")
         raise StoppedTogether(signal)
 
     def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
-        """Loads the weights of the last checkpoint.
+        """Loads the last checkpoint after too many skipped steps, and returns the new state.
 
-        The run continues on new data, because the data may have been the cause.
+        The position in the data is not reset, because the data after the checkpoint may have caused the divergence.
+        Raises DivergedError if there is no checkpoint, or if earlier rollbacks have not helped.
         """
         saved = self.checkpointer.load_newest(self.environment)
         skips = count_rollback(state.skips, record, saved=saved is not None)
@@ -265,11 +277,11 @@ class Trainer:
 
     @property
     def _validates(self) -> bool:
-        """Whether the recipe validates during the run."""
+        """Whether the recipe asks for validations during the run."""
         return self.validation is not None and self.settings.validate_every is not None
 
     def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
-        """Validates, and publishes the weights if they are the best so far; returns the new state."""
+        """Validates the current weights, publishes them if they are the best so far, and returns the new state."""
         self.metrics_log.report()
         result = self._measure(state)
         if result is None:
@@ -282,7 +294,7 @@ class Trainer:
         return state.after_validation(best)._replace(elapsed=clock.read()[0])
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
-        """Validates the current weights and logs the result; returns None if memory does not suffice."""
+        """Validates the current weights, logs the result and returns it; returns None if memory runs out."""
         assert self.validation is not None
         begin = time.perf_counter()
         try:
@@ -299,7 +311,10 @@ class Trainer:
     def _try_to_publish(
         self, selected: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
     ) -> bool:
-        """Publishes weights and returns True; if that fails, logs it and returns False, and the earlier model stays."""
+        """Publishes the weights in the model directory, and returns True if that succeeds.
+
+        If the model cannot be written, logs the error and returns False; the earlier model is then unchanged.
+        """
         try:
             self.published.publish(selected, weights, result)
         except OSError as error:
@@ -308,9 +323,9 @@ class Trainer:
         return True
 
     def _try_to_save(self, state: TrainingState, clock: TrainingClock) -> tuple[TrainingState, bool]:
-        """Saves a scheduled checkpoint; returns the state and whether the checkpoint was written.
+        """Saves a scheduled checkpoint; returns the new state, and True if the checkpoint was written.
 
-        If that fails, logs it; the checkpoint is due again some steps later.
+        If it cannot be written, logs the error; the checkpoint is then tried again some steps later.
         """
         try:
             state = self._save(state, is_due=True)
@@ -321,7 +336,11 @@ class Trainer:
         return state, True
 
     def _save(self, state: TrainingState, *, is_due: bool) -> TrainingState:
-        """Writes a checkpoint and, if no validation selects weights, publishes its weights."""
+        """Writes a checkpoint and returns the new state.
+
+        If the run does not validate, the weights of the checkpoint are published as well. Raises RuntimeError if the
+        weights of the processes differ.
+        """
         weights = self.optimiser.weights()
         self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
         state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)

@@ -1,4 +1,7 @@
-"""The training state: all that a run remembers besides weights and optimiser, as stored in `state.json`."""
+"""The training state of a run, which checkpoints store in `state.json`, and the clock that measures training time.
+
+The training state is everything that a resumed run needs in addition to the weights and the optimiser's state.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -16,43 +19,46 @@ from transduce.training.training_settings import Training
 
 
 class Horizon(NamedTuple):
-    """The planned steps of a run with a time limit, for a schedule that reaches zero at the last step."""
+    """A plan of the total number of steps of a run with a time limit; see `transduce.run.horizon`."""
 
-    steps: int
-    minutes: float
-    plans: int  # made so far
+    steps: int  # total number of steps of the run
+    minutes: float  # time limit for which the steps were planned
+    plans: int  # number of plans made so far, this one included
 
 
 class TrainingState(NamedTuple):
-    """The state of a run after a step; only the trainer makes new states."""
+    """The state of a run after a training step."""
 
     step: int = 0
-    position: Position = Position()
-    tokens: int = 0  # target tokens trained on, end symbols included
-    elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
-    best: float | None = None  # the best validation score; higher is better
-    best_step: int | None = None
-    stale: int = 0  # validations since the best one
-    validation_pending: bool = False  # the checkpoint was saved before the validation of its step
-    log_bytes: int = 0  # length of `metrics.jsonl`
+    position: Position = Position()  # where the next step begins in the data
+    tokens: int = 0  # number of target tokens trained on, including EOS
+    elapsed: float = 0.0  # seconds of training, validating and saving, including the time before the run was resumed
+    best: float | None = None  # the best validation score so far; higher is better
+    best_step: int | None = None  # the step of the best validation score
+    stale: int = 0  # number of validations since the best one
+    validation_pending: bool = False  # True if the validation of this step is due but has not been done yet
+    log_bytes: int = 0  # length of `metrics.jsonl` in bytes
     skips: SkippedSteps = SkippedSteps()
-    horizon: Horizon | None = None
-    micro_batches: int = 1  # per step
+    horizon: Horizon | None = None  # the current plan of a run with a time limit
+    micro_batches: int = 1  # number of micro-batches per step
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
-        """Advances the state by one step."""
+        """Returns the state after the step of `record`."""
         return self._replace(
             step=record.step, position=record.position, tokens=self.tokens + record.tokens, skips=skips
         )
 
     def after_validation(self, best: float | None) -> "TrainingState":
-        """Records a validation; `best` is its score if it is the best so far, else None."""
+        """Returns the state after a validation; `best` is its score if that is the best so far, else None."""
         if best is None:
             return self._replace(validation_pending=False, stale=self.stale + 1)
         return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
 
     def end_reason(self, settings: Training) -> str | None:
-        """Returns why the run ends, as a sentence; None while steps, epochs, minutes and patience are left."""
+        """Returns the reason why the run ends after this step, as a sentence, or None if it continues.
+
+        A run ends as soon as it reaches its limit of steps, epochs or minutes, or runs out of patience.
+        """
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
         if settings.epochs is not None and self.position.epoch >= settings.epochs:
@@ -69,36 +75,40 @@ class TrainingState(NamedTuple):
         return None
 
     def planned_steps(self, settings: Training) -> int | None:
-        """Returns the number of steps planned for the minutes of `settings`; None for a schedule without an end.
+        """Returns the total number of steps according to the current plan.
 
-        A plan that was made for other minutes is scaled.
+        If the time limit has been changed since the plan was made, the number of steps is scaled accordingly. Returns
+        None if there is no plan, or if the time limit or the schedule in `settings` no longer requires one.
         """
         if self.horizon is None or settings.minutes is None or not isinstance(settings.schedule, EndingSchedule):
             return None
         return round(self.horizon.steps * settings.minutes / self.horizon.minutes)
 
 
-VERSION: Literal[1] = 1  # of `state.json`
+VERSION: Literal[1] = 1  # version of the format of `state.json`
 
 
 class SavedState(Spec):
-    """The content of `state.json`, besides the step."""
+    """The content of `state.json`, except for the step number."""
 
-    model_config = ConfigDict(allow_inf_nan=True)  # a score is infinite if the loss is
+    model_config = ConfigDict(allow_inf_nan=True)  # the best score is infinite if the validation loss is
 
     version: Literal[1]
     training: TrainingState
-    loss_scale: tuple[float, int]  # the scale, and the steps since it was lowered
+    loss_scale: tuple[float, int]  # the loss scale, and the number of steps since it was last lowered
     environment: dict[str, Any]
-    fingerprint: str  # of the training data
+    fingerprint: str  # fingerprint of the training data
     subwords: dict[str, Any]  # checksums of the tokenizer files
-    scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
-    parameters: list[Any]  # names and shapes, in their order
-    is_due: bool  # whether the checkpoint was scheduled, and not saved because of a stop
+    scored_by: list[Any]  # the metric that scores validations, and the checksum of the validation corpus
+    parameters: list[Any]  # name and shape of each parameter, in the order of the optimiser's vectors
+    is_due: bool  # True if the checkpoint was scheduled, False if it was saved because the run was stopped
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, place: str) -> "SavedState":
-        """Validates the content of a `state.json`; raises ValueError, which names `place`, if it is not valid."""
+        """Validates the content of a `state.json` file; raises ValueError if it is invalid.
+
+        `place` is the name of the file in the error message.
+        """
         try:
             check_version(values, VERSION, place=place)
             return validated(cls, values, place=place)
@@ -108,10 +118,11 @@ class SavedState(Spec):
 
 
 class TrainingClock:
-    """The seconds of a run over all its starts, and since its last checkpoint; stops do not count.
+    """Measures the time that a run has spent in training, in total and since its last checkpoint.
 
-    All processes read it together. The time of the process that was stopped longest counts, because the others waited
-    for it.
+    The total includes the time before the run was resumed. Time during which a process was stopped, for example by
+    SIGSTOP, does not count. All processes must read the clock together, and all get the time of the process that was
+    stopped for the longest time, because the others were waiting for it.
     """
 
     def __init__(self, elapsed: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
@@ -119,13 +130,13 @@ class TrainingClock:
         self._before, self._saved = elapsed, 0.0
 
     def read(self) -> tuple[float, float]:
-        """Returns (seconds of training, seconds since the last checkpoint), the same in all processes."""
+        """Returns the total seconds of training and the seconds since the last checkpoint, equal on all processes."""
         seconds = self._work.seconds()
         minus_elapsed, minus_since_save = self._group.all_reduce_max(-self._before - seconds, self._saved - seconds)
         return -minus_elapsed, -minus_since_save
 
     def note_save(self) -> None:
-        """Sets the seconds since the last checkpoint to zero."""
+        """Resets the time since the last checkpoint to zero."""
         self._saved = self._work.seconds()
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""The machine: device and threads, the processes of a run, signals, and progress."""
+"""This package deals with the machine: devices, threads and memory, distributed processes, signals and progress."""

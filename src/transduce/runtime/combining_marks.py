@@ -1,16 +1,19 @@
-"""Combining marks, for example the vowel signs of Hindi and Thai; `\\w` of a regular expression does not match them."""
+"""Recognises combining marks, such as the vowel signs of Hindi and Thai.
+
+The class `\\w` of Python's regular expressions does not match them, although they are parts of words.
+"""
 
 import functools
 import unicodedata
 
-VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, for example an emoji's
+VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # select a variant of the preceding character, for example of an emoji
 
 
 @functools.cache
 def combining_marks() -> str:
-    """Returns all marks above, below and after letters, for use inside the brackets of a regular expression.
+    """Returns all combining marks, formatted for use in a character class of a regular expression.
 
-    The marks are written as ranges, which are searched faster than single characters. Finding them takes 20 ms.
+    The marks are written as ranges, which match faster than single characters. Computing them takes 20 ms.
     """
     ranges: list[list[int]] = []
     for code in range(0x300, 0x20000):
@@ -23,10 +26,10 @@ def combining_marks() -> str:
 
 
 def is_mark(character: str) -> bool:
-    """Whether a character is a combining mark."""
+    """Returns True if the character is a combining mark."""
     return unicodedata.category(character) in ("Mn", "Mc")
 
 
 def is_in_word(character: str) -> bool:
-    """Whether a character is a letter, a digit or a mark, so that no word begins after it or ends before it."""
+    """Returns True if the character is part of a word: a letter, a digit or a combining mark."""
     return character.isalnum() or is_mark(character)

@@ -1,4 +1,4 @@
-"""The message that numba is compiling, shown once per process if the compilation takes seconds."""
+"""Announces that numba is compiling, with a message once per process if the compilation takes several seconds."""
 
 import logging
 import threading
@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 _log = logging.getLogger("transduce")
 
-PATIENCE = 2.0  # seconds of compiling before the message
+PATIENCE = 2.0  # seconds of compilation after which the message is logged
 
 
 class CompilationAnnouncement:
-    """A listener to numba that logs once that a compilation takes long; numba compiles in one thread at a time.
+    """A numba event listener that logs a message, once only, if a compilation takes a long time.
 
-    `is_kept` says whether compiled code is cached for the next process.
+    `is_kept` is a function that returns True if the compiled code is cached for later processes. No locking is needed,
+    because numba compiles in only one thread at a time.
     """
 
     def __init__(self, is_kept: Callable[[], bool]) -> None:
@@ -20,7 +21,10 @@ class CompilationAnnouncement:
         self._timer = threading.Timer(0, self._log)
 
     def on_start(self, event: object) -> None:
-        """Starts the timer at the outermost compilation; functions that it calls are compiled within it."""
+        """Starts the timer when an outermost compilation begins.
+
+        Compilations are nested, because the functions that a function calls are compiled with it.
+        """
         self._depth += 1
         if self._depth == 1 and not self._is_logged:
             self._timer = threading.Timer(PATIENCE, self._log)
@@ -28,7 +32,7 @@ class CompilationAnnouncement:
             self._timer.start()
 
     def on_end(self, event: object) -> None:
-        """Stops the timer after the outermost compilation."""
+        """Cancels the timer when the outermost compilation ends."""
         self._depth -= 1
         if self._depth == 0:
             self._timer.cancel()
@@ -45,11 +49,11 @@ _announcements: list[CompilationAnnouncement] = []
 
 
 def announce_compilation(is_kept: Callable[[], bool]) -> None:
-    """Starts announcing compilations in this process; numba must be installed."""
+    """Registers a listener that announces compilations in this process; numba must be installed."""
     from numba.core import event
 
     class Listener(CompilationAnnouncement, event.Listener):
-        """An announcement with the base class that numba requires."""
+        """A `CompilationAnnouncement` that is derived from the base class that numba requires."""
 
     if not _announcements:
         _announcements.append(Listener(is_kept))

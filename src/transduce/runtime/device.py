@@ -1,4 +1,4 @@
-"""Settings of device, threads and memory, and of the numerics that make training fast and bit-identical."""
+"""Chooses the device, and sets up threads, memory allocation and deterministic numerics."""
 
 import contextlib
 import ctypes
@@ -13,25 +13,26 @@ from typing import Any
 
 import torch
 
-AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
+AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs with hardware support for bfloat16
 
-# Limits on the number of threads. They allow the results of a larger machine to be repeated, but OpenMP crashes if it
-# cannot start its threads.
+# Limits on the number of threads. More threads than cores are allowed, so that results of a larger machine can be
+# reproduced, but not arbitrarily many, because OpenMP crashes if it cannot start its threads.
 MIN_LIMIT, THREADS_PER_CORE = 256, 4
 
-# Parameters of glibc's mallopt.
+# Parameters of glibc's `mallopt`, each with its value.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
 
 
 def gpu_memory(device: torch.device) -> int:
-    """Total memory of a GPU in bytes, used or not."""
+    """Returns the total memory of a GPU in bytes, including memory in use."""
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def choose_device(name: str) -> torch.device:
-    """Returns the device with a name; `auto` is a GPU if there is one; `cuda:1` also becomes torch's current GPU.
+    """Returns the device with the given name: `auto`, `cpu`, `cuda`, or a particular GPU such as `cuda:1`.
 
-    Raises ValueError for a device that does not exist.
+    `auto` chooses a GPU if there is one, and the CPU otherwise. A GPU with a number also becomes PyTorch's current
+    device. Raises ValueError if the device does not exist.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -51,11 +52,13 @@ def choose_device(name: str) -> torch.device:
 
 
 def set_up_device(name: str, threads: int | None = None, precision: str | None = None) -> torch.device:
-    """Sets up this process for computing and returns the device with a name; for commands.
+    """Sets up the process of a command for computing, and returns the device with the given name.
 
-    For int8, `auto` means the CPU. Sets threads and memory, and exempts all present objects from Python's garbage
-    collector: collecting all generations would visit torch's 190,000 objects, which takes more than a tenth of a
-    second.
+    The name is interpreted as by `choose_device`, except that `auto` means the CPU if `precision` is int8. Also sets
+    the number of threads and configures the memory allocator.
+
+    All existing objects are excluded from garbage collection. Otherwise each full collection would visit the 190,000
+    objects of PyTorch, which takes more than a tenth of a second.
     """
     set_threads(threads)
     keep_freed_memory()
@@ -64,10 +67,10 @@ def set_up_device(name: str, threads: int | None = None, precision: str | None =
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether matrix multiplication in bfloat16 is faster than in float32.
+    """Returns True if matrix multiplication on the device is faster in bfloat16 than in float32.
 
-    A CPU needs AVX512-BF16 or AMX. Intel's processors need AMX, which a virtual machine may hide: with AVX-512 alone,
-    they multiply matrices half as fast in bfloat16 as in float32.
+    This is the case for NVIDIA GPUs since Ampere, and for CPUs with AVX512-BF16 or AMX. Intel CPUs require AMX, which a
+    virtual machine may hide: with AVX-512 alone, they multiply matrices half as fast in bfloat16 as in float32.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= AMPERE
@@ -78,9 +81,10 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def set_threads(threads: int | None) -> None:
-    """Sets the number of torch's threads; None keeps torch's choice, one per core.
+    """Sets the number of threads that PyTorch uses; with None, the default of one thread per core is kept.
 
-    Raises ValueError for less than 1, and for more than both MIN_LIMIT and THREADS_PER_CORE times the cores.
+    Raises ValueError if the number is less than 1 or above the limit, which is `MIN_LIMIT` or `THREADS_PER_CORE` times
+    the number of cores, whichever is larger.
     """
     if threads is None:
         return
@@ -93,10 +97,11 @@ def set_threads(threads: int | None) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc keep freed memory instead of returning it to the system; does nothing with any other C library.
+    """Makes glibc keep freed memory instead of returning it to the operating system.
 
-    By default, glibc maps each large block anew and the kernel clears its pages at every step. That takes a tenth to a
-    half of the training time of a small model on a CPU.
+    By default, glibc maps each large block anew in every step, and the kernel has to zero its pages. On a CPU, this
+    takes between a tenth and a half of the training time of a small model. With any other C library, this function does
+    nothing.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
@@ -106,18 +111,20 @@ def keep_freed_memory() -> None:
 
 
 def flush_subnormals() -> None:
-    """Makes the CPU treat numbers below 1e-38, which slow it down, as 0.
+    """Makes the CPU treat subnormal numbers, those below about 1e-38, as 0, because they slow it down.
 
-    Must be called before torch computes: it applies to this thread and to threads that torch starts later.
+    This setting applies to the current thread and to threads that PyTorch starts later, so the function must be called
+    before PyTorch computes anything.
     """
     torch.set_flush_denormal(True)
 
 
 @contextlib.contextmanager
 def training_numerics(device: torch.device, threads: int | None) -> Iterator[None]:
-    """Sets up bit-identical and fast training within the context, and then restores the earlier settings.
+    """Sets up fast and deterministic training within the context, and restores the earlier settings afterwards.
 
-    Sets deterministic algorithms, subnormal numbers as 0 and the number of threads, unless `threads` is None.
+    Within the context, algorithms are deterministic and subnormal numbers are treated as 0. The number of threads is
+    set as well, unless `threads` is None.
     """
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     mode, thread_count = torch.get_deterministic_debug_mode(), torch.get_num_threads()
@@ -135,27 +142,28 @@ def training_numerics(device: torch.device, threads: int | None) -> Iterator[Non
 
 
 def count_cores() -> int:
-    """Number of cores that this process may use."""
+    """Returns the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_deterministic_algorithms(device: torch.device) -> None:
-    """Makes results on a CPU bit-identical on the same machine with the same number of threads.
+    """Makes results on a CPU bit-identical, given the same machine and the same number of threads.
 
-    Does nothing on a GPU: there the order in which the gradients of attention are summed is not fixed in any mode, and
+    On a GPU this function does nothing. There, the gradients of attention are summed in no fixed order in any mode, and
     summing the gradients of embeddings in a fixed order would take much longer.
     """
     if device.type == "cuda":
         return
-    # Like use_deterministic_algorithms(True, warn_only=True), but does not import the compiler, which takes over a
-    # second.
+    # This has the same effect as torch.use_deterministic_algorithms(True, warn_only=True), but it does not import the
+    # compiler, which takes over a second.
     torch.set_deterministic_debug_mode("warn")
-    # Deterministic mode would also fill each new tensor with NaN, to expose reads of uninitialised memory.
+    # Without this setting, deterministic mode would also fill each new tensor with NaN, to expose reads of
+    # uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def processor_name() -> str:
-    """Model name of the processor, or the platform's description if the name is not known."""
+    """Returns the model name of the processor or, if it is unknown, Python's description of the processor."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -163,7 +171,7 @@ def processor_name() -> str:
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Returns everything that the exact result of a run depends on, except the recipe and the data."""
+    """Returns a description of the software and hardware on which the exact result of a run depends."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -175,10 +183,10 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def has_numba() -> bool:
-    """Whether numba can be used. The first call imports it, which takes a third of a second."""
+    """Returns True if numba can be used; the first call imports it, which takes a third of a second."""
     try:
         import numba  # noqa: F401
-    except ImportError:  # it is not installed, or older than the installed NumPy
+    except ImportError:  # numba is not installed, or is too old for the installed NumPy
         return False
     return True
 
@@ -187,7 +195,7 @@ _forks = 0
 
 
 def count_forks() -> int:
-    """Number of forks between the first Python process and this one."""
+    """Returns the number of forks between the first Python process and this one."""
     return _forks
 
 

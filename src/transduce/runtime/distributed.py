@@ -1,7 +1,8 @@
-"""The processes of a run: a single process, or several that `--processes` or `torchrun` started.
+"""Communication between the processes of a run, which are started by `--processes` or by `torchrun`.
 
-All processes compute, but only rank 0 reads and writes the files. Rank 0 also makes every decision that depends on a
-clock, a signal or a file, and broadcasts it, so that all processes take the same steps.
+All processes compute, but only rank 0 reads and writes the files of the run. Decisions that depend on a clock, a signal
+or a file are made together by all processes, or by rank 0 alone and then broadcast, so that all processes take the same
+steps.
 """
 
 import ipaddress
@@ -24,40 +25,42 @@ from transduce.runtime.signals import OtherProcessError
 
 Result = TypeVar("Result")
 
-PREPARE_TIMEOUT = timedelta(hours=12)  # rank 0 may prepare a corpus for hours while the other processes wait
-REPLY_TIMEOUT = timedelta(minutes=30)  # for everything else; a process that has not answered by then has died
+PREPARE_TIMEOUT = timedelta(hours=12)  # the other processes may have to wait for hours while rank 0 prepares a corpus
+REPLY_TIMEOUT = timedelta(minutes=30)  # timeout of all other operations, after which a process is considered dead
 
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the network interface that no other machine can reach
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # name of the loopback interface, which no other machine can reach
 
 
 class ProcessGroup:
-    """The processes of a run, as process `rank` of `size` sees them."""
+    """The group of `size` processes that carry out a run; this process has the rank `rank`."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
-        # Tensors on the CPU and Python objects use gloo, even if NCCL carries the gradients.
+        # Gloo is used for tensors on the CPU and for Python objects, even if NCCL is used for gradients.
         self._cpu_group: Any = distributed.new_group(backend="gloo", timeout=REPLY_TIMEOUT) if size > 1 else None
         self._slow_group: Any = distributed.new_group(backend="gloo", timeout=PREPARE_TIMEOUT) if size > 1 else None
 
     @property
     def is_rank_zero(self) -> bool:
-        """Whether this process reads and writes the files and prints the messages."""
+        """Whether this process has rank 0, which reads and writes the files and prints the messages."""
         return self.rank == 0
 
     def on_rank_zero(self, action: Callable[[], Result], *, slow: bool = False) -> Result:
-        """Calls `action` on rank 0 and returns its result on all processes.
+        """Calls `action` on rank 0, and returns its result on all processes.
 
-        An OSError of `action` is raised on all processes. Any other error is raised on rank 0, which reports it; the
-        other processes raise OtherProcessError. They wait REPLY_TIMEOUT, or PREPARE_TIMEOUT if `slow`.
+        If `action` raises an OSError, it is raised on all processes. Any other exception is raised on rank 0 only,
+        which reports it, and the other processes raise OtherProcessError. They wait for the result for up to
+        `REPLY_TIMEOUT`, or `PREPARE_TIMEOUT` if `slow` is True.
         """
         if self.size == 1:
             return action()
-        outcome: list[Any] = [None, None]  # the result; the message of an error, in a tuple if it is an OSError
+        # The result, and the message if an exception was raised; the message of an OSError is in a tuple.
+        outcome: list[Any] = [None, None]
         failure: BaseException | None = None
         if self.is_rank_zero:
             try:
                 outcome[0] = action()
-            except BaseException as error:  # KeyboardInterrupt too, because the other processes are waiting
+            except BaseException as error:  # also KeyboardInterrupt, because the other processes are waiting
                 failure = error
                 outcome[1] = (str(error),) if isinstance(error, OSError) else str(error)
         distributed.broadcast_object_list(outcome, 0, group=self._slow_group if slow else self._cpu_group)
@@ -71,9 +74,10 @@ class ProcessGroup:
         return result
 
     def on_every_rank(self, action: Callable[[], Result]) -> Result:
-        """Calls `action` on each process and returns its own result; `action` must not wait for other processes.
+        """Calls `action` on every process, and returns the result of the call on this process.
 
-        If any process runs out of memory, all of them raise RuntimeError, so that none waits for another.
+        If any process runs out of memory, all processes raise RuntimeError, so that none of them waits for another in
+        vain. `action` must not communicate with other processes.
         """
         if self.size == 1:
             return action()
@@ -98,19 +102,19 @@ class ProcessGroup:
         return tuple(maxima.tolist())
 
     def all_reduce(self, *tensors: Tensor) -> None:
-        """Replaces each tensor by its sum over all processes, in place."""
+        """Replaces each tensor, in place, with its sum over all processes."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.all_reduce(tensor, group=self._group_of(tensor))
 
     def broadcast(self, *tensors: Tensor) -> None:
-        """Copies each tensor of rank 0 to all processes, in place."""
+        """Overwrites each tensor, in place, with its value on rank 0."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
     def all_gather_parts(self, parts: Iterable[Tensor]) -> None:
-        """Copies each part to all processes, in place; the n-th part comes from the process with rank n."""
+        """Broadcasts all parts, in place, each from a different process: the part with index n comes from rank n."""
         if self.size > 1:
             sent = [
                 distributed.broadcast(part, rank, group=self._group_of(part), async_op=True)
@@ -121,7 +125,10 @@ class ProcessGroup:
                 part_sent.wait()
 
     def all_gather(self, items: Sequence[Result]) -> list[Result]:
-        """Returns the items of all processes in order; rank r must hold items r, r + size, r + 2 · size, …."""
+        """Gathers the items of all processes, and returns them in their original order.
+
+        The process of rank r must pass the items r, r + `size`, r + 2 · `size` and so on.
+        """
         if self.size == 1:
             return list(items)
         gathered: list[Any] = [None] * self.size
@@ -129,7 +136,10 @@ class ProcessGroup:
         return [gathered[index % self.size][index // self.size] for index in range(sum(map(len, gathered)))]
 
     def check_equal(self, tensors: Iterable[Tensor], fault: str) -> None:
-        """Raises RuntimeError with `fault` if the processes' tensors, which are on the CPU, are not bit-identical."""
+        """Raises RuntimeError with the message `fault` if the tensors are not bit-identical on all processes.
+
+        The tensors must be on the CPU.
+        """
         if self.size == 1:
             return
         checksum = 0
@@ -147,7 +157,10 @@ class ProcessGroup:
             distributed.destroy_process_group()
 
     def _group_of(self, tensor: Tensor) -> Any:
-        """Gloo's group for a tensor on the CPU; None, which means the default group, for a tensor on a GPU."""
+        """Returns the process group for communicating a tensor.
+
+        This is the Gloo group for a tensor on the CPU, and None, which means the default group, for a tensor on a GPU.
+        """
         return None if tensor.is_cuda else self._cpu_group
 
 
@@ -155,14 +168,15 @@ SINGLE_PROCESS = ProcessGroup()
 
 
 def restart_count() -> int:
-    """How often `torchrun` has restarted this command after a failure."""
+    """Returns the number of times that `torchrun` has restarted this command after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def share_of_cores() -> int | None:
-    """Returns the number of threads for each process, at least one, if several processes share this machine.
+    """Returns the number of threads that this process should use if several processes share this machine.
 
-    Returns None if this is the only process, or if OMP_NUM_THREADS, which `torchrun` also sets, gives the number.
+    Returns None if this is the only process on the machine, or if the number is already determined by the environment
+    variable OMP_NUM_THREADS, which `torchrun` also sets.
     """
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if processes == 1 or "OMP_NUM_THREADS" in os.environ:
@@ -171,9 +185,10 @@ def share_of_cores() -> int | None:
 
 
 def _is_one_machine(size: int) -> bool:
-    """Whether all processes run on this machine: `--processes` and `torchrun` record how many do.
+    """Returns True if all `size` processes run on this machine.
 
-    `srun` and `mpirun` do not record it, but only processes on this machine can reach a loopback address.
+    `--processes` and `torchrun` record the number of processes on this machine in LOCAL_WORLD_SIZE. `srun` and `mpirun`
+    do not. For them, the result is True if MASTER_ADDR is a loopback address, which other machines could not reach.
     """
     if local_size := os.environ.get("LOCAL_WORLD_SIZE"):
         return local_size == str(size)
@@ -185,11 +200,13 @@ def _is_one_machine(size: int) -> bool:
 
 
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
-    """Joins the processes that `--processes` or `torchrun` started; returns their group and the device of this process.
+    """Joins the processes that `--processes` or `torchrun` has started.
 
-    Otherwise the group has one process. Processes on one machine connect through the loopback interface, unless
-    GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names another interface. Raises ValueError if a node has fewer GPUs than
-    processes.
+    Returns their group and the device for this process. If this process was started by neither of the two, the group
+    consists of this process only.
+
+    If all processes run on one machine, they connect through the loopback interface, unless GLOO_SOCKET_IFNAME or
+    NCCL_SOCKET_IFNAME specifies another interface. Raises ValueError if this machine has fewer GPUs than processes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -203,7 +220,7 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
     if _is_one_machine(size) and sys.platform in LOOPBACK:
-        # By default both libraries listen at the machine's address, where anyone could send them a pickle.
+        # By default, both libraries listen on the machine's network address, where anyone could send them a pickle.
         for library in ("GLOO", "NCCL"):
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", LOOPBACK[sys.platform])
     if path := os.environ.get(STORE):
@@ -212,8 +229,8 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
         store.set_timeout(REPLY_TIMEOUT)
     else:
         store, rank, size = next(rendezvous("env://"))
-    # The prefix is needed because torchrun keeps its store across restarts, with the addresses of processes that have
-    # died.
+    # The prefix is needed because torchrun keeps its store when it restarts the processes, and the store then still
+    # contains the addresses of the processes that have died.
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(f"attempt-{restart_count()}", store),

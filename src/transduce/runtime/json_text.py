@@ -1,4 +1,4 @@
-"""JSON that every reader accepts: NaN and infinities become null."""
+"""Writes JSON that every parser accepts, with null in place of NaN and infinities."""
 
 import json
 import math
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """Converts `value` to JSON, with null for each number that is not finite; `options` are passed to `json.dumps`."""
+    """Serialises `value` to JSON, with null in place of NaN and infinities.
+
+    `options` are passed on to `json.dumps`.
+    """
     return json.dumps(_finite(value), allow_nan=False, **options)
 
 

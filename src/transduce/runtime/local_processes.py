@@ -1,4 +1,4 @@
-"""Processes that train together on this machine, started by the command itself instead of by `torchrun`."""
+"""Starts several training processes on this machine for `--processes`, without `torchrun`."""
 
 import contextlib
 import os
@@ -13,21 +13,26 @@ from pathlib import Path
 
 from transduce.runtime.signals import Interrupted
 
-PATIENCE = 10  # seconds in which processes must end after another process has ended
+PATIENCE = 10  # after one process has ended, seconds within which the others must end as well
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
-STORE = "TRANSDUCE_PROCESS_STORE"  # the file by which the processes exchange their addresses
+STORE = "TRANSDUCE_PROCESS_STORE"  # environment variable with the file in which the processes exchange addresses
 
 Processes = Sequence[subprocess.Popen[bytes]]
 
 
 @contextlib.contextmanager
 def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
-    """Starts `command` in `count - 1` more processes and makes this process the first; ends them with the context.
+    """Makes this process the first of `count` training processes within the context, and starts the others.
 
-    The processes find each other through a file in a folder that no other user can open, because they unpickle data
-    from the addresses in it. A count of 1 starts no process. The started processes end with the first one. Raises
-    ValueError under `torchrun`, and RuntimeError if another process was killed. Ends this process if it waits for a
-    process that has failed.
+    The other `count` − 1 processes run `command`. When the context ends, they are killed unless they have ended by
+    themselves. They also end if this process is killed. If one of them fails while this process is waiting for it, this
+    process is ended as well. `command` calls this function again in the other processes, where it only makes sure that
+    they end with the first process.
+
+    The processes exchange their addresses in a file. The file is in a folder that no other user can open, because the
+    processes unpickle the data that they receive from these addresses.
+
+    Raises ValueError if the command was started by `torchrun`, and RuntimeError if another process was killed.
     """
     if parent := os.environ.get(STARTED_HERE):
         folder = str(Path(os.environ[STORE]).parent)
@@ -37,14 +42,14 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         return
     if SIZE in os.environ:
         raise ValueError("--processes: torchrun has started the processes; leave one of the two out")
-    folder, ended = tempfile.mkdtemp(prefix="transduce-"), threading.Event()  # of mode 0700
+    folder, ended = tempfile.mkdtemp(prefix="transduce-"), threading.Event()  # mkdtemp creates folders of mode 0700
     others: list[subprocess.Popen[bytes]] = []
     variables = process_variables(count, folder)
     try:
         started = {**os.environ, STARTED_HERE: str(os.getpid())}
         for own in variables[1:]:
             other = subprocess.Popen(command, env=started | own)
-            others.append(other)  # now, so that this process is ended if the next one cannot be started
+            others.append(other)  # appended at once, so that it is killed if the next process cannot be started
         os.environ |= variables[0]
         threading.Thread(target=_watch, args=(others, folder, ended), daemon=True).start()
         yield
@@ -54,7 +59,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         raise
     except RuntimeError as error:
         for rank, code in _failures(others, wait=1):
-            if code < 0:  # otherwise all processes have the same error
+            if code < 0:  # the process was killed; otherwise all processes have raised the same error
                 raise RuntimeError(_message(rank, code)) from error
         raise
     finally:
@@ -66,13 +71,16 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
 
 
 def process_variables(count: int, folder: str) -> list[dict[str, str]]:
-    """Environment variables of each process; the store is a file in `folder`."""
+    """Returns the environment variables for each of `count` processes; their store is a file in `folder`."""
     shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), STORE: str(Path(folder, "store"))}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
 def _end_with_parent(parent: int, folder: str) -> None:
-    """Ends this process when its parent, the first process, was killed; otherwise it would wait for half an hour."""
+    """Ends this process as soon as its parent, the first process, has ended.
+
+    Otherwise it would wait for its parent until a timeout of half an hour.
+    """
     while os.getppid() == parent:
         time.sleep(0.5)
     shutil.rmtree(folder, ignore_errors=True)
@@ -80,9 +88,9 @@ def _end_with_parent(parent: int, folder: str) -> None:
 
 
 def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
-    """Ends this process if another has failed and this one continues; otherwise it would wait for half an hour.
+    """Ends this process if another process has failed, but this one has not ended within `PATIENCE` seconds.
 
-    Everything saved so far stays.
+    Otherwise it would wait for the failed process until a timeout of half an hour. Files that have been saved are kept.
     """
     while not ended.wait(0.5):
         if failure := next(_failures(others), None):
@@ -95,10 +103,10 @@ def _watch(others: Processes, folder: str, ended: threading.Event) -> None:
 
 
 def _failures(others: Processes, wait: float = 0) -> Iterator[tuple[int, int]]:
-    """Yields rank and exit code of each process that has failed; a negative code is the signal that killed the process.
+    """Yields the rank and the exit code of each process that has failed.
 
-    A code of 128 or more means that the process ended in an orderly way after a signal, and does not count as a
-    failure.
+    A negative code is the number of the signal that killed the process. A code of 128 or more means that the process
+    shut down properly after a signal, which does not count as a failure.
     """
     for rank, other in enumerate(others, 1):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -112,7 +120,7 @@ def _message(rank: int, code: int) -> str:
 
 
 def _wait_for(processes: Processes) -> None:
-    """Waits until the processes have ended, at most `PATIENCE` seconds for each."""
+    """Waits for the processes to end, up to `PATIENCE` seconds for each of them."""
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)

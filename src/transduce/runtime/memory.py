@@ -1,4 +1,4 @@
-"""Memory: recognises out-of-memory errors, repeats work on halves of its items, and measures the peak."""
+"""Recognises out-of-memory errors, splits work that needs too much memory, and measures peak memory use."""
 
 import importlib.util
 import math
@@ -23,7 +23,7 @@ MESSAGES = (
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error means that memory ran out, even if a library raises a plain RuntimeError."""
+    """Returns True if `error` means that memory has run out, even if a library has raised it as a RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in MESSAGES)
 
 
@@ -32,16 +32,17 @@ def run_by_halves(
     items: Sequence[Item],
     replace: Callable[[Item], Result] | None = None,
 ) -> list[Result]:
-    """Returns the results of `work` on the items; if memory runs out, works on their halves, recursively.
+    """Calls `work` on the items and returns the results; if memory runs out, calls it on each half of them instead.
 
-    If memory runs out for a single item, `replace` supplies the result; without `replace`, the error is raised.
+    Halves that are still too large are halved again. If memory runs out for a single item, its result is that of
+    `replace`; if there is no `replace`, the error is raised.
     """
     try:
         return list(work(items))
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error) or (len(items) == 1 and replace is None):
             raise
-    # Outside of the handler, because the error keeps the tensors of the failed work in memory.
+    # The work is repeated outside the handler, because the exception keeps the tensors of the failed call in memory.
     if len(items) == 1:
         assert replace is not None
         return [replace(items[0])]
@@ -50,7 +51,10 @@ def run_by_halves(
 
 
 def peak_memory(device: torch.device) -> float:
-    """Peak of allocated memory in bytes, on a GPU or else in the process; NaN on Windows, which does not count it."""
+    """Returns the peak memory use in bytes: of PyTorch on a GPU, and of the whole process on a CPU.
+
+    Returns NaN for a CPU on Windows, where the peak is not available.
+    """
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if importlib.util.find_spec("resource") is None:

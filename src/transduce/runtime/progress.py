@@ -1,6 +1,7 @@
-"""Progress of long work: its count, its rate, the time that it has taken, and whether output goes to a terminal.
+"""Progress reporting for long-running tasks, and helpers for measuring time and recognising terminals.
 
-The library code counts progress; only the command line displays it.
+Library code only counts progress, with `track`. Whether and how the progress is displayed is decided by the caller, for
+example the command line, with `display_progress`.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ from typing import IO
 
 
 class Progress:
-    """Counts the finished units of a task and displays nothing; `total` is None if it is unknown."""
+    """Counts the finished units of a task, without displaying them; `total` is None if it is unknown."""
 
     def __init__(self, description: str, total: float | None = None) -> None:
         self.description, self.total = description, total
@@ -22,16 +23,19 @@ class Progress:
         self.note = ""
 
     def advance(self, count: float = 1, note: str = "") -> None:
-        """Adds `count` finished units."""
+        """Adds `count` to the number of finished units."""
         self.update(self.done + count, note)
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets the number of finished units; an empty `note` keeps the last one."""
+        """Sets the number of finished units, and the note unless `note` is empty."""
         self.done, self.note = done, note or self.note
 
 
 ProgressDisplay = Callable[[str, float | None], AbstractContextManager[Progress]]
-"""Makes the Progress of a task from its description and total, and displays it until the context ends."""
+"""A function that creates the `Progress` of a task from its description and total, as a context manager.
+
+The progress is displayed until the context ends.
+"""
 
 _displays: list[ProgressDisplay] = []
 _stages: list[str] = []
@@ -39,7 +43,7 @@ _stages: list[str] = []
 
 @contextmanager
 def display_progress(display: ProgressDisplay) -> Iterator[None]:
-    """Makes `track` use `display` within the context."""
+    """Displays the progress of all tasks within the context with `display`."""
     _displays.append(display)
     try:
         yield
@@ -49,7 +53,10 @@ def display_progress(display: ProgressDisplay) -> Iterator[None]:
 
 @contextmanager
 def track(description: str, total: float | None = None) -> Iterator[Progress]:
-    """Yields the Progress of a task, for example "translating"; it is displayed if a display is set."""
+    """Yields the `Progress` of a task, which is displayed if a display has been set by `display_progress`.
+
+    `description` says what the task does, for example "translating".
+    """
     description = ": ".join([*_stages, description])
     if not _displays:
         yield Progress(description, total)
@@ -60,17 +67,14 @@ def track(description: str, total: float | None = None) -> Iterator[Progress]:
 
 @contextmanager
 def no_progress() -> Iterator[None]:
-    """Logs nothing below a warning and displays no progress within the context."""
+    """Suppresses the display of progress, and log messages below the level of a warning, within the context."""
     with quiet(), display_progress(lambda description, total: contextlib.nullcontext(Progress(description, total))):
         yield
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Names the work within the context.
-
-    The descriptions of its tasks begin with the name: `probe 2 of 4: training`.
-    """
+    """Prefixes the descriptions of all tasks within the context with `name`, for example `probe 2 of 4: training`."""
     _stages.append(name)
     try:
         yield
@@ -79,9 +83,9 @@ def stage(name: str) -> Iterator[None]:
 
 
 class ProgressRate:
-    """Measures how fast `done` approaches `total`; the initial `done` does not count towards the rate.
+    """Measures the speed of a task and estimates the time left.
 
-    `total` is None if it is unknown.
+    `total` is None if it is unknown. Units that were already `done` at the beginning do not count towards the speed.
     """
 
     def __init__(self, total: int | None, done: int = 0) -> None:
@@ -89,7 +93,7 @@ class ProgressRate:
         self._began = self._reported = time.monotonic()
 
     def is_report_due(self, seconds: float) -> bool:
-        """Whether `seconds` have passed since the last report; if so, starts to count again."""
+        """Returns True if `seconds` seconds have passed since the last report, and restarts the clock in that case."""
         now = time.monotonic()
         if now - self._reported < seconds:
             return False
@@ -98,26 +102,29 @@ class ProgressRate:
 
     @property
     def rate(self) -> float:
-        """Units per second."""
+        """The number of units finished per second."""
         return (self.done - self._before) / max(time.monotonic() - self._began, 1e-3)
 
     @property
     def time_left(self) -> str:
-        """The time left as a clause, for example ", 0:12:05 left"; empty if it is unknown."""
+        """The estimated time left as text, for example ", 0:12:05 left", or an empty string if it is unknown."""
         if not self.total or not self.rate or self.done >= self.total:
             return ""
         return f", {timedelta(seconds=round((self.total - self.done) / self.rate))} left"
 
 
 class LineProgress(Progress):
-    """Counts finished units and rewrites one line of standard error: `translating 1,200/10,000, 0:00:12 left`."""
+    """Displays the progress of a task in one line on standard error.
+
+    The line reads, for example, `translating 1,200/10,000, 0:00:12 left`.
+    """
 
     def __init__(self, description: str, total: float | None) -> None:
         super().__init__(description, total)
         self._rate, self._width = ProgressRate(None if total is None else int(total)), 0
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets the number of finished units, and rewrites the line at most twice a second."""
+        """Sets the number of finished units, and redraws the line at most twice per second."""
         super().update(done, note)
         self._rate.done = int(done)
         if self._rate.is_report_due(0.5):
@@ -125,7 +132,7 @@ class LineProgress(Progress):
             self._write(f"{self.description} {done:,.0f}{total}{self._rate.time_left}")
 
     def clear(self) -> None:
-        """Clears the line."""
+        """Erases the line."""
         if self._width:
             self._write("")
             self._write("")
@@ -138,9 +145,9 @@ class LineProgress(Progress):
 
 @contextmanager
 def progress_line() -> Iterator[None]:
-    """Shows progress as a line on standard error within the context, at a terminal and in a notebook.
+    """Displays progress within the context as a line on standard error, at a terminal or in a notebook.
 
-    If a display is already set, for example by the command line, it is used instead.
+    If another display has already been set, for example by the command line, that display is used instead.
     """
     if _displays or not (is_terminal(sys.stderr) or "ipykernel" in sys.modules):
         yield
@@ -163,10 +170,11 @@ LONGEST_GAP_SECONDS = 30.0
 
 
 class WorkTime:
-    """Adds up the seconds since its creation until it is closed, except the time in which the process was stopped.
+    """Measures the time since its creation during which the process was actually running.
 
-    A thread reads the monotonic clock at every tick. If two readings are further apart than LONGEST_GAP_SECONDS, the
-    process did not run: it was stopped by SIGSTOP, or its container, virtual machine or machine was suspended.
+    A background thread reads the monotonic clock at regular intervals, until `close` is called. If two readings are
+    more than LONGEST_GAP_SECONDS apart, the time between them does not count, because the process was not running: it
+    was stopped by SIGSTOP, or its container, its virtual machine or the machine itself was suspended.
     """
 
     def __init__(self) -> None:
@@ -175,7 +183,7 @@ class WorkTime:
         threading.Thread(target=self._tick, daemon=True).start()
 
     def seconds(self) -> float:
-        """Seconds so far."""
+        """Returns the time measured so far, in seconds."""
         with self._lock:
             now = time.monotonic()
             gap, self._last = now - self._last, now
@@ -183,7 +191,7 @@ class WorkTime:
             return self._seconds
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the background thread."""
         self._closed.set()
 
     def _tick(self) -> None:
@@ -192,18 +200,19 @@ class WorkTime:
 
 
 def is_terminal(stream: IO[str] | IO[bytes] | None) -> bool:
-    """Whether `stream` writes to or reads from a terminal.
+    """Returns True if `stream` is connected to a terminal.
 
-    The streams of the command line, which escape control characters, answer False to `isatty`, so that no library
-    writes colours to them; they have an attribute `is_terminal` instead.
+    This function also recognises the streams of the command line, which escape control characters. Their method
+    `isatty` returns False, so that libraries do not write colours to them; they have an attribute `is_terminal`
+    instead.
     """
     return stream is not None and (getattr(stream, "is_terminal", False) or stream.isatty())
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Logs nothing below a warning within the context."""
-    import logging  # imported here, because `transduce --help` logs nothing
+    """Suppresses log messages below the level of a warning within the context."""
+    import logging  # imported here, because `transduce --help` does not need it
 
     logger = logging.getLogger("transduce")
     level = logger.level

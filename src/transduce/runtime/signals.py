@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: end the work immediately, or save it and end after the current step."""
+"""Handles SIGINT and SIGTERM, by raising an exception or by letting training stop after the current step."""
 
 import contextlib
 import os
@@ -10,7 +10,10 @@ from typing import Any
 
 
 class Interrupted(BaseException):
-    """Raised when signal `number` ends the work. Like KeyboardInterrupt, it is not an Exception."""
+    """Raised when the program is interrupted by the signal `number`.
+
+    Like KeyboardInterrupt, it is derived from BaseException, so that `except Exception` does not catch it.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -18,18 +21,19 @@ class Interrupted(BaseException):
 
 
 class StoppedTogether(Interrupted):
-    """Raised in all processes of a run, after the same step."""
+    """Raised after a signal in all processes of a run, which stop together after the same step."""
 
 
 class OtherProcessError(Exception):
-    """Raised if another process of the run has failed; that process reports the reason."""
+    """Raised if another process of the run has failed, which reports the reason itself."""
 
 
 @contextlib.contextmanager
 def collect_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in the list that it yields; a second signal has its usual effect.
+    """Yields a list that collects the numbers of received signals, SIGINT or SIGTERM, which then have no other effect.
 
-    Ignored signals stay ignored: a shell makes its background jobs ignore SIGINT.
+    If the same signal arrives a second time, it has its usual effect. Signals that are ignored remain ignored; a shell,
+    for example, makes its background jobs ignore SIGINT.
     """
     caught: list[int] = []
 
@@ -48,7 +52,7 @@ def collect_signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raises Interrupted on SIGINT and SIGTERM within the context; a second signal kills the process."""
+    """Raises Interrupted on SIGINT and SIGTERM within the context; the same signal a second time kills the process."""
     handlers = {number: signal.signal(number, _interrupt) for number in _signals_to_handle()}
     try:
         yield
@@ -60,8 +64,10 @@ def raise_on_signals() -> Iterator[None]:
 def raise_on_sigterm() -> Iterator[None]:
     """Raises Interrupted on SIGTERM within the context, just as Python raises KeyboardInterrupt on SIGINT.
 
-    A second SIGTERM kills the process. A handler that was set before stays. If the run has several processes, the first
-    SIGTERM kills this one unless training is at a step, because only there can all processes stop together.
+    A second SIGTERM kills the process. If a handler for SIGTERM has already been set, it is left in place.
+
+    In a run with several processes, this function does nothing, so that the first SIGTERM kills the process, except
+    while `collect_signals` is active in the training loop, where all processes can stop together.
     """
     handlers: dict[int, Any] = {}
     is_free = signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -74,7 +80,7 @@ def raise_on_sigterm() -> Iterator[None]:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    """Raises Interrupted; from now on the same signal kills the process."""
+    """Restores the default action of the signal, so that it kills the process next time, and raises Interrupted."""
     signal.signal(number, signal.SIG_DFL)
     raise Interrupted(number)
 
@@ -85,9 +91,9 @@ def _set_handlers(handlers: dict[int, Any]) -> None:
 
 
 def _signals_to_handle() -> list[int]:
-    """SIGINT and SIGTERM, except ignored ones.
+    """Returns SIGINT and SIGTERM, except those that are ignored.
 
-    Returns no signals outside the main thread, because Python cannot set handlers there.
+    Outside the main thread, the list is empty, because Python allows signal handlers only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return []

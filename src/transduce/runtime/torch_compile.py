@@ -1,4 +1,4 @@
-"""`compile_on_gpu`: torch's own compiler, if there is a GPU and a C compiler for it."""
+"""Compiles models with PyTorch's compiler, if there is a GPU and the compiler's requirements are met."""
 
 import logging
 import os
@@ -12,11 +12,11 @@ _log = logging.getLogger("transduce")
 
 
 def compile_on_gpu(model: torch.nn.Module, device: torch.device) -> None:
-    """Makes torch fuse the operations between matrix multiplications on a GPU, where launching them separately costs
-    most.
+    """Compiles `model` in place if `device` is a GPU, to fuse the operations between matrix multiplications.
 
-    torch compiles twice: when it meets a second shape, it compiles code for all shapes. If torch cannot compile, a
-    message is logged and the model stays as it is.
+    Fusing them matters most on a GPU, where every separate operation has to be launched. PyTorch compiles the model
+    twice: once for the first shape, and once more for all shapes when it encounters a second shape. If PyTorch cannot
+    compile, a message is logged and the model is left unchanged.
     """
     if device.type != "cuda":
         return
@@ -30,7 +30,11 @@ def compile_on_gpu(model: torch.nn.Module, device: torch.device) -> None:
 
 
 def _can_compile() -> bool:
-    """Whether torch can build code for a GPU: a launcher in C that includes Python.h, and Triton kernels."""
+    """Returns True if PyTorch can compile code for a GPU.
+
+    This requires Triton, a C compiler and Python's headers, because the kernels are launched by a C program that
+    includes Python.h.
+    """
     from torch.utils._triton import has_triton
 
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")

@@ -1,1 +1,1 @@
-"""Search for translations with any stepper: beam search (section 6.1), greedy search, sampling and forced scoring."""
+"""Decoding with any stepper: beam search (section 6.1), greedy search, sampling, and scoring of given translations."""

@@ -1,4 +1,7 @@
-"""`python -m transduce.search` compiles the searches for this processor, so the first translation does not have to."""
+"""Compiles the searches for this processor, so that the first translation does not have to wait for the compilation.
+
+Usage: `python -m transduce.search`.
+"""
 
 import multiprocessing
 import sys

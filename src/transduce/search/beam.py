@@ -1,12 +1,15 @@
 """Beam search with the paper's length penalty and length bound (section 6.1).
 
-A live hypothesis grows by one token in each step. When it writes the end symbol, it competes for the `n_best` finished
-places of its sentence by its score, log-probability / length penalty. One rule prunes and stops: a live hypothesis is
-dropped if its log-probability, divided by the penalty at the length bound, is below the worst finished score. No
-continuation of it can reach a finished place, because log-probabilities only fall and the penalty at the bound is the
-largest. Without the rule it could still crowd other hypotheses out of the beam, but these are even less probable, so
-dropping it does not change the result. A sentence is done when it has no live hypothesis. The released code applies the
-rule only to the best live hypothesis, and finds the same best translation.
+A live hypothesis grows by one token in each step. Once it ends with the EOS token, it is finished, and its score is its
+log-probability divided by the length penalty. Each sentence keeps the `n_best` finished hypotheses with the best
+scores.
+
+A single rule prunes hypotheses and ends the search. A live hypothesis is dropped if its log-probability, divided by the
+length penalty at the length bound, is below the worst score that is kept. Such a hypothesis can never reach that score,
+because log-probabilities only fall and no length has a larger penalty than the bound. Without the rule, it could still
+crowd other hypotheses out of the beam; but these are even less probable, so dropping it does not change the result. The
+search for a sentence ends when it has no live hypothesis left. The released code applies the rule only to the best live
+hypothesis, and finds the same best translation.
 """
 
 import math
@@ -20,40 +23,50 @@ from torch import Tensor
 from transduce.search.stepper import BestTokens, SearchProblem, Stepper, best_tokens
 from transduce.settings import Spec
 
-CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU
+CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for finished sentences; each check synchronises a GPU
 
 
 class Decoding(Spec):
     """Settings of beam search; the defaults are the paper's (section 6.1).
 
-    `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
+    `margin` switches on threshold pruning: if n hypotheses are requested, a hypothesis is dropped once its
+    log-probability is more than `margin` nats below that of the n-th best hypothesis of its sentence.
     """
 
-    beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
-    length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")
+    beam: int = Field(
+        default=4, ge=1, le=10_000, description="Beam size, the number of hypotheses per sentence; 1 is greedy search."
+    )
+    length_penalty: float = Field(
+        default=0.6,
+        ge=0,
+        le=10,
+        description="Exponent α in the score log p / ((5 + length) / 6)^α; larger values favour longer translations.",
+    )
     extra_length: int = Field(
         default=50,
         ge=0,
         le=100_000,
-        description="Tokens by which a translation may be longer than its source or prefix.",
+        description="Maximum number of tokens by which a translation may be longer than its source or prefix.",
     )
     margin: float | None = Field(
         default=None,
         gt=0,
-        description="Drops hypotheses more than this many nats behind the n-th best: faster, may change the result.",
+        description="Drops hypotheses more than this many nats behind the n-th best (for n requested translations); "
+        "smaller values are faster, but may change the result.",
     )
     no_repeat_ngram: int | None = Field(
         default=None,
         ge=1,
         le=1000,
-        description="No n-gram of this many tokens stands twice in a translation; not for parsers.",
+        description="Length in tokens of n-grams that must not occur twice in a translation. Not for parsers.",
     )
 
 
 class Hypothesis(NamedTuple):
-    """A translation: its tokens without the end symbol, its log-probability and its score.
+    """A translation: its tokens without the EOS token, its log-probability, and its score.
 
-    The score is log-probability / length penalty after beam search, and the log-probability after other searches.
+    After beam search, the score is the log-probability divided by the length penalty. After other searches, it is the
+    log-probability itself.
     """
 
     tokens: list[int]
@@ -62,14 +75,20 @@ class Hypothesis(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Hypotheses that are still growing, best first; a place without a hypothesis has a log-probability of −∞."""
+    """The hypotheses that are still growing, best first.
+
+    A place without a hypothesis has a log-probability of −∞.
+    """
 
     tokens: Int[Tensor, "batch width length"]
     log_probabilities: Float[Tensor, "batch width"]
 
 
 class Finished(NamedTuple):
-    """Hypotheses that have ended, best first; a place without a hypothesis has a score of −∞."""
+    """The hypotheses that have ended, best first.
+
+    A place without a hypothesis has a score of −∞.
+    """
 
     tokens: Int[Tensor, "batch n_best length"]
     log_probabilities: Float[Tensor, "batch n_best"]
@@ -77,25 +96,29 @@ class Finished(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The most probable continuations of live hypotheses by one token, best first."""
+    """The most probable continuations of the live hypotheses by one token, best first."""
 
     tokens: Int[Tensor, "batch candidates length"]
     log_probabilities: Float[Tensor, "batch candidates"]
-    rows: Int[Tensor, "batch candidates"]  # the stepper's row of the hypothesis that each candidate continues
+    rows: Int[Tensor, "batch candidates"]  # the index of the stepper's row that each candidate continues
 
 
 def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float | Float[Tensor, " batch"]:
-    """Computes ((5 + length) / 6)^α; `length` counts the end symbol (Wu et al. 2016, equation 14)."""
+    """Computes the length penalty ((5 + length) / 6)^α (Wu et al. 2016, equation 14).
+
+    `length` is the number of tokens including the EOS token.
+    """
     return ((5 + length) / 6) ** alpha
 
 
 def beam_search(
     stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1, *, compiled: bool = False
 ) -> list[list[Hypothesis]]:
-    """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer if fewer have ended.
+    """Returns the `n_best` hypotheses of each sentence, best first.
 
-    Sentences that are done leave the batch, and on a CPU the stepper only steps live hypotheses. `compiled` needs a
-    CPU.
+    A sentence gets fewer hypotheses if fewer have ended, and never more than `beam`. Finished sentences leave the
+    batch, and on a CPU the stepper processes only live hypotheses. `compiled` selects an implementation in compiled
+    code, which runs only on a CPU.
     """
     if compiled:
         from transduce.search.compiled_search import compiled_beam_search  # imports numba
@@ -105,7 +128,7 @@ def beam_search(
     sentences = torch.arange(len(problem.source), device=problem.source.device)
     bounds, places = problem.bounds, sentences  # places: the index of each of the stepper's rows in [batch · width]
     interval = CHECK_INTERVAL[sentences.device.type]
-    max_length = problem.max_length  # read once, because reading it synchronises a GPU
+    max_length = problem.max_length  # read only once, because reading it synchronises a GPU
     state = stepper.start(problem.source, problem.visible, max_length)
     tokens = torch.full((len(sentences), 1, 1), problem.begin, device=sentences.device)
     live = Live(tokens, torch.zeros(len(sentences), 1, device=sentences.device))
@@ -113,7 +136,7 @@ def beam_search(
     finished = Finished(tokens.expand(*empty.shape, 1), empty, empty)
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
-        count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so at least `beam` do not
+        count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so at least `beam` of them do not
         best = best_tokens(stepper, last, state, count, problem.banned_at(length - 1))
         state, candidates = best.state, _expand(live, places, best, problem.end, count)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
@@ -145,7 +168,7 @@ def _expand(
     end: int,
     count: int,
 ) -> Candidates:
-    """Returns the `count` most probable continuations of each sentence.
+    """Returns the `count` most probable continuations of each sentence's hypotheses.
 
     `places` holds the index of each of the stepper's rows in [batch · width].
     """
@@ -168,10 +191,10 @@ def _expand(
 def _advance(
     candidates: Candidates, finished: Finished, end: int, decoding: Decoding, length: int
 ) -> tuple[Live, Int[Tensor, "batch width"], Finished]:
-    """Splits the candidates into live hypotheses and hypotheses that end.
+    """Separates the candidates into hypotheses that end and hypotheses that stay live.
 
-    Returns the best `beam` candidates that do not end, their rows, and the finished hypotheses, updated with the
-    candidates that end.
+    Returns the best `beam` candidates that do not end, the stepper's rows that they continue, and `finished` after the
+    candidates that end have competed for its places.
     """
     tokens, log_probabilities, rows = candidates
     ends = tokens[:, :, -1] == end
@@ -184,7 +207,7 @@ def _advance(
 
 
 def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) -> Finished:
-    """Keeps the best scores among `finished` and the hypotheses that end now, at `length` tokens."""
+    """Returns the hypotheses with the best scores among `finished` and those that end now, after `length` tokens."""
     scores = ending.log_probabilities / length_penalty(length, decoding.length_penalty)
     scores, chosen = torch.cat([finished.scores, scores], dim=1).topk(finished.scores.shape[1])
     return Finished(
@@ -197,9 +220,9 @@ def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) 
 def _end_at_bound(
     live: Live, finished: Finished, at_bound: Bool[Tensor, " batch"], decoding: Decoding, length: int
 ) -> tuple[Live, Finished]:
-    """Drops the live hypotheses of sentences at their bound.
+    """Drops the live hypotheses of sentences that have reached their length bound.
 
-    If a sentence has no finished hypothesis, its live hypotheses count as finished.
+    If such a sentence has no finished hypothesis, its live hypotheses become finished ones instead.
     """
     has_none = (at_bound & finished.scores[:, 0].isneginf()).unsqueeze(1)
     cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~has_none, -math.inf))
@@ -215,13 +238,13 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
     An example with α = 1 and a bound of 7 tokens, whose penalty is (5 + 7) / 6 = 2:
 
         finished   "ein alter Hund <e>"   log p −3.0, penalty (5 + 4) / 6 = 1.5   score −2.0
-        live       "der Hund"             log p −3.2   at best −3.2 / 2 = −1.6          may still win: stays
-        live       "die Katze"            log p −4.4   at best −4.4 / 2 = −2.2          cannot win: dropped
+        live       "der Hund"             log p −3.2   at best −3.2 / 2 = −1.6          may still win: is kept
+        live       "die Katze"            log p −4.4   at best −4.4 / 2 = −2.2          cannot win: is dropped
 
-    The best score that a live hypothesis can reach is its present log-probability (each further token lowers it)
-    divided by the penalty at the bound (the largest penalty of any length). Once the last live hypothesis is dropped,
-    the sentence is done: no other rule stops the search. A finished place that is still empty has a score of −∞, so
-    nothing is dropped before there are `n_best` finished hypotheses.
+    The best score that a live hypothesis can still reach is its current log-probability divided by the penalty at the
+    bound, because each further token lowers the log-probability and no length has a larger penalty. A sentence is done
+    once its last live hypothesis has been dropped. A finished place that is still empty has a score of −∞, so no
+    hypothesis is dropped by its score before there are `n_best` finished hypotheses.
     """
     largest_penalty = torch.as_tensor(length_penalty(bounds, decoding.length_penalty)).unsqueeze(1)
     dropped = live.log_probabilities / largest_penalty < finished.scores[:, -1:]
@@ -234,10 +257,10 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
 
 
 def _finished_hypotheses(finished: Finished, place: int, end: int) -> list[Hypothesis]:
-    """Converts the finished hypotheses of the sentence at `place` in the batch to lists of tokens."""
+    """Returns the finished hypotheses of the sentence at index `place` of the batch, with their tokens as lists."""
     filled = (~finished.scores[place].isneginf()).nonzero().flatten()
-    # The begin symbol may be the end symbol, so the first token is skipped. A hypothesis that was cut at its bound has
-    # no end symbol before the padding.
+    # The first token is skipped, because BOS may be the same token as EOS. An EOS token is appended, because a
+    # hypothesis that was cut off at its length bound may have none.
     rows = torch.nn.functional.pad(finished.tokens[place, filled, 1:], (0, 1), value=end)
     sequences = [row[: int((row == end).int().argmax())].tolist() for row in rows]
     log_probabilities, scores = finished.log_probabilities[place, filled], finished.scores[place, filled]

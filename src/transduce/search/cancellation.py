@@ -1,4 +1,4 @@
-"""Cancellation: ends a search without a result, at a deadline or when nobody is waiting for the result any longer."""
+"""Cancellation of a search, at a deadline or when nobody is waiting for its result any longer."""
 
 import time
 from collections.abc import Callable
@@ -10,15 +10,21 @@ from torch import Tensor
 from transduce.search.stepper import Stepper, StepperState
 
 StopCheck = Callable[[], None]
-"""Raises SearchStoppedError if a search must stop; called before each step or each short group of steps."""
+"""A function that raises SearchStoppedError if the search must stop.
+
+It is called before each step, or before each short group of steps.
+"""
 
 
 class SearchStoppedError(RuntimeError):
-    """A search that was stopped before its end; it has no result."""
+    """Raised when a search is stopped before its end; such a search has no result."""
 
 
 def stop_after(seconds: int | float) -> StopCheck:
-    """Returns a check that stops searches `seconds` from now; raises ValueError unless `seconds` is positive."""
+    """Returns a check that stops a search `seconds` from now.
+
+    Raises ValueError if `seconds` is not positive.
+    """
     if not seconds > 0:
         raise ValueError(f"a search cannot end within {seconds} seconds: give a number above 0")
     deadline = time.monotonic() + seconds
@@ -39,12 +45,12 @@ class StoppableStepper:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> StepperState:
-        """Calls the check, then starts the inner stepper."""
+        """Calls `check`, then starts the inner stepper."""
         self.check()
         state: StepperState = self.inner.start(source, visible, max_length)
         return state
 
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Calls the check, then takes a step of the inner stepper."""
+        """Calls `check`, then performs a step of the inner stepper."""
         self.check()
         return self.inner.step(tokens, state)

@@ -1,17 +1,17 @@
-"""The bookkeeping of a beam search in compiled code, with the same results as `beam.beam_search`.
+"""Compiled code that updates the hypotheses of a beam search, with the same results as `beam.beam_search`.
 
-Hypotheses are not copied. Instead, every step records the token and the parent of each place, and the sequences are
-read back from the end. Each sentence has `beam` places, numbered consecutively through the batch. A sentence with a
-beam of 2:
+Hypotheses are not copied from step to step. Instead, each step records the token and the parent of each place in the
+beam, and the sequences of tokens are read off backwards at the end. Each sentence has `beam` places, which are numbered
+consecutively through the batch. An example of a sentence with a beam of 2:
 
     step           1       2        3
     place 0       the     cat      sat
     place 1       a       dog      ran
     parents               0, 0     1, 0     of place 0 and of place 1
 
-"sat" at step 3 has parent 1: it continues "dog", whose parent is 0, "the". If the end symbol follows "sat", it takes no
-place: `_finish` records a hypothesis of 4 tokens that ends after place 0, and `Beams.hypotheses` walks back along the
-parents to "the dog sat".
+In step 3, "sat" has parent 1, so it continues "dog". The parent of "dog" is 0, so it continues "the". If the EOS token
+follows "sat", it does not take up a place. Instead, `_finish` records a hypothesis of 4 tokens that ends at place 0,
+and `Beams.hypotheses` follows the parents back from there to read off "the dog sat".
 """
 
 from typing import Any, NamedTuple
@@ -25,10 +25,11 @@ from transduce.search.beam import Hypothesis, length_penalty
 
 
 class Beams(NamedTuple):
-    """The hypotheses of a batch; a place without a hypothesis has a log-probability of −∞.
+    """The live and the finished hypotheses of a batch.
 
-    `tokens` and `parents` [steps places] record the search. A finished hypothesis has `lengths` tokens. `ends` is the
-    place of its last token other than the end symbol.
+    A place without a hypothesis has a log-probability of −∞. The arrays `tokens` and `parents` [steps places] record
+    the search. A finished hypothesis consists of `lengths` tokens, including the EOS token if `has_end` is true, and
+    `ends` is the place of its last other token.
     """
 
     live: NDArray[np.float32]  # [sentences beam], best first
@@ -42,7 +43,7 @@ class Beams(NamedTuple):
 
     @classmethod
     def start(cls, sentences: int, beam: int, n_best: int, steps: int) -> "Beams":
-        """Creates one live hypothesis without tokens for each sentence."""
+        """Returns the initial beams, with one live hypothesis without tokens for each sentence."""
         live = np.full((sentences, beam), -np.inf, np.float32)
         live[:, 0] = 0
         of_all, of_best = (steps, sentences * beam), (sentences, n_best)
@@ -71,16 +72,16 @@ class Beams(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """The bounds, length penalties and margin by which hypotheses are scored and ended."""
+    """The length penalties, length bounds and margin that a search uses to score, end and drop hypotheses."""
 
-    bounds: NDArray[np.int64]  # most tokens of a translation of each sentence
-    penalties: NDArray[np.float64]  # of each length, from 1 on
-    largest_penalties: NDArray[np.float32]  # of each sentence: the penalty at its bound
+    bounds: NDArray[np.int64]  # maximum length in tokens of each sentence's translation
+    penalties: NDArray[np.float64]  # for each length, beginning with 1
+    largest_penalties: NDArray[np.float32]  # for each sentence, the penalty at its bound
     margin: float
 
     @classmethod
     def of(cls, bounds: NDArray[np.int64], alpha: float, margin: float) -> "SearchLimits":
-        """Computes the length penalties with the exponent `alpha`, up to the largest bound."""
+        """Computes the length penalties with exponent `alpha` for all lengths up to the largest bound."""
         penalties = np.array([length_penalty(length, alpha) for length in range(1, int(bounds.max()) + 1)])
         return cls(bounds, penalties, penalties[bounds - 1].astype(np.float32), margin)
 
@@ -89,7 +90,7 @@ class SearchLimits(NamedTuple):
 def _finish(
     beams: Beams, sentence: int, log_probability: float, penalty: float, length: int, place: int, has_end: bool
 ) -> None:
-    """Inserts a hypothesis among the finished hypotheses of its sentence if its score is good enough."""
+    """Inserts a hypothesis into the sorted finished hypotheses of its sentence, if its score is good enough."""
     score, scores = np.float32(log_probability / penalty), beams.scores[sentence]
     number = scores.shape[0] - 1
     if not score > scores[number]:
@@ -108,14 +109,15 @@ def _finish(
 
 @exact
 def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, rows: Any, choices: Any) -> int:
-    """Writes the most probable continuations of the sentence that begins at row `first`, best first.
+    """Finds the most probable continuations of one sentence, whose rows begin at `first`.
 
-    `live` holds the log-probabilities of the sentence's hypotheses. For each continuation the function writes its total
-    log-probability, its row, and the rank of its token among the best tokens of the row. An entry without a
-    continuation has a total of −∞. Returns the first row of the next sentence.
+    `live` contains the log-probabilities of the sentence's hypotheses. For each continuation, best first, the function
+    writes its total log-probability to `totals`, the row that it continues to `rows`, and the rank of its token among
+    the best tokens of this row to `choices`. If there are fewer continuations than entries, the remaining totals are
+    −∞. Returns the first row of the next sentence.
     """
-    # `totals` is kept sorted by insertion, because it is short. The tokens of a row come best first: if one is not
-    # better than the last total, no later token of the row is.
+    # `totals` is short, so it is kept sorted by insertion. The tokens of a row are sorted, best first, so if one of
+    # them is not better than the last total, none of the later ones is.
     beam, row, last = live.shape[0], first, totals.shape[0] - 1
     for number in range(totals.shape[0]):
         totals[number] = -np.inf
@@ -141,9 +143,10 @@ def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, r
 
 @exact
 def _count_hopeful(beams: Beams, sentence: int, live: int, largest_penalty: float, margin: float) -> int:
-    """Counts how many of the `live` best hypotheses can still reach a finished place and are not behind by the margin.
+    """Returns how many of the `live` hypotheses of a sentence are kept.
 
-    This is the rule of `beam._prune`, which has an example. Hypotheses are sorted, so the rule drops them from the end.
+    As in `beam._prune`, which has an example, a hypothesis is dropped if it can no longer reach a finished place or is
+    behind by more than the margin. The hypotheses are sorted, so they are dropped from the end.
     """
     n_best, log_probabilities = beams.scores.shape[1], beams.live[sentence]
     last, reference = min(n_best, beams.live.shape[1]) - 1, beams.finished[sentence, n_best - 1]
@@ -162,17 +165,18 @@ def advance(
     beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, candidates: int, limits: SearchLimits,
     next_places: Any, next_rows: Any,
 ) -> int:  # fmt: skip
-    """Extends the hypotheses at `places`, one row each, to `length` tokens with their best tokens [rows count].
+    """Extends the hypotheses by one token, to a length of `length` tokens.
 
-    Considers the `candidates` most probable continuations of each sentence; if `candidates` is twice the beam, at least
-    `beam` of them do not end. Writes the places of the live hypotheses and the rows that they continue; returns the
-    number of live hypotheses.
+    Row n of `tokens` and `best` [rows count] contains the best next tokens of the hypothesis at `places[n]`, and their
+    log-probabilities. For each sentence, the `candidates` most probable continuations are considered; if `candidates`
+    is twice the beam size, at least `beam` of them do not end. The places of the hypotheses that are then live are
+    written to `next_places`, and the rows that they continue to `next_rows`. Returns the number of live hypotheses.
     """
     beam, penalty = beams.live.shape[1], limits.penalties[length - 1]
     totals, rows = np.empty(candidates, np.float32), np.empty(candidates, np.int64)
     choices, row, written = np.empty(candidates, np.int64), FIRST_INDEX, 0
     while row < places.shape[0]:
-        # One sentence at a time; its rows are adjacent. Its candidates, best first, end or take the next place.
+        # Each iteration processes the adjacent rows of one sentence. A candidate ends or takes the next place.
         sentence, live = places[row] // beam, 0
         row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)
         for number in range(candidates):
@@ -187,7 +191,7 @@ def advance(
                 beams.live[sentence, live] = totals[number]
                 next_places[written + live], next_rows[written + live] = place, rows[number]
                 live += 1
-        if limits.bounds[sentence] <= length:  # cut: live hypotheses count only if none has ended
+        if limits.bounds[sentence] <= length:  # at the bound, live hypotheses count only if none has ended
             if beams.scores[sentence, 0] == -np.inf:
                 for number in range(live):
                     place = sentence * beam + number

@@ -1,26 +1,27 @@
-"""Beam search and greedy search on a CPU in compiled code, with the results of `beam_search` and `greedy_search`.
+"""Beam search and greedy search in compiled code on a CPU, with the same results as `beam_search` and `greedy_search`.
 
-With a compiled stepper, one call takes several steps, of the model and of the bookkeeping, without the GIL. With
-any other stepper, only the bookkeeping of the beam is compiled. Several threads, each with its own sentences, run like
-this:
+With a compiled stepper, a single call performs several steps without holding the GIL. Each step runs the model and then
+updates the hypotheses. With any other stepper, only the update of the hypotheses is compiled. If several threads
+search, each for its own sentences, they run like this:
 
     thread 1   check │ step, advance, step, advance, … │ check │ step, advance, …
     thread 2      check │ step, advance, step, advance, … │ check │ …
                           one call of `_take_steps`: 1 to 16 steps, at most about 20 ms, without the GIL
 
-A step takes tens of microseconds, and going through Python and torch would take as long again. The search can be
-stopped, and the key-value cache can grow, only between two calls.
+Several steps share a call because a step takes tens of microseconds, and returning to Python and torch after each step
+would take as long again. The search can be stopped, and the key-value cache can grow, only between two calls.
 
-The cache never moves keys and values. A token gets the next free slot when the model processes it, and each row has a
-table of the slots of its tokens. After three steps with a beam of 2 ("the cat" and "the dog" have won against "a cat"):
+The cache never moves keys and values. Each token gets the next free slot when the model processes it, and a table
+records the slots of each row's tokens. After three steps with a beam of 2, in which "the cat" and "the dog" have won
+against "a cat", the slots are:
 
     slot       0     1     2     3     4
     token     <s>   the    a    cat   dog
     row 0     "the cat"   slots 0 1 3
     row 1     "the dog"   slots 0 1 4
 
-Choosing hypotheses copies rows of the table. Slot 2 stays unused until `SlotCache.make_room` drops the slots that no
-row uses.
+When a hypothesis is continued, its row of the table is copied. Slot 2 stays unused until `SlotCache.make_room` drops
+the slots that no row uses.
 """
 
 import math
@@ -46,7 +47,10 @@ MOST_STEPS, SECONDS = 16, 0.02  # limits of one call: a search can be stopped on
 
 
 class LiveRows(NamedTuple):
-    """The live hypotheses, one row each: place, last token, and the slots of all tokens [rows max_length]."""
+    """The live hypotheses, one in each row.
+
+    The arrays contain the place and the last token of each row, and the slots of all its tokens [rows max_length].
+    """
 
     places: Indices
     last: Indices
@@ -54,14 +58,14 @@ class LiveRows(NamedTuple):
 
 
 def is_wholly_compiled(stepper: Stepper) -> bool:
-    """Whether a stepper is compiled, either itself or inside a `StoppableStepper`."""
+    """Returns True if the stepper is compiled, or is a `StoppableStepper` around a compiled stepper."""
     return isinstance(_unwrapped(stepper)[0], CompiledStepper)
 
 
 def _unwrapped(stepper: Stepper) -> tuple[Stepper, StopCheck]:
-    """Returns the stepper inside a `StoppableStepper` and its check.
+    """Returns the stepper inside a `StoppableStepper`, and its check.
 
-    Any other stepper comes with a check that never stops.
+    Any other stepper is returned unchanged, with a check that never stops the search.
     """
     return (stepper.inner, stepper.check) if isinstance(stepper, StoppableStepper) else (stepper, lambda: None)
 
@@ -69,7 +73,7 @@ def _unwrapped(stepper: Stepper) -> tuple[Stepper, StopCheck]:
 def compiled_beam_search(
     stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """Returns the `n_best` hypotheses of each sentence, like `beam.beam_search`."""
+    """Returns the `n_best` hypotheses of each sentence, with the same results as `beam.beam_search`."""
     beam, sentences = decoding.beam, len(problem.source)
     beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
     margin = math.inf if decoding.margin is None else decoding.margin
@@ -81,9 +85,10 @@ def compiled_beam_search(
 
 
 def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
-    """Returns the hypothesis of each sentence, like `greedy_search`; `stepper` must be wholly compiled.
+    """Returns one hypothesis for each sentence, with the same results as `greedy_search`.
 
-    This is a beam search with a beam of 1 that considers a single continuation, so no hypothesis is left once it ends.
+    `is_wholly_compiled` must be true of `stepper`. The search is a beam search with a beam of 1 that considers only one
+    continuation, so that no live hypothesis is left once that continuation ends.
     """
     sentences = len(problem.source)
     beams = Beams.start(sentences, 1, 1, problem.max_length)
@@ -92,7 +97,7 @@ def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hyp
 
 
 def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int) -> None:
-    """Searches with any stepper; only the bookkeeping is compiled."""
+    """Searches with any stepper, and uses compiled code only to update the hypotheses."""
     sentences, beam = beams.live.shape
     places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
     last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
@@ -112,7 +117,7 @@ def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits:
 def _search_compiled(
     stepper: Stepper, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int
 ) -> None:
-    """Searches with a compiled stepper, several steps in each call of `_take_steps`."""
+    """Searches with a compiled stepper, and performs several steps in each call of `_take_steps`."""
     compiled, check = _unwrapped(stepper)
     assert isinstance(compiled, CompiledStepper)
     sentences, beam = beams.live.shape
@@ -140,9 +145,10 @@ def _take_steps(
     positions: Floats, memory: Memory, handle: WeightsHandle, banned: Indices, end: int, candidates: int,
     limits: SearchLimits,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Takes `steps` steps, or fewer if the cache is full or no hypothesis is live.
+    """Performs `steps` steps, or fewer if the cache becomes full or no hypothesis is live any longer.
 
-    `count` rows are live and have `length` tokens; `used` slots are taken. Returns these three numbers after the steps.
+    `count` is the number of live rows, `length` is the number of their tokens, and `used` is the number of slots in
+    use. Returns the new values of these three.
     """
     weights, beam, most = handle.weights, beams.live.shape[1], rows.places.shape[0]
     width = min(candidates, weights.tokens - banned.shape[0])
@@ -152,21 +158,21 @@ def _take_steps(
     for _ in range(steps):
         if count == 0 or used + count > key_values.shape[1]:
             break
-        # 1. The last token of each row gets a slot.
+        # 1. Assign a slot to the last token of each row.
         for row in range(count):
             rows.slots[row, length], sentences[row] = used + row, rows.places[row] // beam
-        # 2. The model's step, from the last tokens to the best next tokens of each row.
+        # 2. Run the model to compute the best next tokens of each row from its last token.
         written = Written(key_values, rows.slots[:count], length + 1)
         states = next_states(
             rows.last[:count], positions[length], sentences[:count], written, memory, weights.embedding, weights.decoder
         )
         write_best_tokens(states, weights.readout, weights.tokens, banned, best, tokens)
-        # 3. The beam's step: which rows are continued by which tokens.
+        # 3. Choose which rows are continued by which tokens.
         used, length = used + count, length + 1
         count = advance(
             beams, rows.places[:count], best, tokens, end, length, candidates, limits, next_places, next_rows
         )
-        # 4. The table of slots follows. A row may be continued twice, so it is copied before it is overwritten.
+        # 4. Update the table of slots. A row may be continued twice, so all rows are copied before any is overwritten.
         for row in range(count):
             next_slots[row, :length] = rows.slots[next_rows[row], :length]
         for row in range(count):

@@ -1,7 +1,7 @@
-"""The fastest stepper for a model on a CPU; it is compiled if the model and the installation allow it.
+"""Chooses the fastest stepper for a model on a CPU, which is compiled if the model and the installation allow it.
 
-A compiled stepper reads some weights in place and copies the others, so it must be rebuilt when a weight of the model
-changes (`WeightsRecord`).
+A compiled stepper refers to some weights of the model and copies the others, so it must be rebuilt when a weight
+changes (see `WeightsRecord`).
 """
 
 import logging
@@ -27,11 +27,12 @@ _log = logging.getLogger("transduce")
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
-    """Builds a stepper for the current weights of the model; build it again after they change.
+    """Builds the fastest stepper for the current weights of a model; when the weights change, it must be built again.
 
-    A Transformer in float32 gets a compiled stepper if there is compiled code for all its parts and numba is installed.
-    Otherwise the stepper is the model itself, or its copy in int8. If numba would make int8 faster but is missing, a
-    warning is logged.
+    A Transformer with float32 weights gets a compiled stepper if there is compiled code for all its parts and numba is
+    installed; for int8, the processor must also have the necessary instructions. Otherwise the stepper is the model
+    itself, or a quantised copy of it for int8. If int8 could be compiled but numba is not installed, a warning is
+    logged.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         if has_numba():
@@ -48,12 +49,15 @@ def cpu_stepper(model: TranslationModel, *, int8: bool) -> Any:
 
 
 def is_compiled(stepper: Any) -> bool:
-    """Whether a stepper is compiled: it then computes without Python's lock, in one thread for each search."""
+    """Returns True if the stepper is compiled.
+
+    Each search with a compiled stepper runs in one thread and does not hold the GIL while it computes.
+    """
     return not isinstance(stepper, TranslationModel)
 
 
 def is_covered(model: TransformerModel) -> bool:
-    """Whether there is compiled code for every part of the model, on this device and in this precision."""
+    """Returns True if there is compiled code for all parts of the model, on its device and in its precision."""
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
     dot_products = all(
         isinstance(spec, Attention) and isinstance(spec.compatibility, ScaledDot | Dot) for spec in attentions
@@ -67,18 +71,19 @@ def is_covered(model: TransformerModel) -> bool:
 
 
 def _is_unchanged(part: nn.Module) -> bool:
-    """Whether a part computes what its class does, that is, it was not pruned, parametrised or quantised."""
+    """Returns True if a module computes what its class defines, so it is not pruned, parametrised or quantised."""
     has_hooks = bool(part._forward_hooks or part._forward_pre_hooks)
     return not has_hooks and type(part).__module__.startswith(("transduce.model.", "torch.nn.modules."))
 
 
 class WeightsRecord:
-    """The tensors and parts of a model at one moment, with the address and the version of each tensor.
+    """Records the tensors and modules of a model at one moment, so that later changes can be detected.
 
-    It notices a new storage (`share_memory`, `to`, `data =`, `load_state_dict(assign=True)`, or sending a tensor with
-    `multiprocessing`), a write into a tensor (`load_state_dict`, a step of an optimiser), a part or a tensor that is
-    added, removed or replaced, and hooks (pruning, quantising). It cannot notice a write through `tensor.data`, because
-    torch does not count a version for it.
+    The record includes the address and the version of each tensor. It detects a new storage (`share_memory`, `to`,
+    `data =`, `load_state_dict(assign=True)`, or sending a tensor with `multiprocessing`), a write into a tensor
+    (`load_state_dict`, or a step of an optimiser), a module or tensor that is added, removed or replaced, and hooks
+    (pruning, quantisation). It cannot detect a write through `tensor.data`, because torch does not increase the
+    tensor's version then.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -93,23 +98,29 @@ class WeightsRecord:
         self._addresses, self._versions = self._current_states()
 
     def is_current(self) -> bool:
-        """Whether nothing has changed; takes about 30 µs for a model of 100 tensors."""
+        """Returns True if nothing has changed since the record was made.
+
+        This takes about 30 µs for a model of 100 tensors.
+        """
         objects = self._current_objects()
         are_same = len(objects) == len(self._objects) and all(map(operator.is_, objects, self._objects))
         return are_same and self._current_states() == (self._addresses, self._versions)
 
     def _current_objects(self) -> list[object]:
-        """Lists all parts and tensors, and whether there are hooks."""
+        """Returns a list of all modules and tensors, followed by True or False for whether there are hooks."""
         children = [child for named in self._children for child in named.values()]
         return [*children, *[tensor for named in self._named for tensor in named.values()], any(self._hooks)]
 
     def _current_states(self) -> tuple[list[int], list[int]]:
-        """Returns the address of every tensor, and the version of every tensor that has one."""
+        """Returns the address of each tensor, and the version of each tensor that has one."""
         return [tensor.data_ptr() for tensor in self._tensors], [tensor._version for tensor in self._counted]
 
 
 def compile_searches(*, int8: bool) -> None:
-    """Compiles the searches in float32 or in int8 with a model of 8 tokens, or loads them from the cache."""
+    """Compiles the searches in float32 or in int8, or loads them from the cache.
+
+    To do so, it searches with a tiny model.
+    """
     attention = Attention(heads=1, d_k=2, d_v=2)
     spec = Transformer(
         d_model=4,
@@ -124,12 +135,15 @@ def compile_searches(*, int8: bool) -> None:
     if is_compiled(stepper):
         compile_search(stepper, spec.symbols)
         source = torch.tensor([[3]])
-        with torch.inference_mode():  # compiles what searches with wrapped steppers need
+        with torch.inference_mode():  # this step compiles what searches with wrapped steppers need
             stepper.step(source, stepper.start(source, source > 0, 1))
 
 
 def compile_search(stepper: Stepper, symbols: Symbols) -> None:
-    """Searches for one token with a compiled stepper, so that numba compiles the search or loads it from its cache."""
+    """Searches for a single token with a compiled stepper.
+
+    This makes numba compile the search, or load it from its cache.
+    """
     source, banned = torch.tensor([[symbols.end]]), (symbols.pad, symbols.begin)
     problem = SearchProblem(source, source >= 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
     with torch.inference_mode():

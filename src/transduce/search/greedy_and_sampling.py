@@ -1,4 +1,4 @@
-"""Searches that follow one hypothesis for each sentence: greedy search and sampling."""
+"""Greedy search and sampling, which follow a single hypothesis for each sentence."""
 
 import math
 from collections.abc import Callable
@@ -14,11 +14,17 @@ from transduce.search.stepper import BestTokens, SearchProblem, Stepper, ban, be
 from transduce.settings import Spec
 
 TokenChoice = Callable[[Int[Tensor, "batch 1"], Any, Int[Tensor, " batch"], int], BestTokens]
-"""Appends a token to each row and chooses the next one; arguments: tokens, state, sentences, number of the step."""
+"""A function that appends a token to each row and chooses the next token.
+
+Its arguments are the tokens, the stepper's state, the index of each row's sentence, and the number of the step.
+"""
 
 
 class Sampling(Spec):
-    """Settings of sampling: `temperature` below 1 sharpens the distribution; `top_k` and `top_p` truncate it."""
+    """Settings of sampling.
+
+    A `temperature` below 1 sharpens the distribution; `top_k` and `top_p` truncate it to the most probable tokens.
+    """
 
     temperature: float = Field(default=1.0, gt=0)
     top_k: int | None = Field(default=None, ge=1)
@@ -26,10 +32,10 @@ class Sampling(Spec):
 
 
 def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = False) -> list[Hypothesis]:
-    """Takes the most probable token at every step; returns one hypothesis for each sentence.
+    """Chooses the most probable token in every step, and returns one hypothesis for each sentence.
 
-    A beam search with a beam of 1 is different, because it keeps a live hypothesis after one has ended. `compiled`
-    needs a CPU.
+    The result can differ from that of a beam search with a beam of 1, which keeps a live hypothesis after another one
+    has ended. `compiled` selects an implementation in compiled code, which runs only on a CPU.
     """
     if compiled:
         from transduce.search.compiled_search import compiled_greedy_search, is_wholly_compiled  # imports numba
@@ -48,7 +54,8 @@ def sample(
 ) -> list[Hypothesis]:
     """Samples one hypothesis for each sentence.
 
-    `draws` are uniform on [0, 1). Each sentence has its own draws, so its translation does not depend on the batch.
+    `draws` contains a random number from the uniform distribution on [0, 1) for each sentence and step. Because each
+    sentence has its own draws, its translation does not depend on the other sentences of the batch.
     """
 
     def choose(tokens: Tensor, state: Any, sentences: Tensor, step: int) -> BestTokens:
@@ -64,7 +71,10 @@ def sample(
 def _draw(
     log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
-    """Chooses the token at which the running sum of the probabilities, sorted in descending order, exceeds the draw."""
+    """Returns the token at which the cumulative probability first exceeds the draw.
+
+    Before that, the temperature, `top_k` and `top_p` are applied, and the tokens are sorted by decreasing probability.
+    """
     # The largest log-probability is subtracted first, because dividing by a tiny temperature would make all of them −∞.
     shifted = log_probabilities.double() - log_probabilities.amax(-1, keepdim=True)
     scaled = (shifted / sampling.temperature).log_softmax(-1)
@@ -72,7 +82,7 @@ def _draw(
     if sampling.top_k is not None:
         best[:, sampling.top_k :] = -math.inf
     if sampling.top_p is not None:
-        probabilities = best.softmax(-1)  # of the tokens that `top_k` leaves
+        probabilities = best.softmax(-1)  # renormalised over the tokens that `top_k` leaves
         mass_before = probabilities.cumsum(-1) - probabilities
         best = best.masked_fill(mass_before >= sampling.top_p, -math.inf)
     running = best.softmax(-1).cumsum(-1)
@@ -82,7 +92,10 @@ def _draw(
 
 
 def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> list[Hypothesis]:
-    """Writes one token after another, chosen by `choose`; a sentence that has ended leaves the batch."""
+    """Extends the hypothesis of each sentence by the tokens that `choose` returns, until it ends or reaches its bound.
+
+    A sentence whose hypothesis is complete leaves the batch.
+    """
     sequences: list[list[int]] = [[] for _ in problem.source]
     bounds, device = problem.bounds.tolist(), problem.source.device
     totals, live_sentences = [0.0] * len(sequences), list(range(len(sequences)))
@@ -110,7 +123,10 @@ def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> li
 def _columns(
     tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]
 ) -> tuple[list[int | float], list[int | float]]:
-    """Converts both to lists; from a GPU in a single transfer, because each transfer synchronises the device."""
+    """Converts both tensors to lists.
+
+    On a GPU they are copied in a single transfer, because each transfer synchronises the device.
+    """
     if tokens.is_cuda:
         both: list[list[int | float]] = torch.cat([tokens.double(), gains.double()], 1).T.tolist()
         return both[0], both[1]

@@ -1,7 +1,6 @@
-"""The ways to split a text into subwords, and a search for the most probable split.
+"""The different ways to split a text into subwords, and a stepper that restricts a search to these splits.
 
-A text may be split in several ways, and a translator sometimes writes a translation with other subwords than the
-encoder would use for the same text:
+A model sometimes writes a translation with other subwords than the subword encoder would use for the same text:
 
     the text           ▁Spruchen
     as it is encoded   ▁Spr uchen
@@ -21,7 +20,7 @@ from transduce.search.stepper import Stepper, StepperState
 
 
 class Spelling:
-    """The tokens that spell a text, byte by byte; `end` may only follow the whole text."""
+    """Finds the tokens that can spell a text, byte by byte; the token `end` may follow only after the whole text."""
 
     def __init__(self, subword_bytes: Sequence[bytes], end: int) -> None:
         self.subword_bytes, self.end = subword_bytes, end
@@ -36,7 +35,7 @@ class Spelling:
         return b"".join(self.subword_bytes[token] for token in tokens)
 
     def followers(self, text: bytes, written: int) -> list[int]:
-        """Returns the tokens that may follow the first `written` bytes of a text."""
+        """Returns the tokens that may follow after the first `written` bytes of a text."""
         if written == len(text):
             return [self.end]
         # Decoding removes the space before a text, so a split may lack it.
@@ -49,13 +48,16 @@ class Spelling:
         ]
 
     def written_after(self, text: bytes, written: int, token: int) -> int:
-        """Returns how many bytes of a text have been written after one more token."""
+        """Returns how many bytes of a text have been written once `token` follows the first `written` bytes."""
         spelled = self.subword_bytes[token]
         lacks_space = bool(spelled) and not written and not text.startswith(spelled)
         return written + len(spelled) + lacks_space
 
     def rivals(self, tokens: Sequence[int]) -> list[list[int]]:
-        """Returns the tokens that a split of the same text may have at each position, including the end symbol's."""
+        """Returns, for each position, the tokens that a split of the same text may have there.
+
+        The text before the position is split as in `tokens`. The last list is for the position of the EOS token.
+        """
         text, written, rivals = self.text_of(tokens), 0, []
         for token in (*tokens, self.end):
             rivals.append(self.followers(text, written))
@@ -64,7 +66,11 @@ class Spelling:
 
 
 class SpelledState(NamedTuple):
-    """The inner state, the sentence of each row, and the number of bytes of its text that the row has written."""
+    """The state of a `Spelled` stepper.
+
+    It contains the inner state, the index of each row's sentence, and the number of bytes of the text that each row has
+    written.
+    """
 
     inner: StepperState
     sentences: Int[Tensor, " rows"]
@@ -76,7 +82,7 @@ class SpelledState(NamedTuple):
 
 
 class Spelled:
-    """Wraps a stepper: tokens that do not spell the text of their sentence have probability 0."""
+    """Wraps a stepper, and gives probability 0 to all tokens that do not spell the text of their sentence."""
 
     def __init__(self, inner: Stepper, spelling: Spelling, texts: Sequence[bytes]) -> None:
         self.inner, self.spelling, self.texts = inner, spelling, texts
@@ -84,7 +90,7 @@ class Spelled:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> SpelledState:
-        """Starts the inner stepper; no byte is written yet."""
+        """Starts the inner stepper, with no bytes written yet."""
         inner = self.inner.start(source, visible, max_length)
         sentences = torch.arange(len(source), device=source.device)
         return SpelledState(inner, sentences, torch.zeros_like(sentences))
@@ -92,7 +98,10 @@ class Spelled:
     def step(
         self, tokens: Int[Tensor, "rows new"], state: SpelledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], SpelledState]:
-        """Returns the inner log-probabilities, −∞ for tokens that contradict the text, and the state after `tokens`."""
+        """Returns the inner log-probabilities and the state after `tokens`.
+
+        The log-probability of a token that contradicts the text is −∞.
+        """
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         texts = [self.texts[sentence] for sentence in state.sentences.tolist()]
         counts = state.written.tolist()

@@ -11,65 +11,70 @@ from torch import Tensor
 
 @runtime_checkable
 class StepperState(Protocol):
-    """State of a search after some tokens. A step consumes its state: use the state that it returns."""
+    """The state of a search after some tokens.
+
+    A step may write into the state that is passed to it, so only the state that it returns may be used afterwards.
+    """
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "StepperState":
         """Returns the state of the chosen rows, in the given order.
 
         A row may be chosen several times or not at all; a sentence without a row leaves the state. The rows of a
-        sentence must be adjacent, and the sentences must keep their order. On a GPU, a stepper may assume that every
-        sentence keeps its number of rows if the total is unchanged, because a check would synchronise.
+        sentence must be adjacent, and the sentences must keep their order. On a GPU, if the total number of rows has
+        not changed, a stepper may assume that every sentence has kept its number of rows, because a check would
+        synchronise the device.
         """
         ...
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """Computes the log-probability of every next token; a row is one hypothesis of a sentence.
+    """Computes the log-probabilities of all possible next tokens for each row.
 
-    A model is a stepper. Ensembles and forced prefixes wrap other steppers.
+    A row is one hypothesis of a sentence. Every model is a stepper. Ensembles and forced prefixes are steppers that
+    wrap other steppers.
     """
 
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
         """Returns the `StepperState` before the first token, with one row for each sentence.
 
-        A translation has at most `max_length` tokens.
+        At most `max_length` tokens may be appended to each row.
         """
         ...
 
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Returns the log-probabilities of the token after each of `tokens`, and the `StepperState` after `tokens`.
+        """Returns log-probabilities of the token that follows each of `tokens`, and the `StepperState` after `tokens`.
 
-        The caller may write into the log-probabilities.
+        The caller may overwrite the log-probabilities.
         """
         ...
 
 
 class SearchProblem(NamedTuple):
-    """A batch of sentences to translate."""
+    """A batch of sentences to translate, with the length bounds and special tokens that a search needs."""
 
     source: Int[Tensor, "batch source"]
     visible: Bool[Tensor, "batch source"]
-    bounds: Int[Tensor, " batch"]  # most tokens of each translation, including the end symbol
+    bounds: Int[Tensor, " batch"]  # maximum number of tokens in each translation, including EOS
     begin: int
     end: int
     banned: tuple[int, ...]  # ids that are never chosen, for example padding
-    banned_first: tuple[int, ...] = ()  # further ids that are not chosen as the first token
+    banned_first: tuple[int, ...] = ()  # additional ids that are never chosen as the first token
 
     @property
     def max_length(self) -> int:
-        """The largest bound."""
+        """The largest of the bounds."""
         return int(self.bounds.max())
 
     def banned_at(self, place: int) -> tuple[int, ...]:
-        """Returns the ids that are not chosen as token number `place`, counted from 0."""
+        """Returns the ids that must not be chosen as token number `place`, counted from 0."""
         return self.banned if place else (*self.banned, *self.banned_first)
 
 
 def pad_rows(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device | None = None
 ) -> Int[Tensor, "rows longest"]:
-    """Converts rows of ids to a tensor, padded to the longest row."""
+    """Converts rows of ids to a tensor, in which all rows are padded to the length of the longest."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
 
@@ -82,9 +87,9 @@ def forced_scores(
     target_out: Int[Tensor, "batch target"],
     pad: int,
 ) -> Float[Tensor, "batch target"]:
-    """Returns the log-probability of each token of `target_out`, 0 at padding.
+    """Returns the log-probability of each token of `target_out`, and 0 for padding.
 
-    The sum of a row is the translation's log-probability.
+    The sum of a row is the log-probability of the whole translation.
     """
     log_probabilities, _ = stepper.step(target_in, stepper.start(source, visible, target_in.shape[1]))
     return scores_of_tokens(log_probabilities, target_out, pad)
@@ -93,16 +98,16 @@ def forced_scores(
 def scores_of_tokens(
     log_probabilities: Float[Tensor, "batch target vocabulary"], target_out: Int[Tensor, "batch target"], pad: int
 ) -> Float[Tensor, "batch target"]:
-    """Returns the log-probability of each token of `target_out`, 0 at padding."""
+    """Returns the log-probability of each token of `target_out`, and 0 for padding."""
     chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)
     return chosen.masked_fill(target_out == pad, 0.0)
 
 
-FOLDS = 32  # parts into which `top_k` cuts a row
+FOLDS = 32  # number of folds into which `top_k` divides a row
 
 
 class BestTokens(NamedTuple):
-    """The most probable next tokens of each row, best first, with their log-probabilities, and the next state."""
+    """The most probable next tokens of each row, best first, their log-probabilities, and the next state."""
 
     log_probabilities: Float[Tensor, "rows count"]
     tokens: Int[Tensor, "rows count"]
@@ -112,9 +117,9 @@ class BestTokens(NamedTuple):
 def best_tokens(
     stepper: Stepper, tokens: Int[Tensor, "rows new"], state: Any, count: int, banned: tuple[int, ...]
 ) -> BestTokens:
-    """Appends `tokens` and returns the `count` most probable next tokens, or all of them if there are fewer.
+    """Appends `tokens` to the rows, and returns the `count` most probable next tokens of each row.
 
-    A banned token has a log-probability of −∞.
+    If there are fewer tokens in the vocabulary, all of them are returned. Banned tokens have a log-probability of −∞.
     """
     log_probabilities, state = stepper.step(tokens, state)
     log_probabilities = log_probabilities[:, -1]
@@ -123,7 +128,7 @@ def best_tokens(
 
 
 def ban(log_probabilities: Float[Tensor, "rows vocabulary"], banned: tuple[int, ...]) -> None:
-    """Sets the log-probabilities of tokens to −∞, in place."""
+    """Sets the log-probabilities of the `banned` tokens to −∞, in place."""
     for token in banned:
         log_probabilities[:, token] = -math.inf
 
@@ -131,9 +136,10 @@ def ban(log_probabilities: Float[Tensor, "rows vocabulary"], banned: tuple[int, 
 def top_k(values: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """Returns the `k` largest values of each row, largest first, and their columns; all values if a row has fewer.
 
-    On a CPU `torch.topk` reads the values one by one. This function cuts a row into `FOLDS` folds of equal width and
-    takes the maximum over the folds, which is vectorised. The `k` largest values are at the positions of the `k`
-    largest maxima, or in the remainder that the folds do not cover.
+    On a CPU, `torch.topk` reads the values one by one. This function is faster because it vectorises most of the work.
+    It divides a row into `FOLDS` folds of equal width, and takes the maximum over all folds at each position. The `k`
+    largest values are at the positions of the `k` largest maxima, or in the remainder of the row that the folds do not
+    cover.
     """
     rows, columns = values.shape
     width = columns // FOLDS

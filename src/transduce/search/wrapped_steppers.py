@@ -1,7 +1,8 @@
 """Steppers that wrap other steppers: ensembles, forced prefixes, and a ban on repeated n-grams.
 
-A search cannot tell the difference: a wrapper has `start`, `step` and `pick` too, and changes the log-probabilities
-that the inner stepper returns. Wrappers can be combined, for example a forced prefix around an ensemble.
+A wrapper has the same methods as any stepper, `start` and `step`, and its state has `pick`, so a search uses it like a
+model. It changes the log-probabilities that the inner stepper returns. Wrappers can be combined, for example a forced
+prefix around an ensemble.
 """
 
 import math
@@ -17,7 +18,7 @@ from transduce.search.stepper import Stepper, StepperState
 
 
 class EnsembleState(NamedTuple):
-    """The states of the members, in the order of the members."""
+    """The states of the members of an ensemble, in the order of the members."""
 
     members: tuple[StepperState, ...]
 
@@ -27,7 +28,7 @@ class EnsembleState(NamedTuple):
 
 
 class Ensemble:
-    """Wraps steppers that share a vocabulary; searches by the mean of their probabilities (Table 2)."""
+    """Wraps several steppers with the same vocabulary, and averages their probabilities (Table 2)."""
 
     def __init__(self, members: Sequence[Stepper]) -> None:
         self.members = tuple(members)
@@ -35,7 +36,7 @@ class Ensemble:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> EnsembleState:
-        """Starts every member."""
+        """Starts all members of the ensemble."""
         return EnsembleState(tuple(member.start(source, visible, max_length) for member in self.members))
 
     def step(
@@ -50,7 +51,7 @@ class Ensemble:
 
 
 class ForcedPrefixState(NamedTuple):
-    """The inner state, the prefix of each row, and the number of tokens written."""
+    """The inner state, the prefix of each row, and the number of tokens that have been written."""
 
     inner: StepperState
     prefixes: Int[Tensor, "rows prefix"]
@@ -62,11 +63,11 @@ class ForcedPrefixState(NamedTuple):
 
 
 class ForcedPrefix:
-    """Wraps a stepper: within a sentence's prefix, every other token has probability 0.
+    """Wraps a stepper so that each translation begins with the prefix of its sentence.
 
-    The tokens of the prefix keep the log-probability that the model gives them. `prefixes` is padded with `pad`.
-    Directly after a prefix, tokens that `may_follow` excludes have probability 0, for example the rest of a longer
-    word.
+    Within the prefix, every other token has probability 0, and the token of the prefix keeps the log-probability that
+    the model gives it. `prefixes` is padded with `pad`. Directly after a prefix, a token has probability 0 if
+    `may_follow` is False for it, for example because it would continue the last word of the prefix.
     """
 
     def __init__(
@@ -81,13 +82,16 @@ class ForcedPrefix:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> ForcedPrefixState:
-        """Starts the inner stepper; no token is written yet."""
+        """Starts the inner stepper, with no tokens written yet."""
         return ForcedPrefixState(self.inner.start(source, visible, max_length), self.prefixes, 0)
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: ForcedPrefixState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], ForcedPrefixState]:
-        """Returns the inner log-probabilities, −∞ for tokens against the prefix, and the state after `tokens`."""
+        """Returns the inner log-probabilities and the state after `tokens`.
+
+        The log-probability of a token that contradicts the prefix, or may not follow it, is −∞.
+        """
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         new = tokens.shape[1]
         if self.may_follow is not None:
@@ -104,10 +108,10 @@ class ForcedPrefix:
 
 
 class WrittenState(NamedTuple):
-    """The inner state, the tokens that each row has written, and how many of its first tokens are exempt."""
+    """The inner state, the tokens that each row has written, and how many tokens at its beginning are exempt."""
 
     inner: StepperState
-    written: Int[Tensor, "rows length"]  # the begin symbol first
+    written: Int[Tensor, "rows length"]  # begins with the BOS token
     exempt: Int[Tensor, " rows"]
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "WrittenState":
@@ -116,10 +120,10 @@ class WrittenState(NamedTuple):
 
 
 class NoRepeatedNgrams:
-    """Wraps a stepper: a token that would repeat an n-gram has a log-probability of −∞.
+    """Wraps a stepper, and gives a log-probability of −∞ to tokens that would repeat an n-gram of `size` tokens.
 
-    It prevents loops like "the man the man the man". `exempt` is the number of tokens at the beginning of each sentence
-    that may repeat, for example the tokens of a forced prefix.
+    This prevents loops like "the man the man the man". `exempt` is the number of tokens at the beginning of each
+    sentence that may contain repetitions, for example because they are a forced prefix.
     """
 
     def __init__(self, inner: Stepper, size: int, exempt: Int[Tensor, " batch"]) -> None:
@@ -128,14 +132,17 @@ class NoRepeatedNgrams:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> WrittenState:
-        """Starts the inner stepper; no token is written yet."""
+        """Starts the inner stepper, with no tokens written yet."""
         inner = self.inner.start(source, visible, max_length)
         return WrittenState(inner, self.exempt.new_zeros(len(self.exempt), 0), self.exempt)
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: WrittenState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], WrittenState]:
-        """Returns the inner log-probabilities, −∞ for tokens that repeat an n-gram, and the state after `tokens`."""
+        """Returns the inner log-probabilities and the state after `tokens`.
+
+        The log-probability of a token that would repeat an n-gram is −∞.
+        """
         log_probabilities, inner = self.inner.step(tokens, state.inner)
         written = state.written
         for column in range(tokens.shape[1]):
@@ -151,9 +158,10 @@ class NoRepeatedNgrams:
         exempt: Int[Tensor, " rows"],
         log_probabilities: Float[Tensor, "rows new vocabulary"],
     ) -> Bool[Tensor, "rows vocabulary"]:
-        """Marks the tokens that would complete an n-gram that `written` already contains; none while a row is exempt.
+        """Returns a mask of the tokens that would complete an n-gram which `written` already contains.
 
-        The first column of `written` is the begin symbol.
+        As long as a row consists only of exempt tokens, its mask is all False. The first column of `written` is the BOS
+        token.
         """
         repeats = log_probabilities.new_zeros(len(written), log_probabilities.shape[2], dtype=torch.int)
         tokens = written[:, 1:]

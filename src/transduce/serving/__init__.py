@@ -1,1 +1,1 @@
-"""A translation service over HTTP, with LibreTranslate's interface and our own."""
+"""A translation server with LibreTranslate's HTTP API and an API of its own."""

@@ -1,4 +1,4 @@
-"""The application: all routes, limits and error shapes."""
+"""Builds the ASGI application of the server, with its routes, limits and error handlers."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -25,10 +25,10 @@ from transduce.serving.v1_routes import v1_routes
 
 
 class DescribedApplication(FastAPI):
-    """A FastAPI application whose description omits status 422, because faulty requests get status 400 here."""
+    """A FastAPI application whose OpenAPI description omits status 422, because invalid requests get status 400."""
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI description, without status 422."""
+        """Returns the OpenAPI description without status 422."""
         description = super().openapi()
         for methods in description["paths"].values():
             for operation in methods.values():
@@ -37,43 +37,43 @@ class DescribedApplication(FastAPI):
 
 
 class SingleSlashes:
-    """Wraps an ASGI application, and treats several slashes in a path as one.
+    """ASGI middleware that treats several consecutive slashes in a path as one.
 
-    A client whose default address ends with a slash requests `//translate` when it appends `/translate` to it.
+    A client whose base URL ends with a slash requests `//translate` when it appends `/translate`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._application = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, with single slashes in its path."""
+        """Passes a request on, with consecutive slashes in its path replaced by one."""
         if scope["type"] == "http" and "//" in scope["path"]:
             scope["path"] = re.sub("/{2,}", "/", scope["path"])
         await self._application(scope, receive, send)
 
 
 class HeadRequests:
-    """Wraps an ASGI application, and answers HEAD requests like GET requests.
+    """ASGI middleware that handles a HEAD request like a GET request.
 
-    The server then sends only the headers (RFC 9110).
+    The HTTP server then sends only the headers of the response (RFC 9110).
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._application = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, a HEAD request as GET."""
+        """Passes a request on, with the method HEAD replaced by GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._application(scope, receive, send)
             return
         inner = {**scope, "method": "GET"}
         await self._application(inner, receive, send)
         if "route" in inner:
-            scope["route"] = inner["route"]  # for the log
+            scope["route"] = inner["route"]  # for the request log
 
 
 def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:
-    """Builds the ASGI application of a service; the service is closed with the application."""
+    """Builds the ASGI application for `service`, which is closed when the application shuts down."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,28 +94,28 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
 
     @application.get("/health", tags=["operation"])
     async def health() -> Status:
-        """Answers while the process is alive."""
+        """Returns status 200 as long as the process is alive."""
         return Status(status="ok")
 
     @application.get("/ready", tags=["operation"], responses={503: {"model": Failure, "description": "Not ready."}})
     async def ready() -> Status:
-        """Answers with status 200 while every model takes texts."""
+        """Returns status 200 if every model accepts texts, and status 503 otherwise."""
         if not all(queue.is_working for queue in service.models.queues):
             raise HTTPException(503, "a model does not take texts")
         return Status(status="ok")
 
     @application.get("/metrics", tags=["operation"], response_class=Response)
     async def show_metrics() -> Response:
-        """Returns counters for Prometheus."""
+        """Returns the metrics of the server in Prometheus's text format."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @application.get("/spec", include_in_schema=False)
     async def spec() -> dict[str, Any]:
-        """Returns the OpenAPI description, at the address where LibreTranslate has its own."""
+        """Returns the OpenAPI description, at the path that LibreTranslate uses for it."""
         return application.openapi()
 
     async def validation_error(request: Request, error: Exception) -> Response:
-        """Answers a request that does not match the description, and counts it against the client."""
+        """Answers an invalid request with status 400, and counts it towards the client's rate limit."""
         assert isinstance(error, RequestValidationError)
         try:
             service.count_request(address_of(request))
@@ -124,11 +124,11 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         return _failure(validation_message(error.errors()), 400)
 
     async def client_left(_: Request, error: Exception) -> Response:
-        """Answers only for the log, with nginx's status for clients that have left."""
+        """Returns status 499, which nginx uses for clients that have disconnected; only the log records it."""
         return _failure("The client left before its request was answered", 499)
 
     async def server_error(_: Request, error: Exception) -> Response:
-        """Answers a request that fails because of the server; only the log names the reason."""
+        """Returns status 500 after an error in the server itself; only the log contains the reason."""
         return _failure("The server failed; its log says why", 500)
 
     application.add_exception_handler(AnyHTTPException, _http_error)
@@ -146,11 +146,11 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
-    """Answers in LibreTranslate's error format."""
+    """Answers an HTTP error in LibreTranslate's error format."""
     assert isinstance(error, AnyHTTPException)
     return _failure(error.detail, error.status_code, error.headers)
 
 
 def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Builds an error answer; if the message contains half a surrogate pair, it is escaped."""
+    """Builds an error response; escapes unpaired surrogates in the message, because UTF-8 cannot encode them."""
     return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)

@@ -1,8 +1,8 @@
-"""The queue of a model: sentences of many requests, which one thread translates in groups.
+"""Queues the sentences of many requests for the same model, and translates them in groups.
 
-A group takes one sentence from each waiting request in turn until it is full, so that a long request does not hold up
-the others. Each accepted request has a ticket with its deadline; if the client leaves, the ticket ends immediately. A
-search stops when no ticket of its sentences is live.
+A group is filled with one sentence from each waiting request in turn, so that a long request does not hold up the
+others. Each accepted request has a ticket with a deadline, and if the client disconnects, the ticket is cancelled
+immediately. A search is stopped as soon as none of its sentences has a live ticket.
 """
 
 import threading
@@ -18,13 +18,16 @@ from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
-TICK_SECONDS = 0.25  # within this time a waiting thread sees that its request was cancelled
+TICK_SECONDS = 0.25  # interval at which a waiting thread checks whether its request was cancelled
 
 Result = TypeVar("Result")
 
 
 class Ticket:
-    """A request that waits for its sentences, for at most `seconds`. Threads share it."""
+    """Tells whether a request is still waiting for its translations, which it does for at most `seconds`.
+
+    Several threads share the ticket of a request.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -34,27 +37,27 @@ class Ticket:
 
     @property
     def is_live(self) -> bool:
-        """Whether the client still waits."""
+        """Returns True if the request was not cancelled and its deadline has not passed."""
         return self._reason is None and time.monotonic() < self._deadline
 
     def cancel(self, reason: str) -> None:
-        """Ends the wait; `check` and `result` raise SearchStoppedError with `reason`."""
+        """Cancels the request, so that `check` and `result` raise SearchStoppedError with `reason`."""
         self._reason = reason
 
     def client_leaves(self) -> None:
-        """Ends the wait, because the client has left."""
+        """Cancels the request because its client has disconnected."""
         self.client_has_left = True
         self.cancel("the client has left")
 
     def check(self) -> None:
-        """Raises SearchStoppedError if the client no longer waits."""
+        """Raises SearchStoppedError if the request was cancelled or its deadline has passed."""
         if self._reason is not None:
             raise SearchStoppedError(self._reason)
         if not self.is_live:
             raise SearchStoppedError(f"the translation did not end within {self._seconds:g} seconds")
 
     def result(self, future: "Future[Result]") -> Result:
-        """Waits for the result of a future; raises SearchStoppedError at the deadline and after `cancel`."""
+        """Waits for the result of `future`; raises SearchStoppedError if the request is cancelled or times out."""
         is_done = False
         while not is_done:
             self.check()
@@ -62,38 +65,41 @@ class Ticket:
         try:
             return future.result()
         except SearchStoppedError:
-            self.check()  # this request's reason, if it has one
+            self.check()  # raises the error of this request instead, if its own ticket has ended
             raise
 
 
-GROUP_TOKENS = 1024  # tokens of a group; sentences of new requests wait until the group is translated
-MAX_TOKENS = 512  # of a sentence or a prefix; a longer one would hold up all others for seconds
+GROUP_TOKENS = 1024  # number of tokens at which a group is full; new requests wait until it has been translated
+MAX_TOKENS = 512  # largest number of tokens of a sentence or a prefix; more would hold up all others for seconds
 
 NBest = list[Translation]
 
 
 class SearchRequest(NamedTuple):
-    """How the sentences of a request are translated; sentences with equal search requests share a group."""
+    """The translator and the search method for the sentences of a request.
+
+    Requests with the same source tags and the same search method can share a group.
+    """
 
     translator: Translator
     method: SearchMethod
 
     def is_same(self, other: "SearchRequest") -> bool:
-        """Whether sentences of both requests may be in one batch; both must use the same models."""
+        """Returns True if sentences of both requests may be in one batch; both must be for the same models."""
         return self.method == other.method and self.translator.source_tags == other.translator.source_tags
 
 
 class WaitingSentence(NamedTuple):
-    """A sentence that a client waits for."""
+    """A sentence that is waiting to be translated."""
 
     text: str
     prefix: str
-    tokens: int  # tokens of the text or of the prefix, whichever has more, and the end symbol
+    tokens: int  # number of tokens in the text or the prefix, whichever is longer, plus one for EOS
     future: Future[NBest]
 
 
 class Job(NamedTuple):
-    """The sentences of a request that have not yet been taken into a group."""
+    """The sentences of a request that are not yet part of a group."""
 
     request: SearchRequest
     ticket: Ticket
@@ -101,11 +107,11 @@ class Job(NamedTuple):
 
 
 class BatchQueue:
-    """Translates with one model in its own thread, until it is closed."""
+    """A queue of sentences for one model, which a thread translates until the queue is closed."""
 
     def __init__(self, observe_group: Callable[[int], None] = lambda sentences: None) -> None:
-        """`observe_group` is called with the number of sentences of each group."""
-        self.inspecting = threading.Lock()  # at most one thread explains or scores while searches run
+        """Starts the thread, which calls `observe_group` with the number of sentences in each group."""
+        self.inspecting = threading.Lock()  # lets at most one thread explain or score while searches run
         self._observe_group = observe_group
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
@@ -115,21 +121,23 @@ class BatchQueue:
 
     @property
     def is_working(self) -> bool:
-        """Whether the queue accepts sentences."""
+        """Returns True if the queue accepts sentences."""
         return self._thread.is_alive() and not self._closed
 
     @property
     def waiting_sentences(self) -> int:
-        """Number of sentences that no group has taken yet."""
+        """Returns the number of sentences that are not yet part of a group."""
         with self._changed:
             return sum(len(job.waiting) for job in self._jobs)
 
     def submit(
         self, request: SearchRequest, texts: Sequence[str], prefixes: Sequence[str] | None, ticket: Ticket
     ) -> list[Future[NBest]]:
-        """Queues texts; returns a future of the n-best translations of each text.
+        """Queues texts, and returns a future with the n-best translations of each text.
 
-        Raises ValueError for a text or a prefix that is too long, and if the numbers of prefixes and texts differ.
+        A text that contains nothing to translate is copied. Raises ValueError if a text or a prefix is too long, if a
+        text that is copied has a prefix, or if there are not as many prefixes as texts. Raises SearchStoppedError if
+        the queue is closed.
         """
         if prefixes is not None and len(prefixes) != len(texts):
             raise ValueError(f"there are {len(prefixes)} prefixes for {len(texts)} texts: give one prefix a text")
@@ -161,14 +169,14 @@ class BatchQueue:
         return [sentence.future for sentence in sentences]
 
     def close(self) -> None:
-        """Translates all waiting requests, and ends the thread."""
+        """Translates all waiting sentences, then ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def _work(self) -> None:
-        """Body of the thread: translates group after group."""
+        """Translates one group after another until the queue is closed; the thread runs this method."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs or self._closed)
@@ -180,7 +188,12 @@ class BatchQueue:
                 self._translate(group)
 
     def _take(self) -> list[tuple[Job, WaitingSentence]]:
-        """Takes sentences of the first job and of jobs with the same search, in turn; the rest goes to the back."""
+        """Removes the sentences of the next group from the queue and returns them.
+
+        The first job and every job with the same search request contribute one sentence in turn, until the group is
+        full. Those of these jobs that still have sentences move to the back of the queue. Jobs whose tickets are no
+        longer live are dropped.
+        """
         self._jobs = [job for job in self._jobs if job.ticket.is_live]
         if not self._jobs:
             return []
@@ -200,7 +213,7 @@ class BatchQueue:
         return group
 
     def _translate(self, group: list[tuple[Job, WaitingSentence]]) -> None:
-        """Translates a group; an error becomes the result of every sentence that has no translation yet."""
+        """Translates a group; if an error occurs, it becomes the result of every sentence without a translation."""
         tickets = list({id(job.ticket): job.ticket for job, _ in group}.values())
 
         def check() -> None:
@@ -216,19 +229,22 @@ class BatchQueue:
                     sentence.future.set_exception(error)
 
     def _search(self, request: SearchRequest, sentences: list[WaitingSentence], check: Callable[[], None]) -> None:
-        """Searches batch by batch, and delivers each result as soon as it is ready."""
+        """Translates the sentences batch by batch, and sets the result of each future as soon as it is available."""
         translator = request.translator.with_stop_check(check)
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
         for index, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):
-            if isinstance(best, str):  # the message of a sentence that does not fit into memory
+            if isinstance(best, str):  # the error message for a sentence that does not fit into memory
                 sentences[index].future.set_exception(LineTooLargeError(1, best))
             else:
                 sentences[index].future.set_result(best)
 
 
 def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:
-    """Counts the subwords of each text; raises ValueError, with `name` and `remedy`, if a text has too many."""
+    """Counts the subwords of each text; raises ValueError if a text has more than MAX_TOKENS.
+
+    In the message, a text is called `name`, and `remedy` is the advice at the end.
+    """
     counts = list(map(len, vocabulary.encode(list(texts))))
     if (longest := max(counts, default=0)) > MAX_TOKENS:
         number = counts.index(longest) + 1

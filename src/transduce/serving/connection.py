@@ -1,30 +1,32 @@
-"""Connections of clients: uvicorn's, but with limits on the time that a client takes and on the number of connections.
+"""HTTP connections that limit how long a client may keep the server waiting, and how many connections may be open.
 
-uvicorn waits without end for the head of a request, for the rest of a body that is not read, and for a client that does
-not read its answer. That way anybody could hold thousands of connections, until the server could open no more files.
-The life of a connection, and what limits each part of it:
+uvicorn itself waits indefinitely for the head of a request (its request line and headers), for the rest of a body that
+nobody reads, and for a client that does not read its answer. Anyone could therefore keep thousands of connections open,
+until the server could not open any more files. The diagram shows the life of a connection, and what limits each phase:
 
     client connects      head complete          body complete          answer sent           next head …
          |── head arrives ──|── body arrives ──────|── server computes ──|── client reads ──|── idle ──|
          |   HEAD_SECONDS   |   limits.BodyLimit:  |  Limits.seconds,    | UNREAD_SECONDS   | HEAD_SECONDS
          |                  |   bytes and seconds  |  of the Ticket      | without progress | without a head
 
-- While the head arrives, the server waits for the client and cannot compute anything. The limit is 10 seconds. Between
-  two requests, uvicorn itself ends a connection after 5 seconds; once the next head has begun, the limit of 10 seconds
-  applies.
-- While the body arrives, the application waits for it, and `limits.BodyLimit` ends the wait with status 408. This
-  module sets no limit here, because it would cut off an application that computes with a part of the body.
-- While the server computes, the client waits. The ticket of the request has the deadline (see `batch_queue`).
-- While the client reads, the limit is on the time without any progress (bytes that leave the buffer). A slow client
-  gets a long answer in full, and a client that reads nothing is cut off.
+- While the head arrives, the server is waiting for the client and has nothing to compute yet. The limit is 10 seconds.
+  Between two requests, uvicorn itself closes a connection after 5 seconds; once the next head has begun to arrive, the
+  limit of 10 seconds applies.
+- While the body arrives, the application is waiting for it, and `limits.BodyLimit` ends the wait with status 408. This
+  module sets no limit here, because it could interrupt an application that is already working on part of the body.
+- While the server computes, the client is waiting. The ticket of the request contains the deadline (see `batch_queue`).
+- While the client reads, the limit applies to the time in which no bytes leave the buffer. A slow client therefore
+  receives a long answer in full, but a client that does not read anything is disconnected.
 
-All limits are checked once a second instead of with a timer each: `_check` compares the state with the previous state,
-and counts from the last change. A connection may therefore end up to a second late, which does no harm.
+There is no timer for each limit. Instead, `_check` runs once a second, compares the state of the connection with the
+previous state, and measures the time since the last change. A connection may therefore be closed up to a second late,
+which does no harm.
 
-The number of connections is limited as well. A new connection above `MAX_CONNECTIONS` is not refused, because then a
-thousand idle connections would shut everybody out. The server waits SETTLE_SECONDS, in which an honest client sends its
-request, and then ends the connection that has waited longest for its client. Connections on which no request was ever
-answered end first, so that a flood of silent connections ends itself before it ends a client between two requests.
+The number of connections is limited as well. A new connection above `MAX_CONNECTIONS` is not refused, because a
+thousand idle connections could then lock out everybody else. Instead, the server waits for SETTLE_SECONDS, so that an
+honest client can send its request, and then closes the connection on which it has been waiting longest for the client.
+Connections on which no request was ever answered are closed first. A flood of silent connections is therefore closed
+before the connection of a client that is between two requests.
 """
 
 import asyncio
@@ -35,20 +37,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 1000
 HEAD_SECONDS = 10.0  # time for the head of a request to arrive
-UNREAD_SECONDS = 60.0  # time for which a client may read nothing of an answer; the default of nginx's send_timeout
+UNREAD_SECONDS = 60.0  # time in which a client must read some of its answer; the default of nginx's send_timeout
 CHECK_SECONDS = 1.0  # time between two checks of a connection
-SETTLE_SECONDS = 0.1  # after this time, a client that sends immediately has sent its request, even if many connect
+SETTLE_SECONDS = 0.1  # long enough for a client that sends its request immediately, even if many clients connect
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends if its client makes the server wait for too long.
+    """A connection that is closed if its client keeps the server waiting for too long.
 
-    If there are more than `MAX_CONNECTIONS`, the connection that has waited longest for its client ends; connections on
-    which a request was answered end last.
+    If there are more than `MAX_CONNECTIONS`, the connection that has been waiting longest for its client is closed.
+    Connections on which a request has been answered are closed last.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Starts to watch the connection."""
+        """Starts checking the connection."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         self._resumed = 0
@@ -59,22 +61,22 @@ class BoundedConnection(H11Protocol):
             self.loop.call_later(SETTLE_SECONDS, self._end_surplus)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops watching the connection."""
+        """Stops checking the connection."""
         self._timer.cancel()
         super().connection_lost(exc)
 
     def resume_writing(self) -> None:
-        """Records that the client reads."""
+        """Records that the client has read some of the answer."""
         self._resumed += 1
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Records that a request was answered."""
+        """Records that a request has been answered on this connection."""
         self._has_answered = True
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers a request that is not HTTP; if an answer has begun, it only ends the connection."""
+        """Answers a request that is not valid HTTP; if a response has already begun, only closes the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -85,11 +87,11 @@ class BoundedConnection(H11Protocol):
 
     @property
     def _is_complete(self) -> bool:
-        """Whether every request that has arrived is answered."""
+        """Returns True if every request that has arrived has been answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def _check(self) -> None:
-        """Ends the connection if its client has done nothing for too long; otherwise checks again later."""
+        """Closes the connection if its client has kept the server waiting for too long; schedules the next check."""
         unsent, now = self.transport.get_write_buffer_size(), self.loop.time()
         progress = (self.cycle, self._is_complete, unsent, self._resumed)
         if progress != self._progress:
@@ -100,15 +102,15 @@ class BoundedConnection(H11Protocol):
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check)
 
     def _end_surplus(self) -> None:
-        """Ends the connection that has waited longest for its client, if there are too many connections.
+        """Closes the connection that has been waiting longest for its client, if there are too many connections.
 
-        A connection with an answered request has shown that its client sends whole requests, and may be sending the
-        next.
+        Connections without an answered request are closed first, because the clients of the others are known to send
+        complete requests, and may be about to send the next one.
         """
         connections = (each for each in self.connections if isinstance(each, BoundedConnection))
-        # The server waits for the client to send a head or the rest of a body, or to read the answer.
+        # On these connections, the server waits for the client to send a head or the rest of a body, or to read.
         waiting = [connection for connection in connections if connection._is_complete or connection.cycle.more_body]
         if waiting and len(self.connections) > MAX_CONNECTIONS:
             longest = min(waiting, key=lambda connection: (connection._has_answered, connection._since))
             longest.transport.abort()
-            self.connections.discard(longest)  # uvicorn does this too late: it would be counted and chosen again
+            self.connections.discard(longest)  # uvicorn does this later; until then it would be chosen again

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface for documents: a client sends a file and downloads its translation from an address."""
+"""LibreTranslate's API for documents: a client uploads a document, and downloads the translation from a URL."""
 
 import asyncio
 import contextlib
@@ -28,13 +28,13 @@ from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
 
 KEPT_SECONDS = 1800.0
-KEPT_BYTES = 1 << 26  # limit for all translated documents together
-SENT_BYTES = 1 << 16  # sent at a time, so that the server does not copy a whole document for a slow client
-DETECTED_CHARACTERS = 2000  # first characters of a document, from which its language is detected
-NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
-DOCUMENTS_AT_ONCE = 4  # in memory; an archive of a few megabytes may have 256 MB of content
-UPLOADS_OF_CLIENT = 4
-UPLOADS_AT_ONCE = 32  # read before the client's key is checked; uploads above a megabyte take space on disk
+KEPT_BYTES = 1 << 26  # largest size of all translated documents together
+SENT_BYTES = 1 << 16  # number of bytes sent at a time, so that a document is not copied as a whole for a slow client
+DETECTED_CHARACTERS = 2000  # number of characters at the start of a document from which its language is detected
+NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # formats that name the source language, which must be the model's
+DOCUMENTS_AT_ONCE = 4  # documents in memory at a time; an archive of a few megabytes may contain 256 MB
+UPLOADS_OF_CLIENT = 4  # uploads of a single client at a time
+UPLOADS_AT_ONCE = 32  # uploads at a time; they are read before the key is checked, and on disk if above a megabyte
 
 
 class TranslatedFile(NamedTuple):
@@ -46,16 +46,16 @@ class TranslatedFile(NamedTuple):
 
 
 class TranslatedFiles:
-    """Translated documents in memory, each under a secret, for `KEPT_SECONDS`.
+    """Keeps translated documents in memory for `KEPT_SECONDS`, each under a secret key.
 
-    If space is short, the oldest documents are dropped earlier.
+    If the documents together exceed `KEPT_BYTES`, the oldest are dropped earlier.
     """
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
 
     def add(self, name: str, content: bytes) -> str:
-        """Stores a file and returns its secret."""
+        """Stores a file and returns its secret key."""
         self.forget_expired()
         secret = secrets.token_urlsafe(16)
         self._files[secret] = TranslatedFile(name, content, time.monotonic() + KEPT_SECONDS)
@@ -64,21 +64,21 @@ class TranslatedFiles:
         return secret
 
     def find(self, secret: str) -> TranslatedFile:
-        """Returns a file; raises an HTTP error with status 404 if it does not exist or has expired."""
+        """Returns the file stored under `secret`; raises an HTTP error with status 404 if it is unknown or expired."""
         self.forget_expired()
         if secret not in self._files:
             raise HTTPException(404, "This file does not exist, or its time is over")
         return self._files[secret]
 
     def forget_expired(self) -> None:
-        """Deletes expired files."""
+        """Deletes the files that have expired."""
         now = time.monotonic()
         for expired in [key for key, file in self._files.items() if file.deadline <= now]:
             del self._files[expired]
 
 
 class DocumentSlots:
-    """A number of slots for documents, of which one client may take only some; threads share them."""
+    """Limits the number of documents that are handled at the same time, in total and for each client. Thread-safe."""
 
     def __init__(self, count: int, of_client: int) -> None:
         self._count, self._of_client = count, of_client
@@ -87,7 +87,10 @@ class DocumentSlots:
 
     @contextlib.contextmanager
     def take(self, client: str) -> Iterator[None]:
-        """Takes a slot; raises an HTTP error with status 503 if all slots, or all of the client's slots, are taken."""
+        """Takes a slot for the duration of the context.
+
+        Raises an HTTP error with status 503 if all slots, or all slots of this client, are taken.
+        """
         with self._lock:
             if self._taken.total() >= self._count or self._taken[client] >= self._of_client:
                 message = "Too many documents are waiting: try again later"
@@ -103,7 +106,7 @@ class DocumentSlots:
 
 @contextlib.contextmanager
 def full_disks() -> Iterator[None]:
-    """Raises an HTTP error with status 507 if the temporary folder has no space for an upload."""
+    """Converts errors about a full disk or an exceeded quota within the context to an HTTP error with status 507."""
     try:
         yield
     except OSError as error:
@@ -113,7 +116,7 @@ def full_disks() -> Iterator[None]:
 
 
 def document_routes(service: Service) -> APIRouter:
-    """The routes for documents."""
+    """Returns the routes for documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
     files, uploads = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE, UPLOADS_OF_CLIENT)
     documents = DocumentSlots(DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE)
@@ -129,7 +132,7 @@ def document_routes(service: Service) -> APIRouter:
         responses={507: {"model": Failure, "description": "The server has no space for the document."}},
     )
     async def translate_file(request: Request) -> TranslateFileAnswer:
-        """Translates a document and keeps its structure; the extension of its name determines its format."""
+        """Translates a document and keeps its structure; the file name extension determines the format."""
         client = address_of(request)
         with uploads.take(client), full_disks():
             with service.counting_faults(request):
@@ -187,17 +190,16 @@ def document_routes(service: Service) -> APIRouter:
 
 
 async def _parts(content: bytes) -> AsyncIterator[bytes]:
-    """Yields the bytes of a document, `SENT_BYTES` at a time."""
+    """Yields the content of a document in pieces of `SENT_BYTES` bytes."""
     for start in range(0, len(content), SENT_BYTES):
         yield content[start : start + SENT_BYTES]
 
 
 def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticket) -> Document:
-    """Reads a document in the format that its name indicates.
+    """Reads a document in the format that its file name extension indicates.
 
-    Raises ValueError if the format is unknown or the file damaged.
-
-    Raises SearchStoppedError if nobody waits for it any longer, before or after reading.
+    Raises ValueError if the format is unknown or the file is damaged, and SearchStoppedError if the client is no longer
+    waiting.
     """
     ticket.check()
     path = PurePosixPath(name)

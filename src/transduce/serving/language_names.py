@@ -1,4 +1,4 @@
-"""Languages as clients name them: codes and their aliases, English names, and detection."""
+"""Matches language codes from clients, names languages in English, and detects the language of a text."""
 
 import functools
 import math
@@ -8,23 +8,23 @@ from transduce.inspection.languages import load_language_identifier
 from transduce.runtime.extras import install_command
 from transduce.serving.contract import Detection, NamedLanguage
 
-AUTO = "auto"  # instead of a source language: detect it
-LEAST_LETTERS, SURE = 25, 99.0  # letters and percent that are needed to conclude that a text is in a different language
+AUTO = "auto"  # the source language of a request whose language is to be detected
+LEAST_LETTERS, SURE = 25, 99.0  # letters and per cent needed to conclude that a text is in a different language
 
-# Codes of LibreTranslate's clients, and the codes of BCP 47.
+# Maps codes of LibreTranslate's clients to codes of BCP 47.
 ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 
 
 def is_auto(code: str) -> bool:
-    """Whether a client asks for language detection."""
+    """Returns True if `code` is "auto", with which a client asks for language detection."""
     return _normal(code) == AUTO
 
 
 def matching_code(code: str, codes: Iterable[str]) -> str | None:
-    """Returns which of the served `codes` a client means by `code`; None if it means none of them.
+    """Returns the one of the served `codes` that a client means by `code`, or None if there is none.
 
-    Case is ignored, and "_" is the same as "-". A code with a region, for example de-AT, means the language if only the
-    language is served.
+    Case is ignored, and "_" is treated like "-". A code with a region, for example de-AT, also matches the code of the
+    language alone, if the server has no such regional variant.
     """
     served = {_normal(name): name for name in codes}
     normal = _normal(code)
@@ -38,7 +38,7 @@ def _normal(code: str) -> str:
 
 @functools.cache
 def language_name(code: str) -> str:
-    """English name of a language, for example "German"; the code itself if the language has no name."""
+    """Returns the English name of a language, for example "German", or the code itself if the name is unknown."""
     from langcodes import Language
     from langcodes.tag_parser import LanguageTagError
 
@@ -51,27 +51,30 @@ def language_name(code: str) -> str:
 
 
 def named_language(code: str) -> NamedLanguage:
-    """A language code with its English name."""
+    """Returns a language code together with the English name of the language."""
     return NamedLanguage(code=code, name=language_name(code))
 
 
 class LanguageDetector:
-    """Detects the language of a text among the served languages."""
+    """Detects which of the served languages a text is in."""
 
     def __init__(self, identify: Callable[[str], Mapping[str, float]]) -> None:
-        """`identify` returns the log-likelihood of a text in each language that it knows."""
+        """Sets the function `identify`, which returns the log-likelihood of a text in each language that it knows."""
         self._identify = identify
 
     @classmethod
     def load(cls) -> "LanguageDetector":
-        """Loads py3langid; raises ValueError if it is not installed."""
+        """Creates a detector with py3langid; raises ValueError if py3langid is not installed."""
         identify = load_language_identifier()
         if identify is None:
             raise ValueError(f"languages are detected by py3langid: {install_command('serve')}")
         return cls(identify)
 
     def other_language(self, text: str, code: str) -> Detection | None:
-        """The language of a text if it is certainly not in the language `code`, else None."""
+        """Returns the language of a text if it is almost certainly not `code`, and None otherwise.
+
+        The result is also None if the text has too few letters, or if the identifier does not know `code`.
+        """
         scores = self._identify(text)
         language = ALIASES.get(_normal(code), _normal(code)).split("-")[0]
         if language not in scores or sum(map(str.isalpha, text)) < LEAST_LETTERS:
@@ -80,16 +83,19 @@ class LanguageDetector:
         return best if best.language != language and best.confidence >= SURE else None
 
     def detect(self, text: str, codes: Iterable[str]) -> list[Detection]:
-        """Each of the served `codes` with its probability, best first.
+        """Returns each of the served `codes` with its probability, most probable first.
 
-        The probabilities are over all languages that py3langid knows, so all are low if the text is in none of `codes`.
-        Languages that it does not know come last.
+        The probabilities of all languages that py3langid knows sum to 1, so those of `codes` are low if the text is in
+        another language. Languages that py3langid does not know come last.
         """
         return _ranked(self._identify(text), codes)
 
 
 def _ranked(scores: Mapping[str, float], codes: Iterable[str]) -> list[Detection]:
-    """Each of `codes` with its probability, best first; `scores` are log-likelihoods of all known languages."""
+    """Returns each of `codes` with its probability, most probable first.
+
+    `scores` are the log-likelihoods of all languages that the identifier knows.
+    """
     largest = max(scores.values())
     total = sum(math.exp(score - largest) for score in scores.values())
     rows = []

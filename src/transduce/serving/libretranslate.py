@@ -1,6 +1,6 @@
-"""LibreTranslate's interface for texts, as its clients call it: https://docs.libretranslate.com.
+"""LibreTranslate's API for texts; see https://docs.libretranslate.com.
 
-Values come as JSON, as a form or in the query string.
+Clients send the values of a request as JSON, as a form or in the query string.
 """
 
 import json
@@ -31,14 +31,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def _body(model: type[contract.LibreRequest]) -> dict[str, Any]:
-    """OpenAPI description of a request whose values `read_values` reads."""
+    """Returns the OpenAPI description of a request whose values `read_values` reads."""
     schema = model.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded")
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """The routes that LibreTranslate's clients call, except the routes for documents."""
+    """Returns the routes of LibreTranslate's API, except those for documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
 
     @routes.post(
@@ -48,7 +48,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
         openapi_extra=_body(contract.TranslateRequest),
     )
     async def translate(request: Request) -> dict[str, Any]:
-        """Translates texts of any number of sentences and lines, or HTML."""
+        """Translates texts, which may have any number of sentences and lines, or HTML."""
         with service.counting_faults(request):
             body = parse_values(contract.TranslateRequest, await read_values(request, service.limits))
         texts = [body.q] if isinstance(body.q, str) else body.q
@@ -85,7 +85,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.get("/languages")
     async def languages() -> list[contract.Language]:
-        """Returns the languages, and for each of them the languages into which it is translated."""
+        """Returns the languages of the server, each with the languages into which it can be translated."""
         return [
             contract.Language(code=code, name=language_name(code), targets=service.models.targets(code))
             for code in service.models.languages
@@ -93,8 +93,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.get("/frontend/settings")
     async def frontend_settings() -> contract.FrontendSettings:
-        """Returns what a client should know about the server."""
-        # A client initially chooses the languages of the first model.
+        """Returns the settings of the server that a client needs to know."""
+        # A client initially selects the languages of the first direction.
         first = next(iter(service.models.directions.values()))
         return contract.FrontendSettings(
             apiKeys=service.keys.are_required,
@@ -109,17 +109,17 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
     @routes.post("/suggest", openapi_extra=_body(contract.LibreRequest))
     async def suggest(request: Request) -> contract.Failure:
-        """Refuses suggestions: this server does not learn from its users."""
+        """Rejects suggested translations, because this server does not learn from its users."""
         raise HTTPException(403, "Suggestions are disabled on this server.")
 
     return routes
 
 
 def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[contract.Detection]:
-    """The language of each text: `source`, or the most probable language if it is `auto`.
+    """Returns the language of each text, which is `source` or, if that is `auto`, the most probable language.
 
-    Detection chooses among `target` and the languages that are translated into it. Raises ValueError if the server does
-    not know a language.
+    Detection chooses between `target` and the languages that can be translated into it. Raises ValueError if the server
+    does not support a language.
     """
     models, target = service.models, service.models.language(target)
     if not is_auto(source):
@@ -136,9 +136,11 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
-    """Reads the values of a request; if a name occurs several times in a form, its value is a list.
+    """Reads the values of a request from its query string and its body, which takes precedence.
 
-    Raises an HTTP error with status 400 if the body is not a JSON object.
+    The body is either JSON or a form. A name that occurs several times in a form or a query string gets a list of
+    values. Raises an HTTP error with status 400 if a JSON body is not an object, and with status 415 if a form is not
+    in UTF-8.
     """
     values = _grouped(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -156,9 +158,9 @@ async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 def check_form_encoding(request: Request) -> None:
-    """Raises an HTTP error with status 415 for a form that is not in UTF-8; must be called before the form is read.
+    """Raises an HTTP error with status 415 if a form is not in UTF-8; must be called before the form is read.
 
-    Otherwise the client could choose the encoding, and Python has encodings that take minutes for a megabyte.
+    Otherwise the client could choose the encoding, and Python has encodings that take minutes to decode a megabyte.
     """
     _, options = parse_options_header(request.headers.get("content-type"))
     if options.get(b"charset", b"utf-8").lower() not in UTF_8:
@@ -166,7 +168,7 @@ def check_form_encoding(request: Request) -> None:
 
 
 def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the value of each name, as a list if there are several values."""
+    """Returns a dictionary with the value of each name, or a list of values if the name occurs several times."""
     groups: dict[str, list[Any]] = {}
     for name, value in items:
         groups.setdefault(name, []).append(value)
@@ -174,7 +176,7 @@ def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
-    """Validates `values` as a request; raises an HTTP error with status 400 if they are not valid."""
+    """Validates `values` as a request of type `model`; raises an HTTP error with status 400 if they are invalid."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -182,7 +184,7 @@ def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
 
 
 def validation_message(errors: Iterable[Any]) -> str:
-    """Message for the first of pydantic's errors."""
+    """Returns the message for the first of pydantic's validation errors."""
     first = next(iter(errors))
     names = [str(part) for part in first["loc"] if part != "body"]
     if first["type"] == "missing":

@@ -1,4 +1,4 @@
-"""The page at `/`: its files, which are part of the package, and the policies under which a browser runs them."""
+"""Serves the web page at `/`, whose files are part of the package, with the security policies for the browser."""
 
 import hashlib
 from importlib import resources
@@ -14,23 +14,23 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-# A picture contains its scripts: it may run them, but connect to nothing.
+# A picture may run the scripts that it contains, but may not connect to any host.
 PICTURE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
-FRAME_POLICY = f"{PICTURE_POLICY}; frame-ancestors 'self'"  # of the frame in which the page shows a picture
+FRAME_POLICY = f"{PICTURE_POLICY}; frame-ancestors 'self'"  # for the frame in which the page shows a picture
 
 
 class PageFile(NamedTuple):
-    """A file of the page."""
+    """A file of the web page, with the values of its HTTP headers."""
 
     content: bytes
     kind: str
-    tag: str  # changes with the content
+    tag: str  # the ETag, which changes with the content
     policy: str
 
     def answer(self, request: Request) -> Response:
-        """Answers with the file, or with status 304 if the browser already has it."""
+        """Returns the file, or status 304 if the browser already has it."""
         headers = {
             "Content-Security-Policy": self.policy,
             "X-Content-Type-Options": "nosniff",
@@ -44,7 +44,7 @@ class PageFile(NamedTuple):
 
 
 def page_routes() -> APIRouter:
-    """The routes of the page; they are not part of the described interface."""
+    """Returns the routes of the web page, which are not part of the OpenAPI description."""
     routes = APIRouter(include_in_schema=False)
     files = {}
     for file in (resources.files(__package__) / "page").iterdir():
@@ -58,17 +58,17 @@ def page_routes() -> APIRouter:
 
     @routes.get("/")
     async def page(request: Request) -> Response:
-        """Returns the page."""
+        """Returns the web page on which users translate."""
         return files["index.html"].answer(request)
 
     @routes.get("/docs")
     async def interface(request: Request) -> Response:
-        """Returns the page that describes the interface by examples."""
+        """Returns the page that describes the API by examples."""
         return files["interface.html"].answer(request)
 
     @routes.get("/page/{name}")
     async def page_file(request: Request, name: str) -> Response:
-        """Returns a script, a style sheet or a picture of the page."""
+        """Returns a script, a style sheet, an image or another file of the page."""
         if name not in files:
             raise HTTPException(404, "The page has no such file")
         return files[name].answer(request)

@@ -1,6 +1,6 @@
-"""Records each request: in counters for Prometheus, and as one line of JSON in the log.
+"""Records each request in counters for Prometheus, and in the log as one line of JSON.
 
-The log contains texts only if you ask for them.
+The log contains the texts of the requests only if the server is started with `--log-texts`.
 """
 
 import logging
@@ -14,64 +14,72 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.runtime.json_text import json_text
 
+# The upper bounds of the buckets of the histograms.
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SENTENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The counters of a server."""
+    """The Prometheus metrics of a server."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self.requests = Counter(
-            "transduce_requests", "Answered requests.", ["route", "status"], registry=self._registry
+            "transduce_requests", "Number of requests answered.", ["route", "status"], registry=self._registry
         )
         self.seconds = Histogram(
-            "transduce_request_seconds", "Time until the answer.", ["route"], buckets=SECONDS, registry=self._registry
+            "transduce_request_seconds",
+            "Seconds until the response was complete.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self._registry,
         )
         self.characters = Counter(
             "transduce_characters",
-            "Characters of the texts of requests that were answered without an error.",
+            "Number of characters in the texts of successful requests.",
             registry=self._registry,
         )
         self.group_sentences = Histogram(
             "transduce_group_sentences",
-            "Sentences of all requests that were translated at once.",
+            "Number of sentences translated together in one group.",
             buckets=SENTENCES,
             registry=self._registry,
         )
 
     def watch(self, accepted: Callable[[], float], waiting: Callable[[], float]) -> None:
-        """Adds the numbers of accepted requests and of waiting sentences, which are read when the metrics are shown."""
+        """Adds gauges for the numbers of accepted requests and waiting sentences.
+
+        The functions that return these numbers are called whenever the metrics are shown.
+        """
         for name, help_text, function in (
-            ("transduce_accepted_requests", "Requests that wait or are translated.", accepted),
-            ("transduce_waiting_sentences", "Sentences that no search has taken yet.", waiting),
+            ("transduce_accepted_requests", "Number of requests that are waiting or being translated.", accepted),
+            ("transduce_waiting_sentences", "Number of sentences that are waiting to be translated.", waiting),
         ):
             Gauge(name, help_text, registry=self._registry).set_function(function)
 
     def text(self) -> bytes:
-        """All values in Prometheus's text format."""
+        """Returns all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
 _log = logging.getLogger("transduce.serving")
 
-NO_ROUTE = "none"  # replaces unknown paths, which anybody may invent
+NO_ROUTE = "none"  # replaces unknown paths, of which clients could invent any number
 
 
 def note_texts(request: Request, texts: Sequence[str]) -> None:
-    """Records the texts of a request for its line in the log."""
+    """Stores the texts of a request, which `RequestLog` counts and logs."""
     request.state.texts = texts
 
 
 class RequestLog:
-    """Wraps an ASGI application, and logs and counts each request."""
+    """ASGI middleware that logs and counts each request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, logs_texts: bool) -> None:
         self._application, self._metrics, self._logs_texts = app, metrics, logs_texts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, and logs it when it is answered."""
+        """Passes a request on, and logs it once it has been answered."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The models that are served: finds the model of each direction."""
+"""The models of a server, and the translation directions that each of them serves."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from transduce.translation.translator import Translator
 
 
 class ServedDirection(NamedTuple):
-    """A direction with its translator, and the queue of the translator's models."""
+    """A translation direction, with its translator and the queue of its model."""
 
     source: str
     target: str
@@ -28,12 +28,10 @@ def serve_model(
     languages: Direction,
     tag: str | None = None,
 ) -> Iterator[ServedDirection]:
-    """Yields the directions of a model; if `languages` are not None, only that direction.
+    """Yields the directions of a model, or only the direction `languages` if its codes are not None.
 
-    A model that does not record its languages gets `languages`.
-
-    Raises ValueError for a parser, if the languages are neither recorded nor given, and if `languages` contradict the
-    model.
+    If the model does not record its languages, `languages` names them. Raises ValueError if the model is a parser, if
+    its languages are neither recorded nor given, or if it does not translate in the direction `languages`.
     """
     config = translator.configs[0]
     if config.linearisation is not None:
@@ -55,10 +53,10 @@ def serve_model(
 
 
 class ServedModels:
-    """Finds the model for a direction. Each direction is served by one model."""
+    """Finds the model for a direction; each direction is served by exactly one model."""
 
     def __init__(self, directions: Sequence[ServedDirection]) -> None:
-        """Raises ValueError if two models have the same direction."""
+        """Indexes the models by direction; raises ValueError if two models have the same direction."""
         self.directions: dict[Direction, ServedDirection] = {}
         for served in directions:
             direction = Direction(served.source, served.target)
@@ -68,31 +66,31 @@ class ServedModels:
 
     @property
     def queues(self) -> list[BatchQueue]:
-        """The queue of each model."""
+        """Returns the queues of all models."""
         return list({id(served.queue): served.queue for served in self.directions.values()}.values())
 
     @property
     def languages(self) -> list[str]:
-        """Every language code, in alphabetical order."""
+        """Returns the codes of all source and target languages, in alphabetical order."""
         return sorted({code for served in self.directions.values() for code in (served.source, served.target)})
 
     def targets(self, source: str) -> list[str]:
-        """Languages into which `source` is translated, in alphabetical order."""
+        """Returns the languages into which `source` can be translated, in alphabetical order."""
         return sorted(served.target for served in self.directions.values() if served.source == source)
 
     def sources(self, target: str) -> list[str]:
-        """Languages that are translated into `target`, in alphabetical order."""
+        """Returns the languages that can be translated into `target`, in alphabetical order."""
         return sorted(served.source for served in self.directions.values() if served.target == target)
 
     def language(self, code: str) -> str:
-        """The served code that a client means; raises ValueError if there is none."""
+        """Returns the served language code that a client means by `code`; raises ValueError if there is none."""
         served = matching_code(code, self.languages)
         if served is None:
             raise ValueError(f"{code} is not supported")
         return served
 
     def find(self, source: str, target: str) -> ServedDirection:
-        """Returns the direction for two served codes; raises ValueError if no model translates it."""
+        """Returns the direction from `source` to `target`, two served codes; raises ValueError if there is none."""
         served = self.directions.get(Direction(source, target))
         if served is None:
             others = ", ".join(map(str, sorted(self.directions)))
@@ -100,6 +98,6 @@ class ServedModels:
         return served
 
     def close(self) -> None:
-        """Translates all waiting requests, and ends the threads of all models."""
+        """Translates all waiting sentences, then ends the threads of all models."""
         for queue in self.queues:
             queue.close()

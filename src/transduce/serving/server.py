@@ -1,4 +1,4 @@
-"""Loads models and serves them until a signal; every accepted request is answered before the process ends."""
+"""Loads models and serves them until a signal arrives; accepted requests are still answered before the process ends."""
 
 import contextlib
 import errno
@@ -31,12 +31,12 @@ from transduce.translation.translator import Translator
 
 _log = logging.getLogger("transduce")
 
-OPEN_FILES = 4096  # connections and all other files of the process
+OPEN_FILES = 4096  # limit on the connections and all other open files of the process
 NAMED_RUN = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<run>.+)")
 
 
 class Address(NamedTuple):
-    """Where a server listens, and the proxies that it trusts to name a client's address."""
+    """The address on which a server listens, and the proxies that it trusts to report the addresses of clients."""
 
     host: str
     port: int
@@ -51,10 +51,10 @@ def load_models(
     precision: TranslationPrecision = "float32",
     tag: str | None = None,
 ) -> ServedModels:
-    """Loads the models of `runs`; each is a directory, or `en:de=DIRECTORY`.
+    """Loads the models in `runs`, each of which is a directory or has the form `en:de=DIRECTORY`.
 
-    Name the languages if the directory does not record them, or to serve only one of its directions. Raises ValueError
-    like `Translator.load` and `serve_model`, and if two models have the same direction.
+    The second form names the languages of a model that does not record them, or selects one of several directions.
+    Raises ValueError like `Translator.load` and `serve_model`, and if two models have the same direction.
     """
     load_segment()
     directions: list[ServedDirection] = []
@@ -63,10 +63,10 @@ def load_models(
         run = Path(named["run"] if named else argument)
         languages = Direction(named["source"], named["target"]) if named else Direction(None, None)
         pairs = Model.read_config(run).directions
-        target = pairs[0].target if pairs else None  # any of several, because a translator needs a target language
+        target = pairs[0].target if pairs else None  # any target language; `serve_model` sets that of each direction
         translator = Translator.load(run, device=device, precision=precision, to=target, tag=tag)
         directions += serve_model(run, translator, BatchQueue(metrics.group_sentences.observe), languages, tag)
-        translator.translate("a", prefix="a")  # searches with a prefix are compiled before a request waits for it
+        translator.translate("a", prefix="a")  # compiles searches with a prefix before a request has to wait for it
     return ServedModels(directions)
 
 
@@ -80,9 +80,10 @@ def serve_forever(
     version: str,
     logs_texts: bool,
 ) -> None:
-    """Serves until SIGINT or SIGTERM, and raises Interrupted once every accepted request is answered.
+    """Serves until SIGINT or SIGTERM arrives, answers every accepted request, and then raises Interrupted.
 
-    A second signal ends the process immediately. Raises OSError, which names the address, if the address is in use.
+    A second signal ends the process immediately. Raises OSError, which names the address, if the server cannot listen
+    on it, for example because it is in use.
     """
     service = Service(models, LanguageDetector.load(), limits, keys)
     for code in models.languages:
@@ -111,16 +112,19 @@ def serve_forever(
 
 
 class SignalledServer(uvicorn.Server):
-    """A server that a second signal ends immediately; uvicorn's server only does so if the second signal is SIGINT."""
+    """A uvicorn server that ends immediately at any second signal, whereas uvicorn itself requires SIGINT for this."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to shut down or, at the second signal, ends immediately."""
+        """Begins a graceful shutdown or, at the second signal, ends the server immediately."""
         self.force_exit = self.force_exit or self.should_exit
         super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Treats SIGHUP, which a closed terminal sends, like SIGTERM; if it is ignored (`nohup`), it stays ignored."""
+        """Handles signals within the context, including SIGHUP, which is sent when a terminal is closed.
+
+        SIGHUP is treated like SIGTERM, unless the process ignores it, as under `nohup`.
+        """
         with super().capture_signals():
             hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
             if hang_up is None or signal.getsignal(hang_up) is not signal.SIG_DFL:
@@ -134,8 +138,8 @@ class SignalledServer(uvicorn.Server):
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
-    """Builds uvicorn's settings for an application that answers within `seconds`."""
-    # These libraries warn about what a client sends, so an attack would fill the log.
+    """Builds the uvicorn configuration for an application that answers each request within `seconds`."""
+    # These libraries log warnings about what clients send, so that an attacker could fill the log.
     for library in ("uvicorn.error", "python_multipart"):
         logging.getLogger(library).setLevel(logging.ERROR)
     return uvicorn.Config(
@@ -146,7 +150,7 @@ def server_config(application: FastAPI, address: Address, seconds: float) -> uvi
         server_header=False,
         ws="none",
         lifespan="on",
-        limit_concurrency=2 * MAX_CONNECTIONS,  # above half of it, BoundedConnection ends connections that wait
+        limit_concurrency=2 * MAX_CONNECTIONS,  # above half of it, BoundedConnection closes waiting connections
         proxy_headers=bool(address.trusted_proxies),
         forwarded_allow_ips=list(address.trusted_proxies),
         timeout_graceful_shutdown=int(seconds) + 5,

@@ -1,4 +1,4 @@
-"""Translates the texts of a request: lines like `translate`, texts and markup like `translate-document`."""
+"""Translates lines as `transduce translate` does, and text or HTML as `transduce translate-document` does."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from transduce.translation.search_method import SearchMethod, search_method
 
 
 class TextRequest(NamedTuple):
-    """The direction that a request asks for, and the ticket with which it waits."""
+    """The translation direction that a request asks for, and the ticket of the request."""
 
     served: ServedDirection
     ticket: Ticket
@@ -24,12 +24,12 @@ class TextRequest(NamedTuple):
     def translate(
         self, sentences: Sequence[str], method: SearchMethod, prefixes: Sequence[str] | None = None
     ) -> Iterator[list[Translation]]:
-        """Queues the sentences; returns an iterator over the n-best translations of each sentence, in order."""
+        """Queues sentences, and returns an iterator over the n-best translations of each sentence, in order."""
         search = SearchRequest(self.served.translator, method)
         return map(self.ticket.result, self.served.queue.submit(search, sentences, prefixes, self.ticket))
 
     def sentence_translator(self, translate: Callable[[list[str]], list[Translation]]) -> SentenceTranslator:
-        """Builds the sentence translator for documents; alignments are computed for one request at a time."""
+        """Builds the sentence translator for documents; a lock lets only one request at a time align words."""
         served = self.served
         translator = sentence_translator(
             served.translator, source_language=served.source, target_language=served.target
@@ -53,7 +53,10 @@ def line_records(
     prefixes: Sequence[str] | None,
     output_format: OutputFormat,
 ) -> Iterator[dict[str, Any]]:
-    """Returns an iterator over the JSON values that `transduce translate --json` prints for each line."""
+    """Returns an iterator over the records that `transduce translate --json` would print for the lines.
+
+    Raises ValueError if `output_format` needs attention weights that the model does not have.
+    """
     translator = request.served.translator
     output_format.check(translator)
 
@@ -70,10 +73,10 @@ def line_records(
 def translate_texts(
     request: TextRequest, texts: Sequence[str], text_format: Literal["text", "html"], alternatives: int = 0
 ) -> list[list[str]]:
-    """Returns the translation of each text, with at most `alternatives` alternatives.
+    """Returns, for each text, the best translation followed by at most `alternatives` alternatives.
 
-    A text consists of sentences and lines, or is HTML with tags. The n-th alternative consists of the n-th best
-    translation of each sentence. There are fewer alternatives if the model's beam is too narrow for that many.
+    A text is HTML, or plain text with any number of sentences and lines. The n-th alternative consists of the n-th
+    alternative of each sentence. There are fewer alternatives if the model's beam is too narrow, or if some are equal.
     """
     decoding = request.served.translator.decoding
     method = search_method(decoding, min(alternatives + 1, decoding.beam))
@@ -99,7 +102,7 @@ def translate_texts(
 
 
 class PlainText(Document):
-    """A text of lines; line ends stay as they are."""
+    """A plain text, which is translated line by line and keeps its line breaks."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -108,13 +111,13 @@ class PlainText(Document):
         self.units = [Unit((body,) if body else ()) for body in bodies]
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Joins the translated lines."""
+        """Joins the translated lines with the original line breaks."""
         ends = ["\r" if line.endswith("\r") else "" for line in self._lines]
         return "\n".join(plain(content) + end for content, end in zip(translations, ends, strict=True)).encode()
 
 
 def translate_document(request: TextRequest, document: Document) -> bytes:
-    """Translates the units of a document and writes it."""
+    """Translates the units of a document, and returns the content of the translated document."""
     method = search_method(request.served.translator.decoding)
 
     def translate(sentences: list[str]) -> list[Translation]:

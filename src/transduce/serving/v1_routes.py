@@ -1,4 +1,8 @@
-"""Our own interface at /v1: lines with scores, alignments and confidence; sentences of a text; attention; settings."""
+"""The server's own API under /v1.
+
+The routes translate lines (with scores, alignments and confidence), split texts into sentences, draw attention weights
+and return the settings of the server.
+"""
 
 import contextlib
 import re
@@ -35,9 +39,9 @@ EVENT = {
 STREAMED = "The translations; with `stream` as server-sent events."
 EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {"schema": EVENT}}
 
-MAX_DRAWN_TOKENS = 120  # per side; the picture of a base model then has two million weights, and is 8 MB
+MAX_DRAWN_TOKENS = 120  # per side; the picture of a base model then shows two million weights and takes 8 MB
 PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "no-store"}
-# With `response_class` FastAPI assumes HTML for every status, unless the content type is named.
+# With `response_class`, FastAPI assumes HTML for every status unless the content type is given.
 PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": error["description"],
@@ -49,7 +53,7 @@ LINE_END = re.compile(r"(\r?\n)")
 
 
 def v1_routes(service: Service) -> APIRouter:
-    """The routes of our own interface. If keys are required, clients send the header `Authorization: Bearer KEY`."""
+    """Returns the routes under /v1. If keys are required, clients send the header `Authorization: Bearer KEY`."""
     routes = APIRouter(tags=["transduce"])
 
     @routes.post(
@@ -59,9 +63,9 @@ def v1_routes(service: Service) -> APIRouter:
         responses={**ERRORS, 200: {"content": EVENTS, "description": STREAMED}},
     )
     async def translate_lines(request: Request, body: contract.LineRequest) -> Any:
-        """Translates lines; each record is what `transduce translate --json` prints for the line.
+        """Translates lines, and returns for each line the record that `transduce translate --json` prints.
 
-        With keys, send the header `Authorization: Bearer KEY`.
+        If the server requires a key, send the header `Authorization: Bearer KEY`.
         """
         service.admit(request, bearer_key(request))
         lines = _lines(body.text, "text")
@@ -89,7 +93,7 @@ def v1_routes(service: Service) -> APIRouter:
 
     @routes.get("/v1/settings")
     async def settings() -> contract.ServerSettings:
-        """Returns the directions of the server, and its limits."""
+        """Returns the translation directions and the limits of the server."""
         return contract.ServerSettings(
             key_required=service.keys.are_required,
             max_characters=service.limits.characters,
@@ -108,10 +112,10 @@ def v1_routes(service: Service) -> APIRouter:
 
     @routes.post("/v1/sentences", responses=ERRORS, response_model_exclude_none=True)
     async def split_text(request: Request, body: contract.SentencesRequest) -> contract.SentencesAnswer:
-        """Splits a text as /translate does, and detects its language.
+        """Splits a text into sentences as /translate does, and detects its language.
 
-        A client that translates sentence by sentence can then skip the sentences that it has already translated. With
-        keys, send the header `Authorization: Bearer KEY`.
+        A client that translates sentence by sentence can then skip the sentences that it has already translated. If the
+        server requires a key, send the header `Authorization: Bearer KEY`.
         """
         service.accept_texts(request, bearer_key(request), [body.text])
 
@@ -138,9 +142,9 @@ def v1_routes(service: Service) -> APIRouter:
 
     @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
     async def draw_attention(request: Request, body: contract.AttentionRequest) -> HTMLResponse:
-        """Returns the picture of the attention weights of a sentence and its translation: the page of `transduce draw`.
+        """Draws the attention weights for a sentence and its translation, as the HTML page of `transduce draw`.
 
-        With keys, send the header `Authorization: Bearer KEY`.
+        If the server requires a key, send the header `Authorization: Bearer KEY`.
         """
         service.accept_texts(request, bearer_key(request), [body.text, body.translation])
         served = find_direction(service.models, body.source, body.target)
@@ -163,7 +167,7 @@ def v1_routes(service: Service) -> APIRouter:
 
 
 def _lines(texts: str | list[str], name: str) -> list[str]:
-    """Converts to a list of lines; raises an HTTP error with status 400 for a text with a line end."""
+    """Returns `texts` as a list of lines; raises an HTTP error with status 400 if one contains a line break."""
     lines = [texts] if isinstance(texts, str) else texts
     for number, line in enumerate(lines, start=1):
         if "\n" in line:
@@ -174,8 +178,9 @@ def _lines(texts: str | list[str], name: str) -> list[str]:
 
 
 def find_direction(models: ServedModels, source: str | None, target: str | None) -> ServedDirection:
-    """Returns the direction for two codes; raises an HTTP error with status 400 if they do not single out one
-    direction.
+    """Returns the only direction that matches two language codes; None matches any language.
+
+    Raises an HTTP error with status 400 if a language is not supported, or if no direction or several match.
     """
     try:
         source, target = (None if code is None else models.language(code) for code in (source, target))
@@ -196,7 +201,10 @@ def find_direction(models: ServedModels, source: str | None, target: str | None)
 
 
 def bearer_key(request: Request) -> str | None:
-    """The key in the header Authorization, either in UTF-8, as curl sends it, or in Latin-1, as browsers do."""
+    """Returns the key in the header `Authorization: Bearer KEY`, or None if there is no such header.
+
+    The key may be in UTF-8, as curl sends it, or in Latin-1, as browsers send it.
+    """
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -207,8 +215,8 @@ def bearer_key(request: Request) -> str | None:
 
 
 async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:
-    """Sends server-sent events: `line` for each record, then `end`; `error` if a line fails."""
-    first = await anext(stream, None)  # before the status is sent, because most errors occur by then
+    """Sends the records as server-sent events: `line` for each record, then `end`, or `error` if a line fails."""
+    first = await anext(stream, None)  # before the status is sent, because most errors occur up to this point
 
     async def events() -> AsyncIterator[str]:
         async with contextlib.aclosing(stream):
@@ -225,12 +233,12 @@ async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:
 
 
 def _event(name: str, content: dict[str, Any]) -> str:
-    """Formats a server-sent event with JSON on one line."""
+    """Formats a server-sent event whose data is one line of JSON."""
     return f"event: {name}\ndata: {json_text(content, ensure_ascii=False)}\n\n"
 
 
 def text_parts(text: str, served: ServedDirection) -> list[contract.TextPart]:
-    """Splits a text into nonempty parts; joining their translations gives the translation of the text."""
+    """Splits a text into nonempty parts, whose translations can be joined to form the translation of the text."""
     translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
     spaceless = is_spaceless(served.target)
     parts: list[contract.TextPart] = []
@@ -238,9 +246,9 @@ def text_parts(text: str, served: ServedDirection) -> list[contract.TextPart]:
         if index % 2:
             parts.append(contract.TextPart(text=line, kind="copied"))
         elif any(isinstance(item, Placeholder) for item in split_placeholders(line)):
-            parts.append(contract.TextPart(text=line, kind="text"))  # one part: a placeholder may move within its line
+            parts.append(contract.TextPart(text=line, kind="text"))  # not split: a placeholder may move within its line
         elif line:
-            code, unit = split_code(Unit((line,)), translator.codes)  # the code of a line stands before each sentence
+            code, unit = split_code(Unit((line,)), translator.codes)  # the code of a line is put before each sentence
             for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
                 if isinstance(part, UnitSentence):
                     parts.append(contract.TextPart(text=add_code(code, part.text, translator.codes), kind="sentence"))

@@ -1,1 +1,1 @@
-"""Files that survive a crash: atomic writes, checksums and locks."""
+"""This package provides crash-safe access to files: atomic writes, checksums and locks."""

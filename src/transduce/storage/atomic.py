@@ -1,14 +1,16 @@
-"""Atomic writes: after a crash, a file has either its old content or its new content.
+"""Atomic writes, which guarantee that a file has either its old or its new content after a crash.
 
-Each temporary file of the project is a `LockedFile`. It is locked from its creation until it is closed, so that other
-processes can distinguish it from the leftover of a killed process, whose lock ended with the process:
+New content is written to a temporary file, which is then renamed. Every such temporary file is a `LockedFile`, which is
+locked from its creation until it is closed. If its process is killed, the lock ends with the process. Other processes
+can therefore distinguish a temporary file in use from a leftover:
 
     writer A    creates .a.writing ──────── writes ──────── publishes it as a
     writer B        finds A's lock, creates .a.2.writing ──────── writes ──────── publishes it as a, is killed, or ...
     writer C                                    finds no lock, removes what is left, creates .a.writing
 
-On a file system without locks, the two cannot be told apart. There the newer writer takes the name, and `publish`
-raises OSError for the older writer, because the path no longer names its file.
+On a file system without locks, a file in use cannot be distinguished from a leftover. A new writer therefore replaces
+the temporary file of an earlier writer. When the earlier writer calls `publish`, OSError is raised, because the path no
+longer refers to its file.
 """
 
 import contextlib
@@ -26,23 +28,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_WRITERS = 99
-"""Largest number of processes that may write one file at the same time."""
+"""The maximum number of processes that can write the same file at the same time."""
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
-# Windows has neither flag: there O_EXCL does not follow links either, and no pipe has a name in a folder.
+# Windows has neither flag, and needs neither: its O_EXCL does not follow links, and pipes are not entries of folders.
 NO_LINK, NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
 class NotRemovableError(PermissionError):
-    """A file that belongs to another user and that this user may not remove, for example in a folder with the sticky
-    bit.
+    """Raised if a file belongs to another user, and the current user is not permitted to remove it.
+
+    This happens, for example, in a folder with the sticky bit.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             owner = path.owner()
-        except (KeyError, OSError, NotImplementedError):  # without a name, a broken link, Windows
+        except (KeyError, OSError, NotImplementedError):  # the owner has no name, the link is broken, or on Windows
             owner = "another user"
         super().__init__(
             f"{path}: the file belongs to {owner}, and you may not remove it; if no command of {owner} is writing it, "
@@ -51,13 +54,14 @@ class NotRemovableError(PermissionError):
 
 
 class LockedFile:
-    """A new, empty file that this process has locked; only this file is ever published."""
+    """A temporary file that this process has created and locked, and that can be published under another name."""
 
     def __init__(self, path: Path) -> None:
-        """Creates the file in place of a leftover or a link, which is not followed.
+        """Creates an empty file at `path` and locks it; a leftover or a link at this path is replaced.
 
-        Raises BlockingIOError if another process, or another part of this one, has locked a file of this name,
-        NotRemovableError if a leftover cannot be removed, and OSError if the inode numbers of the file system change.
+        Raises BlockingIOError if another process, or another part of this process, has locked a file at this path.
+        Raises NotRemovableError if a leftover cannot be removed, and OSError if the file system has changing inode
+        numbers.
         """
         self.path = path
         for _ in range(TRIES):
@@ -67,29 +71,30 @@ class LockedFile:
         else:
             raise unstable_identity(path)
         self._descriptor: int | None = descriptor
-        self._identity: os.stat_result | None = os.fstat(descriptor)  # None after it is published
+        self._identity: os.stat_result | None = os.fstat(descriptor)  # None once the file has been published
 
     def open_text(self) -> TextIO:
-        """Opens this file to write text in UTF-8, even if its path names another file by now."""
+        """Opens the file for writing text in UTF-8, even if its path refers to a different file by now."""
         descriptor = self._descriptor
         assert descriptor is not None
         return open(self.path, "w", encoding="utf-8", newline="\n", opener=lambda *_: os.dup(descriptor))
 
     def is_at_path(self) -> bool:
-        """Whether the path still names this file, rather than another file or nothing."""
+        """Returns True if the path still refers to this file, False if the file was removed, replaced or published."""
         return self._identity is not None and _is_at(self._identity, self.path)
 
     def publish(self, target: Path, *, flushed: bool = True) -> None:
-        """Renames the file to `target` and closes it; if `flushed`, its content reaches the disk first.
+        """Renames the file to `target` and closes it.
 
-        Raises OSError if the path no longer names this file.
+        If `flushed` is True, the file is flushed to disk before it is renamed, and its folder is flushed afterwards.
+        Raises OSError if the path no longer refers to this file.
         """
         self.check()
         if flushed:
             flush_to_disk(self.path)
             self.check()
         if operating_system.WINDOWS:
-            self.close()  # Windows cannot rename an open file; until here nobody else could rename it either
+            self.close()  # Windows cannot rename an open file, so no other process has been able to rename it either
         replace(self.path, target)
         self._identity = None
         self.close()
@@ -97,20 +102,20 @@ class LockedFile:
             flush_to_disk(target.parent)
 
     def check(self) -> None:
-        """Raises OSError if the path no longer names this file."""
+        """Raises OSError if the path no longer refers to this file."""
         if not self.is_at_path():
             raise OSError(
                 f"{self.path} was removed or replaced by another program before it was finished; run the command again"
             )
 
     def close(self) -> None:
-        """Closes the file, which unlocks it; nothing is removed."""
+        """Closes the file without removing it, which releases the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
     def discard(self) -> None:
-        """Closes the file, and removes it if it was not published."""
+        """Closes the file, and removes it unless it has been published."""
         is_ours = self.is_at_path()
         if operating_system.WINDOWS:
             self.close()  # Windows cannot remove an open file
@@ -120,12 +125,12 @@ class LockedFile:
 
 
 def _create(path: Path) -> int | None:
-    """Creates and locks a file; returns its descriptor, or None if the name is taken."""
+    """Creates and locks a file, and returns its file descriptor, or None if the path is already taken."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
     except FileExistsError:
         return None
-    with contextlib.suppress(BlockingIOError):  # before it was locked, another process took it for a leftover
+    with contextlib.suppress(BlockingIOError):  # another process has locked the file first, mistaking it for a leftover
         lock_if_supported(descriptor)
         if _is_at(os.fstat(descriptor), path):
             return descriptor
@@ -134,15 +139,15 @@ def _create(path: Path) -> int | None:
 
 
 def _remove_leftover(path: Path) -> None:
-    """Removes what an earlier process left at `path`, so that a new locked file can be created there.
+    """Removes a file that an earlier process has left at `path`, so that a new file can be created there.
 
-    Raises BlockingIOError if another process has locked the old file, and NotRemovableError if this user may not open
-    or remove it.
+    Raises BlockingIOError if another process has locked the file, and NotRemovableError if the current user is not
+    permitted to open or remove it.
     """
     if operating_system.WINDOWS:
         try:
             path.unlink(missing_ok=True)
-        except PermissionError as error:  # it is open
+        except PermissionError as error:  # another process has opened the file
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
         return
     try:
@@ -152,11 +157,11 @@ def _remove_leftover(path: Path) -> None:
             return
         except (BlockingIOError, PermissionError):
             raise
-        except OSError:  # a link, or a folder, for which `unlink` raises another error
+        except OSError:  # it is a link, or it is a folder, for which `unlink` raises an error
             path.unlink(missing_ok=True)
             return
         try:
-            path.unlink(missing_ok=True)  # while it is locked, so that it cannot be a newer file
+            path.unlink(missing_ok=True)  # removed while it is locked, so that no newer file is removed instead
         finally:
             os.close(descriptor)
     except PermissionError:
@@ -164,9 +169,10 @@ def _remove_leftover(path: Path) -> None:
 
 
 def open_locked(path: Path) -> int:
-    """Opens and locks an existing file, and returns its descriptor; does not follow links or wait for pipes.
+    """Opens and locks an existing file, and returns its file descriptor.
 
-    Raises BlockingIOError if the file is locked, and FileNotFoundError if its last owner has just removed it.
+    Does not follow links or wait for pipes. Raises BlockingIOError if the file is already locked, and FileNotFoundError
+    if it does not exist or its previous owner has just removed it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | NO_LINK | NO_WAIT)  # NFS cannot lock a file that is open read-only
@@ -183,7 +189,7 @@ def open_locked(path: Path) -> int:
 
 
 def _is_at(identity: os.stat_result, path: Path) -> bool:
-    """Whether `path` names this file itself, not a link to it."""
+    """Returns True if `path` refers to the file with this identity directly, and not through a link."""
     try:
         return os.path.samestat(identity, path.lstat())
     except FileNotFoundError:
@@ -192,7 +198,10 @@ def _is_at(identity: os.stat_result, path: Path) -> bool:
 
 @contextlib.contextmanager
 def temporary_file(path: Path) -> Iterator[LockedFile]:
-    """Yields a new file next to `path`; removes it at the end unless it was published."""
+    """Yields a new temporary file next to `path`, which is removed at the end of the context unless it was published.
+
+    Raises OSError if `MAX_WRITERS` temporary files for `path` are already in use.
+    """
     for number in range(1, MAX_WRITERS + 1):
         with contextlib.suppress(BlockingIOError, NotRemovableError):
             file = LockedFile(unfinished_path(path, number))
@@ -205,19 +214,24 @@ def temporary_file(path: Path) -> Iterator[LockedFile]:
     try:
         yield file
     finally:
-        file.discard()  # a leftover would keep a full disk full
+        file.discard()  # also after an error, because a leftover would continue to fill a disk that is full
 
 
 def unfinished_path(path: Path, number: int = 1) -> Path:
-    """Path of the temporary file of the n-th process that writes `path` at the same time."""
+    """Returns the path of the temporary file for `path`.
+
+    If several processes write `path` at the same time, `number` distinguishes their temporary files.
+    """
     return path.with_name(f".{path.name}.writing" if number == 1 else f".{path.name}.{number}.writing")
 
 
 def atomic_write(path: Path, write: Callable[[Path], object], *, flushed: bool = True) -> None:
-    """Replaces `path` atomically: calls `write` with a temporary path next to it, flushes that file and renames it.
+    """Creates or replaces the file `path` atomically.
 
-    Removes the temporary file if anything fails, and raises the error. If several processes write, the last one wins.
-    Without `flushed` a power cut may lose the file.
+    Calls `write` with the path of a temporary file next to `path`, flushes that file to disk, and renames it to `path`.
+    If an error occurs, the temporary file is removed and the error is raised. If several processes write `path` at the
+    same time, the last one to finish wins. If `flushed` is False, the file is not flushed, and may be lost in a power
+    failure.
     """
     with temporary_file(path) as file:
         write(file.path)
@@ -225,19 +239,19 @@ def atomic_write(path: Path, write: Callable[[Path], object], *, flushed: bool =
 
 
 def atomic_write_text(path: Path, text: str, *, flushed: bool = True) -> None:
-    """Writes a text file in UTF-8 atomically."""
+    """Writes a text file atomically, encoded in UTF-8."""
     atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8", newline="\n"), flushed=flushed)
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
-    """Writes tensors in the safetensors format atomically; raises OSError if the disk fails."""
-    # Imported here because it imports torch, which takes seconds; most files hold no tensors.
+    """Writes tensors atomically to a file in the safetensors format; raises OSError if it cannot be written."""
+    # Imported here because safetensors imports torch, which takes seconds, and most files contain no tensors.
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     with temporary_file(path) as file:
-        # The library makes temporary files of its own. They are made in this folder, because the next writer removes
-        # what a killed process has left there.
+        # The library creates temporary files of its own. They go to a separate folder, so that the next writer can
+        # remove any that a killed process has left behind.
         folder = file.path.with_name(f"{file.path.name}.tensors")
         remove(folder)
         folder.mkdir()
@@ -245,7 +259,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
             written = folder / path.name
             save_file(dict(tensors), written)
             with best_effort():
-                written.chmod(file.path.stat().st_mode)  # the library creates files that only their owner may read
+                written.chmod(file.path.stat().st_mode)  # the library creates files that only their owner can read
             flush_to_disk(written)
             file.check()
             replace(written, path)
@@ -259,9 +273,9 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Returns when the content of a file, or the entries of a folder, have reached the disk.
+    """Flushes the content of a file, or the entries of a folder, to disk, and waits until they have been written.
 
-    If the file system cannot flush, returns immediately; only a power cut could then lose the new content.
+    Does nothing if the file system does not support this; a power failure may then lose the new content.
     """
     with best_effort():
         flush(path)
@@ -269,10 +283,10 @@ def flush_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def best_effort() -> Iterator[None]:
-    """Ignores errors of a file system that does not support fsync or chmod; raises all other errors.
+    """Ignores errors within the context that mean that the file system does not support fsync or chmod.
 
-    FAT, CIFS and some FUSE file systems cannot flush folders and give all files one mode. What was written is complete
-    without either. Errors of the disk, for example EIO, are raised.
+    FAT, CIFS and some FUSE file systems cannot flush folders, and give the same mode to all files. The written files
+    are complete nevertheless. All other errors are raised, for example EIO if the disk fails.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Sizes and checksums of files, with which a manifest detects that a file has changed."""
+"""Computes and checks the sizes and checksums of files, which manifests use to detect changed files."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,27 +6,27 @@ from pathlib import Path
 from typing import Any
 
 Checksums = Mapping[str, Mapping[str, Any]]
-"""`bytes` and `sha256` of each file, by its name."""
+"""An entry for each file, by name, with the keys `bytes` (the size) and `sha256`."""
 
 
 def checksum_of(content: bytes) -> dict[str, Any]:
-    """The entry (`bytes` and `sha256`) of a file with this content."""
+    """Returns the entry of a file with the given content: its size in `bytes`, and its `sha256` checksum."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def checksums_of_files(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The entry (`bytes` and `sha256`) of each file, by name; reads each file once, in blocks."""
+    """Returns the entries of several files by name; each file is read only once, in blocks."""
     return {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files}
 
 
 def find_damage(folder: Path, expected: Checksums) -> list[str]:
-    """A sentence for each file of `folder` that is missing or differs from its expected checksum."""
+    """Returns one sentence for each file in `folder` that is missing or differs from its `expected` entry."""
     faults = (_fault(folder / name, checksum) for name, checksum in expected.items())
     return [fault for fault in faults if fault]
 
 
 def _fault(path: Path, expected: Mapping[str, Any]) -> str | None:
-    """How a file differs from its expected checksum; None if it does not differ."""
+    """Returns a sentence that says how a file differs from its `expected` entry, or None if it does not."""
     if not path.is_file():
         return f"{path.name} is missing"
     if (size := path.stat().st_size) != expected["bytes"]:

@@ -1,7 +1,7 @@
-"""Locks on folders and on names of output files, between the processes on one machine.
+"""Locks on folders and output files, which exclude other processes on the same machine.
 
-A folder on a file system without locks is refused before any work. Without the lock, two runs could write one folder,
-and the damage would only show hours later.
+`exclusive_lock` and `wait_for_lock` refuse to use a folder on a file system that does not support locks. Otherwise two
+runs could write to the same folder, and the damage might be noticed only hours later.
 """
 
 import contextlib
@@ -15,16 +15,19 @@ from transduce.storage.result_files import is_replaceable
 
 
 class LockHeldError(ValueError):
-    """Another process holds the lock of a folder or of an output file."""
+    """Raised if another process holds the lock on a folder or an output file."""
 
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
-    """Locks `folder`, which is created if necessary; raises LockHeldError if another process has locked it.
+    """Locks `folder` within the context, and creates it if necessary.
 
-    Raises ValueError if the folder is a file or its file system has no locks, and OSError if its inode numbers change.
-    `work` names the work of the other process in the message, for example "training". The operating system releases the
-    lock of a process that dies. On a network file system other machines may not see the lock.
+    Raises LockHeldError if another process has locked the folder. The message calls that process "another `work`", for
+    example "another training". Raises ValueError if `folder` is a file, or if its file system does not support locks,
+    and OSError if the file system has changing inode numbers.
+
+    If a process dies, the operating system releases its lock. On a network file system, the lock may not be visible to
+    other machines.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; name a new directory")
@@ -33,7 +36,7 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
         try:
             descriptor = _lock(folder, wait=False)
             break
-        except FileNotFoundError:  # its last owner has just removed or renamed it
+        except FileNotFoundError:  # the previous owner of the lock has just removed or renamed the folder
             if tries_left == 1:
                 raise
         except BlockingIOError:
@@ -48,11 +51,14 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_lock(path: Path) -> Iterator[None]:
-    """Locks the name of an output file; raises LockHeldError if this process or another one has locked it.
+    """Locks the output file `path` within the context, so that nobody else writes to it.
 
-    The lock is on a file next to `path`. Pipes and devices have no lock. A file system without locks is accepted: there
-    the writer that finishes last replaces the output of the other writer. Raises NotRemovableError if the name of the
-    lock belongs to another user's file that cannot be opened.
+    The lock is held on a separate file next to `path` or, if the folder is not writable, on the output file itself.
+    Pipes and devices are not locked. If the file system does not support locks, there is no lock; if several commands
+    then write to `path`, the output of the last one to finish remains.
+
+    Raises LockHeldError if another process, or this process itself, is already writing to `path`. Raises
+    NotRemovableError if the lock file belongs to another user and can be neither removed nor opened.
     """
     target = path.resolve()
     with contextlib.ExitStack() as stack:
@@ -62,20 +68,20 @@ def output_lock(path: Path) -> Iterator[None]:
                 try:
                     stack.callback(LockedFile(lock_path).discard)
                 except NotRemovableError as error:
-                    try:  # a user who may not remove what another user's killed command has left may still lock it
+                    try:  # a user who may not remove the lock file of another user may still be able to lock it
                         stack.callback(os.close, open_locked(lock_path))
                     except BlockingIOError:
                         raise
-                    except OSError:  # it cannot be opened, or is a link
+                    except OSError:  # the lock file cannot be opened, or is a link
                         raise error from None
-            elif path.is_file():  # the folder is not writable, so the file itself is written
+            elif path.is_file():  # the folder is not writable, so the output file itself is overwritten and locked
                 stack.callback(os.close, open_locked(target))
         yield
 
 
 @contextlib.contextmanager
 def name_second_writer(path: Path) -> Iterator[None]:
-    """Turns the BlockingIOError of a lock into a LockHeldError that names the output file `path`."""
+    """Converts a BlockingIOError within the context to a LockHeldError with a message about the output file `path`."""
     try:
         yield
     except BlockingIOError:
@@ -86,9 +92,10 @@ def name_second_writer(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def wait_for_lock(folder: Path) -> Iterator[None]:
-    """Locks an existing folder; waits while another process of this machine holds the lock.
+    """Locks an existing folder within the context.
 
-    Raises ValueError if the file system has no locks.
+    If another process on this machine has locked the folder, waits until that lock is released. Raises ValueError if
+    the file system does not support locks.
     """
     descriptor = _lock(folder, wait=True)
     try:
@@ -98,7 +105,10 @@ def wait_for_lock(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, *, wait: bool) -> int:
-    """Locks a folder; returns the descriptor, which holds the lock until it is closed."""
+    """Locks a folder, and returns a file descriptor that holds the lock until it is closed.
+
+    Raises ValueError if the file system does not support locks.
+    """
     try:
         return lock(folder, wait=wait)
     except OSError as error:

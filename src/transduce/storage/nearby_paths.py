@@ -1,26 +1,29 @@
-"""Paths that a user may have meant, for messages about a path that does not exist."""
+"""Suggests paths that a user may have meant, for messages about a path that does not exist."""
 
 import difflib
 import os
 from pathlib import Path
 
-MAX_ENTRIES = 1_000  # largest number of entries in a folder that are compared
-LEAST_SIMILARITY = 0.8  # of file names, from 0 to 1; less similar names may belong to unrelated files
-RUNS = "runs"  # the folder in which the documentation puts model directories
+MAX_ENTRIES = 1_000  # maximum number of entries in a folder that are considered
+LEAST_SIMILARITY = 0.8  # minimum similarity of two file names, from 0 to 1; below it, the files may be unrelated
+RUNS = "runs"  # the folder in which the examples in the documentation create model directories
 
 
 def did_you_mean_path(path: Path) -> str:
-    """The question "; did you mean `X`?" for the entry of the same folder with the most similar name, else empty."""
+    """Returns "; did you mean `X`?", where X is the path in the same folder whose name is most similar to `path`.
+
+    Returns an empty string if no name is similar enough.
+    """
     names = [entry.name for entry in _entries(path.parent)]
     nearest = difflib.get_close_matches(path.name, names, n=1, cutoff=LEAST_SIMILARITY)
     return f"; did you mean `{path.with_name(nearest[0])}`?" if nearest and nearest[0] != path.name else ""
 
 
 def did_you_mean_model(path: Path, marker: str) -> str:
-    """The question "; did you mean `X`?" for a model directory near `path`; `marker` is a file that each has.
+    """Returns "; did you mean `X`?", where X is a model directory near `path`, or an empty string if there is none.
 
-    It may be a folder in `path`, the folder that contains `path`, or a folder with a similar name next to `path` or in
-    `runs`.
+    A model directory is recognised by the file `marker`. The function suggests the folder that contains `path`, a
+    folder inside `path`, or a folder with a similar name next to `path` or in `runs`.
     """
 
     def models_in(folder: Path) -> list[Path]:
@@ -36,7 +39,7 @@ def did_you_mean_model(path: Path, marker: str) -> str:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """At most MAX_ENTRIES entries of a folder, in alphabetical order; none if it cannot be read."""
+    """Returns up to `MAX_ENTRIES` entries of a folder, in alphabetical order, or none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for _, entry in zip(range(MAX_ENTRIES), entries, strict=False))

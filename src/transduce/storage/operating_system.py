@@ -1,4 +1,4 @@
-"""Differences between operating systems in locking, flushing and renaming files."""
+"""Locks, flushes and renames files in the ways that different operating systems require."""
 
 import errno
 import importlib
@@ -11,21 +11,26 @@ from typing import Any
 WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
-"""Errors of a file system without locks."""
+"""Error numbers that mean that a file system does not support locks."""
 
-HELD = (errno.EACCES, errno.EDEADLK)  # error numbers on Windows if another process has the lock
-WAIT = 0.1  # seconds between two tries
-RENAME_TRIES = 50
+HELD = (errno.EACCES, errno.EDEADLK)  # error numbers on Windows that mean that another process holds the lock
+WAIT = 0.1  # seconds between two attempts
+RENAME_TRIES = 50  # number of attempts to rename a file on Windows
 
 TRIES = 100
-"""Number of tries to lock a file or folder; a try fails only if another process has just removed or renamed it."""
+"""The number of attempts to lock a file or folder.
+
+An attempt fails only if another process has just removed or renamed the file or folder.
+"""
 
 
 def lock(folder: Path, *, wait: bool) -> int:
-    """Locks `folder` and returns a descriptor; the lock ends when the descriptor is closed, or with the process.
+    """Locks `folder`, and returns a file descriptor that holds the lock until it is closed or the process ends.
 
-    Windows cannot lock folders, so a file next to the folder is locked instead; that file is not removed. Raises
-    BlockingIOError if another process has the lock, unless `wait`, and another OSError if the file system has no locks.
+    If another process holds the lock, waits for it if `wait` is True, and raises BlockingIOError otherwise. Raises
+    another OSError if the file system does not support locks.
+
+    Windows cannot lock folders. There, a file next to the folder is locked instead, and is not removed afterwards.
     """
     if not WINDOWS:
         return _lock_posix(folder, wait=wait)
@@ -42,11 +47,11 @@ def lock(folder: Path, *, wait: bool) -> int:
                 if error.errno not in HELD:
                     raise
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from None
-        time.sleep(WAIT)  # LK_LOCK would wait for only ten seconds
+        time.sleep(WAIT)  # the flag LK_LOCK would wait for no more than ten seconds
 
 
 def _lock_posix(folder: Path, *, wait: bool) -> int:
-    """Locks the folder at a path; tries again if another process has put a new folder there while this one waited."""
+    """Locks `folder`, and tries again if another process has meanwhile replaced it with a new folder."""
     fcntl: Any = importlib.import_module("fcntl")
     for _ in range(TRIES):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -62,9 +67,9 @@ def _lock_posix(folder: Path, *, wait: bool) -> int:
 
 
 def unstable_identity(path: Path) -> OSError:
-    """Builds the error for a file system whose inode numbers change.
+    """Returns the exception for a file system with changing inode numbers.
 
-    On some FUSE file systems, the inode number of an open file differs from the inode number at its path.
+    On some FUSE file systems, the inode number of an open file differs from the inode number of the same file's path.
     """
     return OSError(
         f"{path}: this file system has changing inode numbers, so that no lock can be checked; choose a folder on a "
@@ -73,9 +78,10 @@ def unstable_identity(path: Path) -> OSError:
 
 
 def lock_if_supported(descriptor: int) -> None:
-    """Locks an open file until it is closed; raises BlockingIOError if it is locked.
+    """Locks an open file until it is closed; raises BlockingIOError if it is already locked.
 
-    Does nothing if the file system has no locks, or on Windows, where nobody can remove or rename an open file.
+    Does nothing if the file system does not support locks. Does nothing on Windows either, where no lock is needed,
+    because other processes cannot remove or rename an open file.
     """
     if WINDOWS:
         return
@@ -88,10 +94,11 @@ def lock_if_supported(descriptor: int) -> None:
 
 
 def flush(path: Path) -> None:
-    """Returns when the content of a file, or the entries of a folder, have reached the disk; raises OSError.
+    """Flushes the content of a file, or the entries of a folder, to disk, and waits until they have been written.
 
-    Windows cannot open folders, whose entries NTFS keeps in its journal, and flushes only files that are open for
-    writing. macOS has a separate command that also flushes the disk's cache.
+    Raises OSError if they cannot be flushed. On Windows, folders cannot be opened and are not flushed, because NTFS
+    records their entries in its journal; files must be open for writing to be flushed. On macOS, a separate command
+    also flushes the cache of the disk.
     """
     if WINDOWS and path.is_dir():
         return
@@ -106,10 +113,10 @@ def flush(path: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Renames a file to `target`, which may exist.
+    """Renames `source` to `target`, replacing an existing file.
 
-    Windows refuses this while another program, for example a virus scanner, has `target` open, so there it is retried
-    for a few seconds.
+    Windows does not permit this while another program, such as a virus scanner, has opened `target`. On Windows, the
+    renaming is therefore retried for a few seconds.
     """
     for tries_left in range(RENAME_TRIES if WINDOWS else 1, 0, -1):
         try:

@@ -1,14 +1,21 @@
-"""Reads and removes regular files, without waiting for pipes or following links."""
+"""Functions that read regular files, and remove files of any kind, without blocking on pipes."""
 
 import shutil
 from pathlib import Path
 
 MAX_JSON_BYTES = 2**24
-"""Largest size of a JSON file in bytes: many times larger than a run writes, but parsed in less than 1 GB of memory."""
+"""The maximum size of a JSON file in bytes.
+
+It is many times larger than the files that a run writes, but small enough to be parsed in less than 1 GB of memory.
+"""
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
-    """Reads a regular file; raises ValueError if `path` is not a regular file or has more than `max_bytes` bytes."""
+    """Returns the content of a regular file.
+
+    Raises ValueError if `path` is not a regular file, or if the file is larger than `max_bytes` bytes, and
+    FileNotFoundError if there is no file.
+    """
     if not path.is_file():
         path.lstat()  # raises FileNotFoundError if nothing has this name
         raise ValueError(f"{path} is not a regular file, but a folder, pipe, device or broken link; restore the file")
@@ -18,8 +25,11 @@ def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
 
 
 def remove(path: Path) -> None:
-    """Removes a folder and its contents, or a file, link or pipe; does not wait for pipes or follow links."""
+    """Removes a file, a link, a pipe, or a folder with its contents; does nothing if `path` does not exist.
+
+    Does not wait for pipes. A link itself is removed, but not the file or folder that it points to.
+    """
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)  # only for folders: it opens its argument, and opening a pipe waits for a writer
+        shutil.rmtree(path)  # used for folders only, because it opens its argument, and opening a pipe would block
     else:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Result files that a user names, which may be files, links, pipes or devices; errors name the file."""
+"""Writes the result files that users specify, which may be regular files, links, pipes or devices."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from transduce.storage.atomic import atomic_write, best_effort
 
 @contextlib.contextmanager
 def name_in_errors(path: Path | str) -> Iterator[None]:
-    """Adds `path` to an OSError without a file name that is raised within the context."""
+    """Adds the file name `path` to any OSError within the context that has none."""
     try:
         yield
     except OSError as error:
@@ -22,20 +22,24 @@ def name_in_errors(path: Path | str) -> Iterator[None]:
 
 
 def is_replaceable(path: Path) -> bool:
-    """Whether `path` is a file or a new name, and its folder is writable."""
+    """Returns True if `path` is a regular file or does not exist, and its folder is writable."""
     return os.access(path.resolve().parent, os.W_OK) and (path.is_file() or not path.exists())
 
 
 def may_replace(path: Path) -> bool:
-    """Whether this user may remove or replace an existing file: in a folder with the sticky bit, few users may."""
+    """Returns True if the current user is permitted to remove or replace an existing file.
+
+    In a folder with the sticky bit, this is limited to the owner of the file, the owner of the folder, and root.
+    """
     file, folder = path.lstat(), path.parent.stat()
     return not folder.st_mode & stat.S_ISVTX or os.geteuid() in (0, file.st_uid, folder.st_uid)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Writes `path` atomically, with the permissions of the file that it replaces; a link stays a link.
+    """Creates or replaces the file `path` atomically with the content that `write` writes.
 
-    Pipes, devices and files in folders that are not writable are written to directly.
+    The new file has the permissions of the file that it replaces. If `path` is a link, the file to which it points is
+    replaced. Pipes, devices and files in folders that are not writable are written directly.
     """
 
     def write_with_permissions(temporary: Path) -> None:
@@ -50,7 +54,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def copy_mode(path: Path, replacement: Path) -> None:
-    """Gives `replacement` the permissions of `path`, if both files exist and the file system can."""
+    """Gives `replacement` the permissions of `path`, if both exist and the file system supports permissions."""
     if path.exists():
         with best_effort(), contextlib.suppress(FileNotFoundError):
             shutil.copymode(path, replacement)

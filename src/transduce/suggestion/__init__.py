@@ -1,1 +1,1 @@
-"""A recipe suggested from a corpus, a machine and a number of minutes: candidates, short runs, and a choice."""
+"""Suggests a recipe for a corpus, a machine and a number of minutes by training several candidates for a short time."""

@@ -1,8 +1,8 @@
-"""Candidates for a recipe: a first guess from the size of the corpus, and its neighbours.
+"""Candidates for a recipe: a first guess that is based on the size of the corpus, and variations of it.
 
-Neighbours have a different number of tokens per step, or the next larger or smaller model with its learning rate. The
-values of `tiny` were measured (docs/experiments.md). The values of `small` and `base`, and the sizes of vocabularies,
-are common values that were not measured.
+Variations have a different number of tokens per step, or use the next larger or smaller model with its own learning
+rate. The values for `tiny` were measured (docs/experiments.md). The values for `small` and `base`, and the sizes of
+vocabularies, are common values that were not measured.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,24 +12,26 @@ from transduce.settings import merged
 
 Values = dict[str, Any]
 
-# On Multi30k (29,000 pairs), 9,000 steps of 2,048 positions with R-Drop on all pairs, or 37 epochs, were better than
-# 12,000 steps without R-Drop. But 3,000 steps with R-Drop were not better than 6,000 steps without it, and R-Drop did
-# not help with smaller steps either.
+# On Multi30k (29,000 pairs), 9,000 steps of 2,048 positions (37 epochs) with R-Drop on all pairs gave better results
+# than 12,000 steps without R-Drop. However, 3,000 steps with R-Drop were not better than 6,000 steps without it, and
+# R-Drop did not help with smaller batches either.
 R_DROP_PAIRS, R_DROP_BATCH, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 2048, 9000, 35
 R_DROP_COST = 1.45  # time of a step with R-Drop on half of the pairs, relative to a step without it, on a CPU
 
-# A dropout of 0.3 is for runs that read each pair many times. With 0.1, BLEU on chat was 4.4 points higher after 9
-# epochs and 1.7 points higher after 20; on help pages it was 4.4 points higher after 7 (docs/experiments.md).
+# A dropout of 0.3 is meant for runs that read each pair many times. With 0.1, BLEU was 4.4 points higher on chat after
+# 9 epochs, 1.7 points higher on chat after 20 epochs, and 4.4 points higher on help pages after 7 epochs
+# (docs/experiments.md).
 DROPOUT, DROPOUT_OF_FEW_EPOCHS, FEW_EPOCHS = 0.3, 0.1, 20
 
-# Default steps between validations and between checkpoints; shorter runs are divided into SHORT_PARTS.
+# The default number of steps between validations and between checkpoints. In a short run, the number is smaller, so
+# that there are SHORT_PARTS validations and checkpoints.
 USUAL_STEPS, SHORT_PARTS = 500, 4
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
 
 
 class ModelSize(NamedTuple):
-    """A preset for corpora of up to `pairs` pairs, the tokens of a step, and the peak of the learning rate."""
+    """A preset for corpora of fewer than `pairs` pairs, with its tokens per step and its peak learning rate."""
 
     preset: str
     pairs: float
@@ -45,23 +47,24 @@ SIZES = [
 
 
 class RecipeCandidate(NamedTuple):
-    """A recipe to try, without its corpora."""
+    """A recipe to try, without its corpora, and the name under which it is reported."""
 
     name: str
     values: Values
 
 
 def subword_count(pairs: int) -> int:
-    """Vocabulary size for a corpus with this number of pairs."""
+    """Returns the vocabulary size for a corpus with this number of pairs."""
     return next(
         (size for limit, size in ((20_000, 4000), (200_000, 10_000), (2_000_000, 16_000)) if pairs < limit), 32_000
     )
 
 
 def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
-    """Recipes to try for a corpus with this number of pairs, the first guess first.
+    """Returns the recipes to try for a corpus with this number of pairs, beginning with the first guess.
 
-    All candidates contain the values of `fixed`. Candidates that are equal because of `fixed` are returned once.
+    Values in `fixed` override the values of every candidate. If this makes candidates equal, only one of them is
+    returned.
     """
     distinct: dict[str, RecipeCandidate] = {}
     model = fixed.get("model", {})
@@ -76,7 +79,7 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
                 "schedule": {**LINEAR, "peak": size.peak},
             },
         }
-        if model.get("kind") == "transformer":  # the kind of the presets, which `merged` must not take for another kind
+        if model.get("kind") == "transformer":  # otherwise `merged` would treat it as a change of kind
             own["model"]["kind"] = "transformer"
         values = merged(own, fixed)
         tokens = values["training"]["batch_tokens"]
@@ -87,25 +90,28 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
 
 
 def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
-    """Whether R-Drop may be added: the recipe sets no regulariser, and does not switch dropout off."""
+    """Returns True if R-Drop may be added, because the recipe neither sets a regulariser nor switches dropout off."""
     return "regulariser" not in fixed.get("training", {}) and fixed.get("model", {}).get("dropout") != 0
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:
-    """Whether the corpus is as small, the batches as large and the run as long as in the runs that R-Drop improved."""
+    """Returns True if R-Drop is likely to improve the model.
+
+    The corpus must be as small, the batches as large and the run as long as in the experiments in which R-Drop helped.
+    """
     is_large = isinstance(batch_tokens, int) and batch_tokens >= R_DROP_BATCH
     return pairs < R_DROP_PAIRS and is_large and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
 
 
 def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
-    """Adds R-Drop to a candidate, with the dropout that works best with it; values of `fixed` are kept."""
+    """Adds R-Drop to a candidate, with the dropout that works best with it. Values in `fixed` take precedence."""
     changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop", "share": 0.5}}}
     changed: Values = merged(merged(values, changes), fixed)
     return changed
 
 
 def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Values:
-    """Sets a candidate's dropout for a run of `epochs`; values of `fixed` are kept."""
+    """Lowers the dropout of a candidate if its run has only a few epochs. Values in `fixed` take precedence."""
     if epochs >= FEW_EPOCHS:
         return values
     changed: Values = merged(merged(values, {"model": {"dropout": DROPOUT_OF_FEW_EPOCHS}}), fixed)
@@ -113,7 +119,7 @@ def with_dropout(values: Values, epochs: float, fixed: Mapping[str, Any]) -> Val
 
 
 def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Values:
-    """Makes a candidate validate and save more often if its run of `steps` is short; values of `fixed` are kept."""
+    """Makes a candidate validate and save more often if its run has few steps. Values in `fixed` take precedence."""
     every = max(1, steps // SHORT_PARTS)
     if every >= USUAL_STEPS:
         return values
@@ -122,7 +128,10 @@ def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Va
 
 
 def _variants(pairs: int, preset: str | None) -> Iterator[tuple[ModelSize, int]]:
-    """Yields a size and the tokens of a step; if the recipe names a `preset`, only the tokens differ."""
+    """Yields the model size and the tokens per step of each candidate.
+
+    If the recipe names a `preset`, only the tokens per step vary.
+    """
     number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
     size, tokens = SIZES[number], SIZES[number].batch_tokens
     named = next((size for size in SIZES if size.preset == preset), size)

@@ -1,4 +1,7 @@
-"""The suggestion: the candidate whose probe has the lowest validation loss, and the length of its run."""
+"""Suggests a recipe: tries each candidate in a short run, and chooses the one with the lowest validation loss.
+
+The number of steps for the suggested run is estimated from the speed of the short run.
+"""
 
 import logging
 import tempfile
@@ -34,21 +37,21 @@ from transduce.training.training_settings import Training
 
 _log = logging.getLogger("transduce")
 
-PROBE_SHARE = 1 / 15  # share of the minutes: four minutes of an hour
+PROBE_SHARE = 1 / 15  # time of a probe as a share of the minutes for the run: four minutes for an hour
 FEW_STEPS = 50  # a probe with fewer steps says little about a trained model
 
 
 class Probe:
-    """A candidate after a short run, with the measurements of the run."""
+    """A short training run of a candidate, with the speed and the validation loss that it reached."""
 
     steps: int
     seconds_per_step: float
-    loss: float  # of the validation, smoothed, in nats per token
+    loss: float  # validation loss with label smoothing, in nats per token
 
     def __init__(self, recipe: Recipe, prepared: PreparedCorpus, minutes: float, device: torch.device) -> None:
-        """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
+        """Trains `recipe` for `minutes` in a temporary directory, and computes the loss of its last weights."""
         limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
-        saving = {"save_every": MAX_STEPS, "keep": 1, "average": None}  # once, at the end
+        saving = {"save_every": MAX_STEPS, "keep": 1, "average": None}  # saves only once, at the end
         training = recipe.training.replaced(**limits, **saving)
         with tempfile.TemporaryDirectory() as folder, quiet():
             probed = recipe.replaced(training=training)
@@ -62,17 +65,18 @@ class Probe:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps in which the run reads every pair once."""
+        """The number of steps in which the run reads every pair once."""
         return self._trainer.planner.steps_per_epoch
 
     def most_steps(self, training: Training) -> int:
-        """Largest number of steps that a recipe allows, regardless of the minutes."""
+        """Returns the maximum number of steps that a recipe allows, ignoring limits on time."""
         return min(MAX_STEPS, count_steps(training, self._trainer.planner) or MAX_STEPS)
 
     def validate(self) -> tuple[Pace, ValidationScore]:
-        """Translates the validation set; returns the pace of a long run, and the score of this short run.
+        """Translates the validation set, and returns the estimated pace of a long run and the score of this short run.
 
-        May take minutes: a model that has hardly been trained writes translations of the maximum length.
+        This may take minutes, because a model that has hardly been trained generates translations of the maximum
+        length.
         """
         seconds, result = validation_seconds(self._trainer)
         assert result.score is not None
@@ -80,7 +84,7 @@ class Probe:
 
 
 class Probed(NamedTuple):
-    """A candidate, the steps of its probe, and the validation loss after them."""
+    """A candidate, the number of steps in its probe, and the validation loss after these steps."""
 
     candidate: RecipeCandidate
     steps: int
@@ -88,18 +92,18 @@ class Probed(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A recipe, and the probes and scores that it is based on."""
+    """The suggested recipe, and the probes and measurements that it is based on."""
 
-    values: Mapping[str, Any]  # of the recipe, without corpora and defaults
+    values: Mapping[str, Any]  # the values of the recipe, without its corpora and without defaults
     pairs: int
     probe_minutes: float
     probes: list[Probed]  # in the order of the candidates
     best: Probed
-    score: ValidationScore  # of the best probe
-    peak_memory: float  # bytes, of all probes
-    adds_r_drop: bool  # whether the recipe has R-Drop in addition to the best probe
+    score: ValidationScore  # of the best probe's model
+    peak_memory: float  # in bytes, over all probes
+    adds_r_drop: bool  # whether the recipe has R-Drop, which the best probe did not have
     pace: Pace
-    steps: int  # steps that fit into the minutes
+    steps: int  # number of steps that fit in the minutes
     epochs: float
 
 
@@ -112,9 +116,10 @@ def suggest_recipe(
     device: str = "auto",
     threads: int | None = None,
 ) -> Suggestion:
-    """Tries candidates for a recipe, whose values are kept, and returns the best candidate for `minutes`.
+    """Tries several candidates for a recipe, and returns the best candidate for a run of `minutes`.
 
-    Raises ValueError, which names `place`, if `recipe_values` is not a recipe, has no validation set or is for trees.
+    Values in `recipe_values` are never changed. Raises ValueError, which names `place`, if `recipe_values` is not a
+    valid recipe, has no validation set, or is for trees.
     """
     recipe = from_values(recipe_values, place=place)
     if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
@@ -155,10 +160,10 @@ def _probe_all(
     recipes: Sequence[Recipe],
     probe_of: Callable[[Recipe], Probe],
 ) -> tuple[list[Probed], Probed, Probe]:
-    """Returns the results of all probes, and the best result with its probe; only its model stays in memory.
+    """Runs a probe for each candidate. Returns the results of all probes, the best result, and the best probe.
 
-    A candidate that cannot be trained, for example because it runs out of memory, is left out. If none can be trained,
-    the error of the last candidate is raised.
+    Only the model of the best probe stays in memory. A candidate that cannot be trained, for example because it runs
+    out of memory, is left out. If none can be trained, the error of the last candidate is raised.
     """
     probes: list[Probed] = []
     for number, (candidate, recipe) in enumerate(zip(tried, recipes, strict=True), start=1):
@@ -180,12 +185,15 @@ def _probe_all(
 
 
 def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
-    """Steps and epochs of a run within all limits of its recipe, and within `minutes` if the recipe sets none."""
+    """Returns the number of steps and epochs that a run can take within all limits of its recipe.
+
+    If the recipe does not limit the time, the run is limited to `minutes`.
+    """
     steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:
-    """Values of a recipe that trains for at most `minutes`, or for the minutes that the recipe sets."""
+    """Returns the values of a recipe with a time limit of `minutes`, unless the recipe sets its own time limit."""
     limited: dict[str, Any] = merged({"training": {"minutes": minutes}}, values)
     return limited

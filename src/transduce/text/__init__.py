@@ -1,1 +1,1 @@
-"""Text: strings in, ids out, and the same strings back."""
+"""Text processing: reads and normalises lines of text, and converts text to token ids and back."""

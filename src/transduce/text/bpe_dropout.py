@@ -1,8 +1,9 @@
-"""BPE-dropout: merges are dropped at random, so that a word is encoded differently each time.
+"""BPE-dropout, which drops merges at random so that the same word can be encoded in different ways.
 
-Provilkov et al. 2020, algorithm 1: at every step each possible merge of a word is dropped with the same probability,
-and the best remaining merge is applied, until none is left. The randomness is a hash of a key for each line and of the
-place in the line, so that neither batches nor threads change the result.
+This is algorithm 1 of Provilkov et al. 2020. At every step, each possible merge of a word is dropped with the same
+probability, and the best of the remaining merges is applied. A word is finished when no merge remains. The random
+numbers are hashes of the line's key, the position in the line and the step, so the result depends neither on batches
+nor on threads.
 """
 
 from collections.abc import Sequence
@@ -15,21 +16,21 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 
 NONE = 1 << 31
-"""Rank of neighbours that no merge joins."""
+"""The rank of a pair of adjacent symbols that cannot be merged."""
 
 
 class ByteSymbols(NamedTuple):
-    """The words of many lines as symbols: bytes at first, then the results of merges."""
+    """The words of many lines, split into symbols that are single bytes at first and grow as merges are applied."""
 
     ids: NDArray[Any]
-    word: NDArray[Any]  # the number of the symbol's word, over all lines
+    word: NDArray[Any]  # the index of the symbol's word, counted over all lines
     key: NDArray[Any]  # the key of the symbol's line
-    place: NDArray[Any]  # the number of the symbol's first byte in its line
-    start: NDArray[Any]  # the number of the symbol's first byte over all lines
+    place: NDArray[Any]  # the index of the symbol's first byte in its line
+    start: NDArray[Any]  # the index of the symbol's first byte, counted over all lines
 
 
 class Merges:
-    """Applies the merges of a BPE, best first; each merge is (left id, right id, merged id)."""
+    """Applies the merges of BPE, which are given as triples (left id, right id, merged id), best first."""
 
     def __init__(self, merges: Sequence[tuple[int, int, int]]) -> None:
         left, right, self._products = np.array(merges, np.int64).reshape(-1, 3).T
@@ -40,9 +41,10 @@ class Merges:
         self._codes = np.append(np.sort(codes), self._factor**2)
 
     def apply(self, symbols: ByteSymbols, probability: float) -> Ids:
-        """Merges all words; each merge is dropped with `probability`.
+        """Merges the symbols of all words, dropping each merge with the given probability.
 
-        Returns ids at their first bytes, and −1 elsewhere.
+        Returns an array with one entry per byte. It contains the id of each subword at the subword's first byte and −1
+        everywhere else.
         """
         result = np.full(len(symbols.ids), -1, np.int64)
         for turn in count():
@@ -52,10 +54,14 @@ class Merges:
         return result
 
     def _merge_once(self, symbols: ByteSymbols, probability: float, turn: int, result: Ids) -> ByteSymbols:
-        """Applies one merge to each word; words without a possible merge move to `result`."""
+        """Applies one merge to each word and returns the words that have been merged.
+
+        Words in which no merge is possible are finished, so they are written to `result` instead of being returned.
+        """
         size = len(symbols.ids)
         starts = np.flatnonzero(np.diff(symbols.word, prepend=-1))
-        # Rank and index in one number: the minimum of a word is its best merge, the leftmost if several are equal.
+        # Each number combines a rank and an index, so the minimum in a word is its best merge and, among equals, the
+        # leftmost one.
         ranked = self._ranks_of_merges(symbols, probability, turn) * size + np.arange(size)
         rank, index = np.divmod(np.minimum.reduceat(ranked, starts), size)
         growing = rank < NONE
@@ -66,7 +72,7 @@ class Merges:
         return ByteSymbols(*(column[stays] for column in symbols))
 
     def _ranks_of_merges(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
-        """Returns the rank of each symbol's merge with the next; `NONE` if there is no merge or it is dropped."""
+        """Returns the rank of each symbol's merge with the next symbol, or `NONE` if it is impossible or dropped."""
         codes = symbols.ids[:-1] * self._factor + symbols.ids[1:]
         slots = np.searchsorted(self._codes, codes)
         chance = hash_numbers(symbols.key ^ hash_numbers(symbols.place + (turn << 32)))[:-1] / 2.0**64

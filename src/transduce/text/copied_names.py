@@ -1,13 +1,14 @@
-"""Names: words that translations copy, learned from pairs of lines in any languages.
+"""Learns from sentence pairs which words are names, that is, words that translations copy.
 
-In a language that capitalises its nouns, a capital letter does not show a name. Two rules work without it:
+A capital letter alone is not enough to recognise a name, because some languages capitalise all nouns. There are two
+rules instead:
 
-- A known name is a word that the training text writes with a capital letter within sentences, never in lower case, and
-  that its translations copy.
-- A word that the training text lacks is a name if it has a capital letter within a sentence. This rule is for languages
-  that capitalise little except names.
+- A word is a known name if the training text capitalises it within sentences and never writes it in lower case, and if
+  the translations of these sentences copy it.
+- A word that does not occur in the training text is a name if it is capitalised within a sentence. This rule is meant
+  for languages that capitalise few words other than names.
 
-Rules that would give many false alarms on held-out translations are left out.
+A rule that causes many false alarms on held-out translations is not used.
 """
 
 import math
@@ -18,10 +19,11 @@ from functools import cached_property
 
 from transduce.settings import Spec
 
-MAX_FALSE_ALARMS = 0.01  # share of held-out pairs whose correct translation would seem to lack a name
-# Evidence for a known name: how often it occurs within sentences, and the share of their translations that copy it.
+MAX_FALSE_ALARMS = 0.01  # maximum share of held-out pairs in which a name is wrongly reported as missing
+# The evidence required for a known name, from weak to strong: the minimum number of times that it occurs within
+# sentences, and the minimum share of these occurrences that the translations copy.
 EVIDENCE = ((2, 0.9), (2, 1.0), (5, 1.0))
-KEPT = 0.6  # share of a name's first letters that an inflected copy keeps: Europe, Europas
+KEPT = 0.6  # share of a name's letters with which an inflected copy must begin, as in Europe and Europas
 MIN_LETTERS = 3
 
 WORD = re.compile(r"[^\W\d_]\w*(?:[-'’.&]\w+)*")
@@ -32,20 +34,21 @@ Pairs = Iterable[tuple[str, str]]
 
 
 class Names(Spec):
-    """The names that a text may have.
+    """Recognises names in a text and finds those that are missing from its translation.
 
-    A word of `known` is a name. If `ordinary` is not None, so is each capitalised word within a sentence that is not in
-    `ordinary`.
+    Every word in `known` is a name. If `ordinary` is not None, a word that is capitalised within a sentence is also a
+    name unless it is in `ordinary`.
     """
 
     known: tuple[str, ...]
-    ordinary: tuple[str, ...] | None  # in lower case; None: an unknown word is not a name
+    ordinary: tuple[str, ...] | None  # in lower case; if None, an unknown word is not a name
 
     @classmethod
     def learn(cls, training: Pairs, held_out: Sequence[tuple[str, str]]) -> "Names":
-        """Learns from training pairs; uses the first rules that have few false alarms on the pairs `held_out`.
+        """Learns names from training pairs, using the first rules that cause few false alarms on the pairs `held_out`.
 
-        Rules that require stronger evidence leave fewer names. It is possible that no rule remains.
+        Rules that require less evidence are tried first, because they recognise more names. If no rules are good
+        enough, the result does not recognise any names.
         """
         seen, copied, lower, words = Counter[str](), Counter[str](), set[str](), set[str]()
         for source, target in training:
@@ -66,7 +69,7 @@ class Names(Spec):
         return cls(known=(), ordinary=None)
 
     def missing(self, source: str, output: str) -> list[str]:
-        """Returns the names in a source that its translation lacks, even with a different ending."""
+        """Returns the names in a source that are missing from its translation, even in an inflected form."""
         names = [word for word, is_first in _capitalised(source) if self._is_name(word, is_first)]
         if not names:
             return []
@@ -74,11 +77,11 @@ class Names(Spec):
         return [word for word in names if not _is_copied(word, parts)]
 
     def false_alarms(self, pairs: Sequence[tuple[str, str]]) -> float:
-        """Returns the share of `pairs`, all correct translations, that seem to lack a name."""
+        """Returns the share of `pairs` in which a name seems to be missing although the translation is correct."""
         return sum(bool(self.missing(*pair)) for pair in pairs) / max(len(pairs), 1)
 
     def _is_name(self, word: str, is_first: bool) -> bool:
-        """Whether a capitalised word is a name; `is_first` says that it begins a sentence."""
+        """Returns True if a capitalised word is a name; `is_first` tells whether it begins a sentence."""
         if word in self._known:
             return True
         return self.ordinary is not None and not is_first and word.casefold() not in self._ordinary
@@ -93,7 +96,7 @@ class Names(Spec):
 
 
 def _capitalised(source: str) -> list[tuple[str, bool]]:
-    """Words with a capital letter, and whether each begins a sentence."""
+    """Returns the capitalised words of a source, each with a flag that tells whether it begins a sentence."""
     capitalised = []
     for match in WORD.finditer(source):
         word = match.group()
@@ -104,13 +107,13 @@ def _capitalised(source: str) -> list[tuple[str, bool]]:
 
 
 def _parts(text: str) -> frozenset[str]:
-    """Words and parts of words of a text, in lower case."""
+    """Returns the words of a text, and the parts of words with hyphens or similar characters, in lower case."""
     words = [word.casefold() for word in WORD.findall(text)]
     return frozenset([*words, *(part for word in words for part in PART.split(word))])
 
 
 def _is_copied(name: str, parts: frozenset[str]) -> bool:
-    """Whether one of `parts` begins with the first letters of a name, or contains the name."""
+    """Returns True if one of `parts` begins with the first letters of a name or contains the whole name."""
     stem = re.sub("['’]s?$", "", name).casefold()
     beginning = stem[: max(MIN_LETTERS, math.ceil(len(stem) * KEPT))]
     return any(part.startswith(beginning) or (len(stem) > MIN_LETTERS and stem in part) for part in parts)

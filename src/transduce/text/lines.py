@@ -1,4 +1,7 @@
-"""Reads lines of text from a file, standard input or a slow stream; raises an error for markup and other encodings."""
+"""Reads lines of text from a file, standard input or a slow stream.
+
+Text that is markup or is not encoded in UTF-8 raises an error.
+"""
 
 import os
 import queue
@@ -15,13 +18,16 @@ from typing import BinaryIO
 from transduce.text.compressed import compression_of, decompressed
 
 MAX_LINE_BYTES = 1 << 26
-"""Most bytes of a line, line end included. A file without line feeds would be a single line."""
+"""The maximum number of bytes in a line, including its ending.
 
-# First bytes of text in other encodings; if one begins with the other, the longer comes first.
+Without this limit, a file that contains no line feeds would be read as one huge line.
+"""
+
+# The byte order marks of other encodings. If one begins with another, the longer one comes first.
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-MARKLESS_BYTES = 1024  # first bytes of a file, by which UTF-16 without a mark is recognised
+MARKLESS_BYTES = 1024  # bytes at the beginning of a file that reveal UTF-16 without a byte order mark
 
-_LINE_END_OF_OLD_MACS = re.compile(rb"(?<=[^\r\n])\r(?=[^\r\n])")  # between two texts
+_LINE_END_OF_OLD_MACS = re.compile(rb"(?<=[^\r\n])\r(?=[^\r\n])")  # a lone carriage return within a text
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IGNORECASE)
@@ -30,9 +36,9 @@ _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IG
 def read_lines(path: str) -> list[str]:
     r"""Reads the lines of the plain or compressed file at `path`, or of standard input if `path` is `-`.
 
-    A line ends at "\n" and nowhere else; a "\r" before it is dropped, and the last "\n" may be missing.
-    Raises ValueError, which names the line, if a line is longer than `MAX_LINE_BYTES`, is not UTF-8, or is SGML or XML
-    markup. Raises ValueError for a damaged compressed file.
+    Only "\n" ends a line. A "\r" before the "\n" is removed, and the last line may lack the "\n". Raises ValueError,
+    which names the line, if a line is longer than `MAX_LINE_BYTES`, is not valid UTF-8, or is SGML or XML markup. Also
+    raises ValueError if a compressed file is damaged.
     """
     if path == "-":
         name = "standard input"
@@ -42,16 +48,17 @@ def read_lines(path: str) -> list[str]:
 
 
 def read_texts(*paths: str) -> list[list[str]]:
-    """Reads several texts with `read_lines`. Raises ValueError if two of them are standard input."""
+    """Reads several texts with `read_lines`; raises ValueError if more than one of them is standard input."""
     if paths.count("-") > 1:
         raise ValueError("-: standard input can be read once; name a file for the other text")
     return [read_lines(path) for path in paths]
 
 
 def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
-    """Yields the lines of a file undecoded, with their ends; of a line it reads at most `MAX_LINE_BYTES` and 1 byte.
+    """Yields the lines of a file as bytes, including their endings.
 
-    Raises ValueError for a longer line; `name` is the file's name in the message.
+    Raises ValueError as soon as more than `MAX_LINE_BYTES` bytes of a line have been read; `name` is the name of the
+    file in the message.
     """
     for line_number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
         check_line_size(len(line), name, line_number)
@@ -59,7 +66,10 @@ def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
 
 
 def check_line_size(size: int, name: str, number: int) -> None:
-    """Raises ValueError if a line has more than `MAX_LINE_BYTES` bytes; file `name` and line `number` locate it."""
+    """Raises ValueError if the size of a line exceeds `MAX_LINE_BYTES`.
+
+    The message contains the name of the file and the number of the line.
+    """
     if size > MAX_LINE_BYTES:
         raise ValueError(
             f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes; a text has one sentence a line: split it"
@@ -67,9 +77,10 @@ def check_line_size(size: int, name: str, number: int) -> None:
 
 
 def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
-    """Decodes whole lines of a file; `lines_before` counts the lines of the file before `content`.
+    """Decodes whole lines of a file; `lines_before` is the number of lines that precede `content` in the file.
 
-    Raises ValueError if a line is not UTF-8 or is markup; `name` is the file's name in the message.
+    Raises ValueError if a line is not valid UTF-8 or is markup, or if the file is not plain text; `name` is the name of
+    the file in the message.
     """
     if not lines_before:
         refuse_other_forms(content, name)
@@ -91,11 +102,14 @@ OTHER_FORMATS = {
     b"\xd0\xcf\x11\xe0": "a file of an old Office",
     b"PK\x03\x04": "an archive, such as of OpenDocument or DOCX",
 }
-"""Beginnings of files that are not text."""
+"""Maps the first bytes of files that are not plain text to a description of their format."""
 
 
 def refuse_other_forms(beginning: bytes, name: str) -> None:
-    """Raises ValueError if a file that begins like this is not text in UTF-8, or has lines that end with "\\r"."""
+    """Raises ValueError if the beginning of a file shows that the file is not UTF-8 text.
+
+    Also raises ValueError if the lines end with carriage returns instead of line feeds.
+    """
     if kind := compression_of(beginning):
         raise ValueError(f"{name} is compressed with {kind}: unpack it")
     for mark, encoding in _MARKS.items():
@@ -104,7 +118,7 @@ def refuse_other_forms(beginning: bytes, name: str) -> None:
     for signature, kind in OTHER_FORMATS.items():
         if beginning.startswith(signature):
             raise ValueError(f"{name} is {kind}: save it as text; `transduce translate-document` reads DOCX and HTML")
-    # In UTF-16 every second byte of most text is zero.
+    # In UTF-16, every second byte of most texts is zero.
     zeros = [beginning[parity:MARKLESS_BYTES:2].count(0) for parity in (0, 1)]
     if 2 * max(zeros) > len(beginning[0:MARKLESS_BYTES:2]) > 1 and max(zeros) > 2 * min(zeros):
         encoding = "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
@@ -114,16 +128,17 @@ def refuse_other_forms(beginning: bytes, name: str) -> None:
 
 
 def standard_input() -> BinaryIO:
-    """Binary standard input. Raises OSError if it is closed."""
+    """Returns standard input as a binary stream; raises OSError if it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed; name a file, or write the text into a pipe")
     return sys.stdin.buffer
 
 
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:
-    """Raises ValueError for markup, because its tags would be translated as words.
+    """Raises ValueError if the lines contain markup, because its tags would be translated as words.
 
-    Markup is a line of WMT's `.sgm` and `.xml` files, or a first line that begins XML or HTML.
+    A line is taken for markup if it begins with a tag of WMT's `.sgm` and `.xml` files, or if it is the first line of
+    the file and begins an XML or HTML document.
     """
     if not lines_before and lines and _DOCUMENT.match(lines[0]):
         raise ValueError(
@@ -139,15 +154,18 @@ def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> Non
 
 
 CHUNK_BYTES = 1 << 16
-WAITING_CHUNKS = 256  # most chunks that are read ahead
+WAITING_CHUNKS = 256  # maximum number of chunks that are read ahead
 
 
 class LineStream:
-    """Reads a descriptor in a thread; iterating yields all complete lines read so far, at most `limit` at a time.
+    """Reads lines from a file descriptor in a background thread.
 
-    `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself, so that at
-    exit neither the thread nor the lock of a buffered reader keeps the process alive. Iterating raises ValueError if a
-    line is too long, is not UTF-8 or is markup; `name` is the file's name in the message.
+    Iterating over the stream yields lists of the complete lines that have been read so far, with at most `limit` lines
+    in each list. `prompt` is called whenever the stream has to wait for input. Iterating raises ValueError if a line is
+    too long, is not valid UTF-8 or is markup; `name` is the name of the file in the message.
+
+    The thread is a daemon, and it reads the descriptor without a buffered reader. Neither the thread nor the lock of a
+    buffered reader can therefore keep the process alive at exit.
     """
 
     def __init__(self, descriptor: int, name: str, limit: int, prompt: Callable[[], None] = lambda: None) -> None:
@@ -156,9 +174,9 @@ class LineStream:
         threading.Thread(target=self._read_chunks, daemon=True).start()
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yields non-empty windows of lines until the descriptor ends."""
+        """Yields non-empty lists of lines until the end of the input."""
         lines_before, lines = 0, list[bytes]()
-        unfinished = bytearray()  # the beginning of the last line
+        unfinished = bytearray()  # the beginning of a line whose end has not been read yet
         has_ended = False
         while not has_ended or lines:
             while not has_ended and len(lines) < self.limit and not (lines and self._chunks.empty()):
@@ -179,7 +197,10 @@ class LineStream:
             lines_before += len(window)
 
     def _next_chunk(self) -> bytes:
-        """Waits for bytes; returns none at the end. Raises an OSError that reading raised."""
+        """Waits for the next chunk of input and returns it; the chunk is empty at the end of the input.
+
+        If reading has failed, raises the OSError that it raised.
+        """
         if self._chunks.empty():
             self.prompt()
         chunk = self._chunks.get()
@@ -188,7 +209,7 @@ class LineStream:
         return chunk
 
     def _read_chunks(self) -> None:
-        """Reads until the descriptor ends or fails."""
+        """Reads chunks into the queue until the input ends or reading fails."""
         try:
             while chunk := os.read(self.descriptor, CHUNK_BYTES):
                 self._chunks.put(chunk)

@@ -1,18 +1,20 @@
-"""Normalisation: differences that a reader cannot see do not change the translation of a text.
+"""Normalises text, so that differences which a reader cannot see do not change its translation.
 
-The rules are normalisers of `tokenizers`, written into `tokenizer.json`, so that every program that reads the file
-applies them. They apply to the text from which subwords are learned, to the corpus and to every input:
+The rules are normalisers of the `tokenizers` library. They are stored in `tokenizer.json`, so that every program that
+reads this file applies them. The rules apply to the text from which subwords are learned, to the corpus and to every
+input:
 
 | text | source | target |
 |---|---|---|
-| controls, zero-width spaces, direction marks, soft hyphens, U+FEFF | removed | removed |
-| joiners (U+200C, U+200D) after Latin, Greek and Cyrillic; they stay in Persian, Hindi, emoji | removed | removed |
-| canonical composition (NFC) | yes | yes |
-| full-width ASCII, such as "Ａ" | ASCII | as it is |
-| white space within the line: tabs, no-break spaces, several in a row | one space | as it is |
-| white space at the ends | removed | removed |
+| control characters, zero-width spaces, direction marks, soft hyphens, U+FEFF | removed | removed |
+| joiners (U+200C, U+200D) after Latin, Greek and Cyrillic, not in Persian, Hindi and emoji | removed | removed |
+| combining sequences | composed (NFC) | composed (NFC) |
+| full-width ASCII, such as "Ａ" | converted to ASCII | unchanged |
+| each run of white space within the line, including tabs and no-break spaces | one space | unchanged |
+| white space at the beginning and at the end | removed | removed |
 
-The target keeps its white space, because French writes U+202F and U+00A0. Quotes and dashes stay on both sides.
+White space within the target is preserved because French uses U+202F and U+00A0. Quotation marks and dashes are
+preserved on both sides.
 """
 
 import re
@@ -24,7 +26,7 @@ from tokenizers import Regex, normalizers
 
 Side = Literal["source", "target"]
 
-# Python, JavaScript and the library's regular expressions all read these escapes.
+# These escapes have the same meaning in the regular expressions of Python, JavaScript and the library.
 _INVISIBLE = (
     r"\u0000-\u0008\u000E-\u001F\u007F-\u0084\u0086-\u009F\u00AD\u061C\u180E\u200B\u200E\u200F\u202A-\u202E"
     r"\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB"
@@ -41,13 +43,16 @@ _BEFORE_AN_ADDRESS = "(<[\"'“„«"
 
 
 def normalizer_rules(side: Side) -> list[normalizers.Normalizer]:
-    """Returns the rules for a side, in order, as `tokenizers` normalisers; applying them twice changes nothing more."""
+    """Returns the rules for a side as `tokenizers` normalisers, in the order in which they are applied.
+
+    Applying the rules a second time changes nothing.
+    """
     needless_joiners = f"(?:^|(?<=[{_BEFORE_A_NEEDLESS_JOINER}]))[{_JOINERS}]+"
     rules: list[normalizers.Normalizer] = [normalizers.Replace(Regex(f"[{_INVISIBLE}]"), "")]
     if side == "source":
         rules += [normalizers.Replace(wide, narrow) for wide, narrow in _FULL_WIDTH.items()]
-    # Text is composed before joiners are judged by the letter before them, and again because a joiner may have stood
-    # between letters that compose.
+    # Text is composed first because a joiner is removed or kept depending on the character before it. It is composed
+    # again because a removed joiner may have separated characters that can be composed.
     rules += [normalizers.NFC(), normalizers.Replace(Regex(needless_joiners), ""), normalizers.NFC()]
     if side == "source":
         rules.append(normalizers.Replace(Regex(r"\s+"), " "))
@@ -60,9 +65,9 @@ def _normalizer(side: Side) -> normalizers.Normalizer:
 
 
 def normalise(line: str, side: Side) -> str:
-    """Applies the rules of a side to a line.
+    """Normalises a line by the rules of a side.
 
-    A line that needs no change, for example plain ASCII, is returned immediately.
+    A line that the rules would not change, for example plain ASCII, is recognised quickly and returned as it is.
     """
     if side == "source":
         if " ".join(line.split()) == line and (
@@ -79,7 +84,7 @@ def normalise(line: str, side: Side) -> str:
 
 
 def normalised_parts(line: str, side: Side) -> list[str]:
-    """Describes to users the changes that the rules for a side make in a line."""
+    """Returns a user-facing description of each kind of change that normalisation makes in a line."""
     if normalise(line, side) == line:
         return []
     parts = {
@@ -92,7 +97,7 @@ def normalised_parts(line: str, side: Side) -> list[str]:
 
 
 def has_text_to_translate(line: str) -> bool:
-    """Whether a line has a letter outside URLs and e-mail addresses; other lines are copied."""
+    """Returns True if a line has a letter outside URLs and e-mail addresses; other lines are copied instead."""
     if "@" not in line and "://" not in line and "www." not in line:
         first = _LETTER.search(line)
         if first is None or first.group().isalpha():  # not a sign like "²"

@@ -1,15 +1,15 @@
-"""Loops: text that a model repeats again and again because it does not find the end."""
+"""Detects loops, in which a model repeats the same text again and again instead of ending its output."""
 
 import re
 
 _LOOP = re.compile(r"(\S.{0,39}?)\1{3,}")
-"""Up to 40 characters, four times in a row."""
+"""Matches up to 40 characters that occur at least four times in a row."""
 
-MIN_CHARACTERS = 8  # of all repetitions together, so that "1000000" and "zzzz" do not count as loops
+MIN_CHARACTERS = 8  # minimum length of a whole loop; "1000000" and "zzzz" are therefore not loops
 
 
 def is_loop(output: str, source: str) -> bool:
-    """Whether `output` has the same text four times in a row, and `source` does not."""
+    """Returns True if `output` contains the same text at least four times in a row and `source` does not."""
     return _repeats(output) and not _repeats(source)
 
 

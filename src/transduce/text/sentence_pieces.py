@@ -1,6 +1,7 @@
-"""Subwords from other programs, among them SentencePiece (Kudo and Richardson 2018).
+"""Subwords that were learned by other programs, such as SentencePiece (Kudo and Richardson 2018).
 
-Imported models use these subwords, and a recipe may use SentencePiece. One id is the unknown token.
+They are used by imported models and by recipes that select SentencePiece. Unlike `Subwords`, they have an unknown token
+for text that no subword covers.
 """
 
 from abc import ABC, abstractmethod
@@ -24,42 +25,46 @@ from transduce.text.subwords import encoding_error
 if TYPE_CHECKING:
     from transduce.text.subword_training import SentencePiece
 
-THREADS = 4  # the library learns with as many on every machine, because its sums depend on the number
+THREADS = 4  # the same on every machine, because the result of learning depends on it
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
 
 class MissingLibraryError(ValueError):
-    """The library for these subwords is not installed."""
+    """Raised if the library that is needed for these subwords is not installed."""
 
 
 class SubwordsContent(Spec):
-    """The content of the file with an imported model's subwords, which describes them completely."""
+    """The content of a file that completely describes the subwords of an imported model."""
 
     version: Literal[1] = 1
     unknown: int = Field(gt=END)
-    """The id of text without a subword."""
+    """The id of text that no subword covers."""
     subwords: tuple[UnicodeText, ...]
-    """The subwords in the order of their ids, from the first id after the symbols."""
+    """The subwords in the order of their ids, beginning with the first id after the special symbols."""
 
 
 Content = TypeVar("Content", bound=SubwordsContent)
 
 
 class ImportedSubwords(ABC, Generic[Content]):
-    """Encodes text with subwords that another program has learned; has the methods of `Subwords`.
+    """Encodes text with subwords that another program has learned; it has the same methods as `Subwords`.
 
-    Text without a subword becomes the unknown token and is lost: decoding shows a mark instead.
+    Text that no subword covers is encoded as the unknown token. Such text is lost, because decoding can only write a
+    placeholder for it.
     """
 
     content_type: ClassVar[type[Any]]
-    says_where_words_end: ClassVar[bool] = False  # each subword shows this, so that no token can lengthen a whole word
+    says_where_words_end: ClassVar[bool] = False  # if True, no token can extend a word that has ended
 
     def __init__(self, content: Content) -> None:
-        """Raises ValueError if two ids have the same subword, or no id is the unknown token."""
+        """Creates the subwords that `content` describes.
+
+        Raises ValueError if two ids have the same subword, or if the id of the unknown token does not exist.
+        """
         self.content = content
         self.vocabulary = [*SYMBOLS, *content.subwords]
-        """The subword of each id."""
+        """The subword for each id."""
         self._ids = {subword: token for token, subword in enumerate(self.vocabulary) if token > END}
         if len(self._ids) + len(SYMBOLS) < len(self.vocabulary):
             raise ValueError("a subword has two ids")
@@ -68,15 +73,15 @@ class ImportedSubwords(ABC, Generic[Content]):
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
+        """Encodes each line without adding BOS or EOS; raises ValueError for an unpaired surrogate."""
 
     @abstractmethod
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each sequence, without symbols."""
+        """Decodes each sequence of ids, ignoring special symbols."""
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> Self:
-        """Parses the content of a file that `save` wrote; errors call the file `place`."""
+        """Parses the content of a file that was written by `save`; error messages refer to the file as `place`."""
         try:
             return cls(cls.content_type.model_validate_json(content, strict=True))
         except MissingLibraryError:
@@ -92,54 +97,57 @@ class ImportedSubwords(ABC, Generic[Content]):
         )
 
     def save(self, path: Path) -> None:
-        """Writes one JSON file."""
+        """Writes the subwords to a JSON file."""
         atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
-        """The content that `save` writes."""
+        """Returns the content that `save` writes."""
         return self.content.model_dump_json(indent=1)
 
     @property
     def size(self) -> int:
-        """Number of ids, symbols included."""
+        """The number of ids, including those of the special symbols."""
         return len(self.vocabulary)
 
     @cached_property
     def max_subword_bytes(self) -> int:
-        """Number of bytes of the longest subword."""
+        """The number of bytes in the longest subword."""
         return max(len(subword.encode()) for subword in self.vocabulary)
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Always raises ValueError: these subwords have no merges that could be dropped."""
+        """Always raises ValueError, because these subwords have no merges to drop."""
         self.check_can_drop_merges("these subwords")
 
     def check_can_drop_merges(self, name: str) -> NoReturn:
-        """Always raises ValueError, because these subwords have no merges to drop; `name` names them in the message."""
+        """Always raises ValueError, because these subwords have no merges to drop.
+
+        The error message refers to these subwords as `name`.
+        """
         raise ValueError(f"{name} are those of another program, which have no dropout: set subwords.dropout: 0")
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Readable text for each id: "▁" where a word begins, "</s>" for the end."""
+        """Returns a readable form of each id, in which "▁" marks the beginning of a word and "</s>" stands for EOS."""
         return [self.readable_token(token) for token in ids]
 
     def readable_token(self, token: int) -> str:
-        """The subword of an id; "</s>" for the end."""
+        """Returns the subword for an id, or the readable form of a special symbol, such as "</s>" for EOS."""
         return self.vocabulary[token] if token > END else SHOWN_SYMBOLS[token]
 
 
 class SentencePieceContent(SubwordsContent):
-    """The file of a side: the vocabulary, and the SentencePiece model, a `.spm` file, in base64."""
+    """The content of the file for one side: the vocabulary, and the SentencePiece model, a `.spm` file, in base64."""
 
     type: Literal["SentencePiece"] = "SentencePiece"
     model: str = Field(pattern="^[A-Za-z0-9+/=]+$")
 
 
 class SentencePieces(ImportedSubwords[SentencePieceContent]):
-    """Splits text by a SentencePiece model, unigram or BPE, and looks up the id of each piece in the vocabulary.
+    """Splits text with a SentencePiece model, unigram or BPE, and looks up the id of each piece in the vocabulary.
 
-    A line may begin with a language code from the vocabulary, for example `>>fra<<`, as OPUS-MT's models with several
-    target languages require. The symbols of a model, for example `</s>`, are never found in text.
+    A line may begin with a language code from the vocabulary, such as `>>fra<<`, because OPUS-MT models with several
+    target languages require one. The control symbols of a model, such as `</s>`, are never recognised in text.
     """
 
     content_type = SentencePieceContent
@@ -151,21 +159,25 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
 
     @property
     def model_file(self) -> bytes:
-        """The content of the SentencePiece model, a `.spm` file."""
+        """The SentencePiece model, as the content of a `.spm` file."""
         return b64decode(self.content.model)
 
     @classmethod
     def of_model(cls, model: bytes, place: str) -> Self:
-        """Builds the subwords from a SentencePiece model, with its pieces in order; errors call the model `place`."""
+        """Creates the subwords of a SentencePiece model, keeping its pieces in order.
+
+        Error messages refer to the model as `place`.
+        """
         pieces = pieces_of_model(model, place)
         unknown = len(SYMBOLS) + _processor(model).unk_id()
         return cls(SentencePieceContent(unknown=unknown, subwords=tuple(pieces), model=b64encode(model).decode()))
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "SentencePiece", *, keeps_characters: bool) -> Self:
-        """Learns `spec.size` subwords, or fewer if `lines` yield fewer; the same lines give the same subwords.
+        """Learns `spec.size` subwords from `lines`, or fewer if the lines do not yield that many.
 
-        `keeps_characters` switches the library's normalisation off. Raises ValueError if the library refuses the text.
+        Learning is deterministic. `keeps_characters` turns the library's normalisation off. Raises ValueError if the
+        library cannot learn subwords from the text.
         """
         library, model = _library(), BytesIO()
         try:
@@ -190,13 +202,13 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
         return type(self), (self.content,)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
+        """Encodes each line without adding BOS or EOS; raises ValueError if a line has an unpaired surrogate."""
         codes = [self._code(line) for line in lines]
         try:
             pieces = self._processor.encode(
                 [line[len(code) :] for line, code in zip(lines, codes, strict=True)], out_type=str
             )
-        except (UnicodeEncodeError, TypeError):  # versions of the library differ
+        except (UnicodeEncodeError, TypeError):  # which one depends on the version of the library
             raise encoding_error(lines) from None
         return [
             [self._ids.get(piece, self.content.unknown) for piece in ([code, *line] if code else line)]
@@ -204,20 +216,23 @@ class SentencePieces(ImportedSubwords[SentencePieceContent]):
         ]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each sequence, without symbols; the unknown token becomes ⁇."""
+        """Decodes each sequence of ids, ignoring special symbols; the unknown token becomes ⁇."""
         return [
             self._processor.decode_pieces([self.vocabulary[token] for token in sequence if token > END])
             for sequence in ids
         ]
 
     def _code(self, line: str) -> str:
-        """Returns the language code with which the line begins, or an empty string if there is none."""
+        """Returns the language code at the beginning of a line, or an empty string if there is none."""
         end = line.find("<<") + 2
         return line[:end] if end >= 2 and line[:end] in self._codes else ""
 
 
 def pieces_of_model(model: bytes, place: str) -> list[str]:
-    """Pieces of a SentencePiece model in the order of its ids; raises ValueError if it is not a SentencePiece model."""
+    """Returns the pieces of a SentencePiece model in the order of their ids.
+
+    Raises ValueError if `model` is not a SentencePiece model; the message begins with `place`.
+    """
     try:
         processor = _processor(model)
     except ValueError as error:
@@ -226,7 +241,7 @@ def pieces_of_model(model: bytes, place: str) -> list[str]:
 
 
 def _processor(model: bytes) -> Any:
-    """Loads a SentencePiece model; raises ValueError if the library is missing, or refuses the model."""
+    """Loads a SentencePiece model; raises ValueError if the library is missing or cannot read the model."""
     try:
         return _library().SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
@@ -234,7 +249,7 @@ def _processor(model: bytes) -> Any:
 
 
 def _library() -> Any:
-    """Imports SentencePiece; raises MissingLibraryError if it is not installed."""
+    """Imports the SentencePiece library; raises MissingLibraryError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:

@@ -1,9 +1,9 @@
-"""Subwords: BPE and WordPiece over bytes, learned from text, applied to text, and undone without loss.
+"""Lossless subword segmentation with byte-level BPE or WordPiece.
 
-One regular expression splits a line into words. A word is split into its UTF-8 bytes, which merges join (BPE: Sennrich
-et al. 2016; WordPiece: Schuster and Nakajima 2012, Wu et al. 2016; section 5.1 of the paper uses both). Every byte is a
-subword, so no text is unknown. Encoding puts a space before each line and decoding removes it, so that a word is the
-same subword at the beginning of a line as inside it.
+A regular expression splits each line into words, and each word is then split into its UTF-8 bytes, which are merged
+into subwords (BPE: Sennrich et al. 2016; WordPiece: Schuster and Nakajima 2012, Wu et al. 2016; section 5.1 of the
+paper uses both). Every byte is a subword, so there is no unknown text. Encoding adds a space at the beginning of each
+line and decoding removes it. A word therefore has the same subwords at the beginning of a line as elsewhere.
 """
 
 import json
@@ -42,27 +42,28 @@ if TYPE_CHECKING:
     from transduce.text.subword_training import Bpe, WordPiece
 
 CACHE_SIZE = 200_000
-"""Approximate number of words whose ids each of the two caches holds; together they take about 100 MB."""
+"""The approximate number of words whose ids each of the two caches holds; both together take about 100 MB."""
 
-# Characters of every kind, which a tokenizer file must encode without loss to be accepted.
+# A text with characters of every kind. A tokenizer file is accepted only if it encodes this text without loss.
 PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x10000, 0x110000, 0x10000)]))
 
 
 class Subwords:
-    """Encodes text as token ids and decodes it, for one side or for both sides that share a vocabulary."""
+    """Encodes text as token ids and decodes it, either for one side or for two sides that share a vocabulary."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, side: Side | None = None) -> None:
-        """Takes a tokenizer that normalises text by the rules of `side`."""
+        """Creates subwords from a tokenizer that normalises text by the rules of `side`."""
         self._tokenizer, self.side = tokenizer, side
-        # The ids of words between spaces: the cache that is being filled, and the full cache before it.
+        # Two caches for the ids of words: the one that is being filled, and the full one that it has replaced.
         self._cache: dict[str, list[int]] = {}
         self._older_cache: dict[str, list[int]] = {}
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: "Bpe | WordPiece", side: Side | None = None) -> "Subwords":
-        """Learns `spec.size` subwords, or fewer if `lines` yield fewer; the same lines give the same subwords.
+        """Learns `spec.size` subwords from `lines`, or fewer if the lines do not yield that many.
 
-        The lines must be normalised already; the subwords normalise text by the rules of `side`.
+        Learning is deterministic. The lines must already be normalised; the resulting subwords normalise text by the
+        rules of `side`.
         """
         from transduce.text.subword_training import learn_tokenizer  # here, because translating does not need it
 
@@ -70,19 +71,22 @@ class Subwords:
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
-        """Reads a file that `save` wrote; raises ValueError with the path for any other or a damaged file."""
+        """Reads a file that was written by `save`.
+
+        Raises ValueError, which names the path, if the file is damaged or was not written by `save`.
+        """
         return cls.parse(read_regular_file(path), place=str(path))
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> "Subwords":
-        """Parses the content of a file that `save` wrote; errors call the file `place`."""
+        """Parses the content of a file that was written by `save`; error messages refer to the file as `place`."""
         try:
             tokenizer = parse_tokenizer(content.decode())
             subwords = cls(tokenizer, _side_of(tokenizer))
             subwords._check()
         except BaseException as error:
-            # The library raises `Exception`, and for some files `PanicException`, which is not an `Exception` and has
-            # no module.
+            # For some files, the library raises a `PanicException`, which is not a subclass of `Exception` and cannot
+            # be imported from any module.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise ValueError(
@@ -92,7 +96,7 @@ class Subwords:
         return subwords
 
     def with_tags(self, tags: Sequence[str]) -> "Subwords":
-        """Adds an id for each of `tags` after the last id; no text is encoded as a tag."""
+        """Returns these subwords with an additional id for each of `tags`; text is never encoded as a tag."""
         if not tags:
             return self
         description = json.loads(self._tokenizer.to_str())
@@ -102,51 +106,53 @@ class Subwords:
 
     @cached_property
     def as_target(self) -> "Subwords":
-        """These subwords for the target side if source and target share them: the target has other normalisation rules.
+        """These subwords for use on the target side, if source and target share them.
 
-        Both sides are saved in the source's file.
+        The target side has other normalisation rules than the source side, but both sides are saved in one file.
         """
         return TargetSubwords(_for_target(self._tokenizer), self) if self.side == "source" else self
 
     @cached_property
     def tags(self) -> dict[str, int]:
-        """The source tags and their ids, in the order of the ids."""
+        """The source tags and their ids, sorted by id."""
         tags = {token: tag_of_subword(subword) for subword, token in self._tokenizer.get_vocab().items()}
         return {tag: token for token, tag in sorted(tags.items()) if tag is not None}
 
     def save(self, path: Path) -> None:
-        """Writes one JSON file, from which Hugging Face's `tokenizers` gives the same ids."""
+        """Writes the subwords to a JSON file with which Hugging Face's `tokenizers` returns the same ids."""
         atomic_write_text(path, self.as_json())
 
     def as_json(self) -> str:
-        """The content that `save` writes."""
+        """Returns the content that `save` writes."""
         return str(self._tokenizer.to_str(pretty=True))
 
     @property
     def size(self) -> int:
-        """Number of ids, symbols included."""
+        """The number of ids, including those of the special symbols and tags."""
         return int(self._tokenizer.get_vocab_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encodes each line, without symbols; raises ValueError for half a surrogate pair."""
+        """Encodes each line without adding BOS or EOS; raises ValueError if a line contains an unpaired surrogate."""
         try:
             return self._encode(self.normalise(lines))
         except TypeError:
             raise encoding_error(lines) from None
 
     def normalise(self, lines: Sequence[str]) -> Sequence[str]:
-        """Applies the normalisation rules of the side: the result is the text that is encoded."""
+        """Applies the normalisation rules of the side and returns the text that would be encoded."""
         return lines if self.side is None else [normalise(line, self.side) for line in lines]
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Encodes lines word by word; each word between spaces is encoded once and cached."""
+        """Encodes lines word by word, and caches the ids of each word between spaces."""
         words = [_words(line) for line in lines]
         whole_lines = iter(self._encode_uncached([line for line, parts in zip(lines, words, strict=True) if not parts]))
         if len(self._cache) > CACHE_SIZE:
             self._cache, self._older_cache = {}, self._cache  # frequent words will soon be in the new cache
-        cache, older = self._cache, self._older_cache  # the same caches for the whole call: other threads may swap them
+        # Local variables refer to the caches, because other threads may swap the attributes during this call.
+        cache, older = self._cache, self._older_cache
         missing = set(chain.from_iterable(words)).difference(cache)
-        recalled = {word: older[word] for word in missing if word in older}  # one look-up: other threads may add to it
+        # The older cache is searched only once, because other threads may add words to it in the meantime.
+        recalled = {word: older[word] for word in missing if word in older}
         new = list(missing - recalled.keys())
         cache.update(recalled)
         cache.update(zip(new, self._encode_words(new), strict=True))
@@ -155,11 +161,14 @@ class Subwords:
         ]
 
     def _encode_uncached(self, texts: list[str]) -> list[list[int]]:
-        """Encodes each text with the library."""
+        """Encodes each text with the `tokenizers` library, without using the caches."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _encode_words(self, words: list[str]) -> list[list[int]]:
-        """Encodes all words as one text, because the library is slow for many texts; returns the ids of each word."""
+        """Returns the ids of each word.
+
+        The words are encoded as a single text, because the library is slow if there are many texts.
+        """
         if not words:
             return []
         (ids,) = self._encode_uncached([" ".join(words)])
@@ -169,7 +178,7 @@ class Subwords:
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
-        """Encodes each line with BPE-dropout, which drops each merge with `probability`.
+        """Encodes each line with BPE-dropout, which drops merges at random with the given probability.
 
         The ids of a line depend only on the line and its key. Raises ValueError for WordPiece, which has no merges.
         """
@@ -180,18 +189,25 @@ class Subwords:
         return [ids[ids >= 0] for ids in np.split(merged, ends[:-1])]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Decodes each sequence, without symbols and tags; bytes that are not UTF-8 become U+FFFD."""
+        """Decodes each sequence of ids, ignoring special symbols and source tags.
+
+        Bytes that are not valid UTF-8 are replaced with U+FFFD.
+        """
         tags = frozenset(self.tags.values())
         tokens = [[int(token) for token in sequence if token > END and token not in tags] for sequence in ids]
         return list(self._tokenizer.decode_batch(tokens, skip_special_tokens=False))
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Readable text for each id: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
+        """Returns a readable form of each id.
+
+        Spaces are shown as "▁", incomplete characters as escapes, and special symbols and tags in angle brackets, for
+        example "</s>" and "<to:de>".
+        """
         readable = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
         return [readable[token] if token in readable else _make_readable(self.subword_bytes[token]) for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> "ByteSymbols":
-        """Splits all lines into bytes, before any merge, with the words that the library finds."""
+        """Returns the bytes of all lines as unmerged symbols, grouped into the words that the library finds."""
         from transduce.text.bpe_dropout import ByteSymbols  # imported here, because only training drops merges
 
         # Not `encode_batch_fast`, whose results have no `word_ids`.
@@ -214,17 +230,20 @@ class Subwords:
 
     @property
     def has_merges(self) -> bool:
-        """Whether these subwords are a BPE."""
+        """True for BPE; WordPiece subwords have no merges."""
         return isinstance(self._tokenizer.model, models.BPE)
 
     def check_can_drop_merges(self, name: str) -> None:
-        """Raises ValueError for WordPiece, which has no merges to drop; `name` names these subwords in the message."""
+        """Raises ValueError for WordPiece, which has no merges to drop.
+
+        The error message refers to these subwords as `name`.
+        """
         if not self.has_merges:
             raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
 
     @cached_property
     def _merges(self) -> "Merges":
-        """The merges of a BPE; raises ValueError for WordPiece."""
+        """The merges of BPE; raises ValueError for WordPiece, which has none."""
         from transduce.text.bpe_dropout import Merges
 
         self.check_can_drop_merges("these subwords")
@@ -234,7 +253,7 @@ class Subwords:
 
     @cached_property
     def subword_bytes(self) -> list[bytes]:
-        """The bytes of each id; empty for symbols and tags."""
+        """The bytes of each token, indexed by id; special symbols and source tags have no bytes."""
         byte = {letter: code for code, letter in enumerate(byte_letters())}
         subwords = {token: subword for subword, token in self._tokenizer.get_vocab().items() if token > END}
         subwords |= dict.fromkeys(self.tags.values(), "")
@@ -243,27 +262,31 @@ class Subwords:
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The strings of the tokens in the file that `save` writes, by id."""
+        """The strings that represent the tokens in the saved file, in the order of their ids."""
         return sorted(ids := self._tokenizer.get_vocab(), key=ids.__getitem__)
 
     @cached_property
     def max_subword_bytes(self) -> int:
-        """Number of bytes of the longest subword."""
+        """The number of bytes in the longest subword."""
         return max(map(len, self.subword_bytes))
 
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
-        """Whether each id begins with a space, as only the first id of a word does."""
+        """A mask of the ids that begin with a space, as only the first id of a word does."""
         return np.array([subword.startswith(b" ") for subword in self.subword_bytes])
 
     def _rules(self) -> dict[str, Any]:
-        """The description of the tokenizer without vocabulary and merges."""
+        """Returns the JSON description of the tokenizer without its vocabulary and its merges."""
         rules: dict[str, Any] = json.loads(self._tokenizer.to_str())
         rules["model"] = {key: value for key, value in rules["model"].items() if key not in ("vocab", "merges")}
         return rules
 
     def _check(self) -> None:
-        """Raises ValueError for rules that `learn` does not write, a missing symbol or byte, or text that is lost."""
+        """Raises ValueError if the tokenizer is not one that `learn` could have created.
+
+        Its rules must be those of `learn`, it must have all special symbols and bytes, and decoding must recover the
+        encoded text.
+        """
         kind = "bpe" if isinstance(self._tokenizer.model, models.BPE) else "wordpiece"
         if self._rules() != _rules(kind, self.side):
             raise ValueError("it splits text by other rules")
@@ -278,47 +301,54 @@ class Subwords:
 
 
 class TargetSubwords(Subwords):
-    """A source's subwords for the target side; they are saved in the source's file."""
+    """The subwords of a source when they are used for the target side; they are saved in the source's file."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, source: Subwords) -> None:
         super().__init__(tokenizer, "target")
         self.source = source
 
     def as_json(self) -> str:
-        """The content of the file that both sides share."""
+        """Returns the content of the file that both sides share."""
         return self.source.as_json()
 
 
 @lru_cache(maxsize=8)
 def _for_target(source: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """Builds a tokenizer that shares the model of `source` and has the rules of a target; see `parse_tokenizer`."""
+    """Builds a tokenizer that shares the model of `source` but has the normalisation rules of the target side.
+
+    The results are cached for the reason that is given in `parse_tokenizer`.
+    """
     return build_tokenizer(source.model, "target")
 
 
 @cache
 def _rules(kind: str, side: Side | None) -> dict[str, Any]:
-    """The description of a tokenizer without subwords, as this version of the library writes it."""
+    """Returns the JSON description of a tokenizer without subwords, as the installed library version writes it."""
     return Subwords(build_tokenizer(models.BPE() if kind == "bpe" else wordpiece_model([]), side))._rules()
 
 
 def _side_of(tokenizer: tokenizers.Tokenizer) -> Side | None:
-    """The side whose rules a tokenizer uses, judged by the number of rules; `_check` compares the rules themselves."""
+    """Returns the side whose normalisation rules a tokenizer uses, or None if it has no such rules.
+
+    This function only counts the rules; `_check` later compares the rules themselves.
+    """
     rules = json.loads(tokenizer.to_str())["normalizer"]
     count = len(rules.get("normalizers", ()))
     return "source" if count > len(normalizer_rules("target")) + 1 else "target" if count else None
 
 
 def _words(line: str) -> list[str]:
-    """Returns the words between single spaces; none if encoding them one by one may give different ids.
+    """Splits a line into words that can be encoded one by one.
 
-    No subword crosses a single space between two other characters.
+    The line is split at single spaces, because no subword crosses a single space between two other characters. Returns
+    an empty list if the line has other white space or a very long word, in which case it must be encoded as a whole.
     """
     words = line.split(" ")
     return words if words == line.split() and len(max(words, key=len)) <= LONGEST_WORD else []
 
 
 def _make_readable(text: bytes) -> str:
-    """Makes bytes printable, with "▁" for spaces and escapes for what cannot be shown."""
+    """Converts bytes to printable text, with "▁" for spaces and escapes for everything that cannot be displayed."""
     readable = text.decode("utf-8", "backslashreplace").replace(" ", "▁")
     return "".join(
         letter.encode("unicode_escape").decode() if unicodedata.category(letter)[0] in "CZ" else letter
@@ -327,7 +357,10 @@ def _make_readable(text: bytes) -> str:
 
 
 def encoding_error(lines: Sequence[str]) -> Exception:
-    """Builds the error for lines that the library refuses."""
+    """Returns the error to raise for lines that the library does not accept.
+
+    It is a TypeError if a line is not a str, and a ValueError if a line contains an unpaired surrogate.
+    """
     for line_number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             return TypeError(f"line {line_number} is {type(line).__name__}, not str")

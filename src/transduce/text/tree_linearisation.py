@@ -1,4 +1,7 @@
-"""Settings for writing trees as symbols; `transduce.parsing.tree_symbols` writes and reads the symbols."""
+"""Settings that determine how trees are written as sequences of symbols.
+
+The module `transduce.parsing.tree_symbols` writes and reads these symbols.
+"""
 
 from typing import Annotated, Literal
 
@@ -7,23 +10,26 @@ from pydantic import Field
 from transduce.settings import Spec
 
 MIN_EXTRA_LENGTH = 3
-"""Tokens that every tree needs besides its words: two symbols of a phrase around all words, and the end symbol."""
+"""The minimum number of tokens that a tree has in addition to one part of speech for each word.
+
+They are the opening and the closing symbol of the phrase that contains all words, and EOS.
+"""
 
 Tags = Annotated[
     Literal["predicted", "normalised"],
-    Field(description="`normalised` writes XX for every part of speech, so that the model predicts none."),
+    Field(description="Whether the model predicts parts of speech; `normalised` replaces each of them with XX."),
 ]
 
 
 class TopDown(Spec):
-    """The opening symbol of a phrase comes before its first part (Vinyals et al. 2015)."""
+    """Writes the opening symbol of a phrase before its first constituent (Vinyals et al. 2015)."""
 
     kind: Literal["top_down"] = "top_down"
     tags: Tags = "predicted"
 
 
 class InOrder(Spec):
-    """The opening symbol of a phrase comes after its first part (Liu and Zhang 2017)."""
+    """Writes the opening symbol of a phrase after its first constituent (Liu and Zhang 2017)."""
 
     kind: Literal["in_order"] = "in_order"
     tags: Tags = "predicted"

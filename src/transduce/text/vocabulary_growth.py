@@ -1,7 +1,7 @@
-"""Growth of a BPE vocabulary: more merges, learned from other text.
+"""Extends a BPE vocabulary with merges that are learned from other text.
 
-Merges are applied in order, so a word is first split as before, and then the new merges join its subwords. Text to
-which no new merge applies is encoded as before, and old tokens keep their ids.
+Merges are applied in order, so a word is first split into the old subwords, which the new merges then join. Text to
+which no new merge applies is encoded as before, and the old tokens keep their ids.
 """
 
 import json
@@ -16,23 +16,26 @@ from transduce.text.byte_level import parse_tokenizer
 from transduce.text.subwords import Subwords
 
 LINES = 2_000
-"""Number of lines that are encoded at a time."""
+"""The number of lines that are encoded at a time."""
 
 FIRST_LETTER = 0x10000
-"""Code of the letter that stands for token 0 while merges are learned; no letter from here on is white space."""
+"""The code point that stands for token 0 while merges are learned; the next one stands for token 1, and so on.
+
+None of these code points is white space.
+"""
 
 
 def check_can_grow(subwords: object, side: str) -> None:
-    """Raises ValueError if `subwords`, used for `side`, are not transduce's own BPE, because only it can grow."""
+    """Raises ValueError unless the subwords of `side` are transduce's own BPE, the only kind that can be extended."""
     if not isinstance(subwords, Subwords) or not subwords.has_merges:
         raise ValueError(f"--grow-vocabulary: the {side} subwords of --from are no BPE over bytes, and cannot grow")
 
 
 def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwords:
-    """Adds at most `count` subwords, learned from `lines`; raises ValueError for WordPiece.
+    """Returns `subwords` extended by at most `count` subwords that are learned from `lines`.
 
-    The lines must be normalised already, by the rules of their sides. The library learns the merges and sees each old
-    subword as one letter.
+    The lines must already be normalised by the rules of their sides. The library learns the new merges from text in
+    which every old subword is replaced with a single letter. Raises ValueError for WordPiece.
     """
     check_can_grow(subwords, "old")
     description = json.loads(subwords.as_json())
@@ -51,7 +54,7 @@ def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwo
 
 
 def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iterator[str]:
-    """Yields each line with its words between spaces, and one letter for each token of a word."""
+    """Yields each line as words separated by spaces, in which every token is represented by one letter."""
     as_it_is = {**description, "normalizer": {"type": "Prepend", "prepend": " "}}
     tokenizer, rest = parse_tokenizer(json.dumps(as_it_is, ensure_ascii=False)), iter(lines)
     while portion := list(islice(rest, LINES)):
@@ -63,7 +66,10 @@ def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iter
 
 
 def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
-    """Appends merges to the description of a BPE; two merges may give the same subword."""
+    """Appends merges, and the subwords that result from them, to the description of a BPE model.
+
+    If two merges result in the same subword, it gets only one id.
+    """
     size, merges = 1 + max(model["vocab"].values()), {tuple(pair) for pair in model["merges"]}
     for left, right in pairs:
         if (left, right) not in merges:
@@ -75,7 +81,10 @@ def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
 
 
 def spellings(subwords: Subwords, size: int) -> list[list[int]]:
-    """Returns, for each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
+    """Returns, for each token whose id is at least `size`, the tokens with smaller ids from which it is merged.
+
+    A tag is not merged from other tokens, so the result for a tag contains all ids below `size`.
+    """
     model = json.loads(subwords.as_json())["model"]
     parts: dict[str, list[str]] = {}
     for left, right in model["merges"]:

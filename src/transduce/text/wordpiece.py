@@ -1,10 +1,11 @@
-"""Learns the vocabulary of WordPiece: merges the pair of neighbours that raises the likelihood of the text the most.
+"""Learns a WordPiece vocabulary by repeatedly merging the pair of adjacent symbols that raises the likelihood most.
 
-Schuster and Nakajima 2012, section 3, with a unigram model of symbols; the text has N symbols. Merging a and b raises
-the log-likelihood by count(ab) · log(N · count(ab) / (count(a) · count(b))), to first order. BPE only uses count(ab),
-so it merges two letters that are frequent anyway before a rarer pair whose letters always occur together. The quotient
-count(ab) / (count(a) · count(b)) alone, which is also found in the literature, merges the letters of rare words first
-and doubles the length of sentences.
+The algorithm is described by Schuster and Nakajima 2012, section 3; the likelihood is that of a unigram model of
+symbols. If the text has N symbols, merging a and b raises the log-likelihood, to first order, by
+count(ab) · log(N · count(ab) / (count(a) · count(b))). BPE uses only count(ab), so it merges two letters that are
+frequent in any case before a rarer pair whose letters always occur together. Another criterion in the literature is the
+quotient count(ab) / (count(a) · count(b)) alone. It merges the letters of rare words first, which doubles the length of
+sentences.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 MIN_COUNT = 2
-"""A pair with fewer occurrences is not merged."""
+"""The minimum number of occurrences that a pair must have to be merged."""
 
 Pair = tuple[int, int]
 
@@ -22,9 +23,10 @@ Pair = tuple[int, int]
 def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str, merges: int) -> list[str]:
     """Learns at most `merges` subwords by merging letters, and returns them in the order in which they were learned.
 
-    `words` maps each word to its count; `alphabet` contains all letters of the words. A subword that continues a word
-    begins with `mark`. Each step merges the pair with the highest gain. Ties go to the pair with the higher count, and
-    then to the pair that comes first alphabetically. Learning ends when no merge raises the likelihood.
+    `words` maps each word to its count, and `alphabet` contains all letters that occur in the words. Subwords that
+    continue a word begin with `mark`. Each step merges the pair with the highest gain in likelihood. Ties are broken in
+    favour of the pair with the higher count, and then of the pair that comes first in alphabetical order. Learning ends
+    early if no merge would raise the likelihood.
     """
     segmentation = Segmentation(words, alphabet, mark)
     learned: dict[str, None] = {}
@@ -35,7 +37,7 @@ def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str
 
 
 class Segmentation:
-    """Words cut into symbols, with counts of symbols and of neighbouring pairs that merges keep up to date."""
+    """The segmentation of words into symbols, with counts of symbols and pairs that every merge updates."""
 
     def __init__(self, words: Mapping[str, int], alphabet: Sequence[str], mark: str) -> None:
         self._mark = mark
@@ -53,7 +55,7 @@ class Segmentation:
             self._count(number, 1)
 
     def best_pair(self) -> Pair | None:
-        """Returns the pair with the highest gain; None if no pair raises the likelihood."""
+        """Returns the pair with the highest gain, or None if no merge would raise the likelihood."""
         size = len(self._pairs)
         counts, (left, right) = self._pair_counts[:size], self._sides[:, :size]
         product = self._symbol_counts[left] * self._symbol_counts[right]
@@ -67,13 +69,13 @@ class Segmentation:
         return min((self._pairs[slot] for slot in ties), key=self._rank)
 
     def _rank(self, pair: Pair) -> tuple[float, str, str]:
-        """Sort key that breaks ties between pairs of equal gain."""
+        """Returns a sort key that breaks ties between pairs with the same gain."""
         return -self._pair_counts[self._slots[pair]], self._symbols[pair[0]], self._symbols[pair[1]]
 
     def merge(self, pair: Pair) -> str | None:
         """Merges every occurrence of a pair, from left to right.
 
-        Returns the new symbol, or None if it existed before.
+        Returns the new symbol, or None if the symbol already existed.
         """
         text = self._symbols[pair[0]] + self._symbols[pair[1]].removeprefix(self._mark)
         is_new = text not in self._ids
@@ -94,7 +96,7 @@ class Segmentation:
         for symbol in word:
             self._symbol_counts[symbol] += count
         for pair, times in Counter(pairwise(word)).items():
-            slot = self._slot_of(pair)  # before the next line: it may replace the array
+            slot = self._slot_of(pair)  # called first, because it may replace the array
             self._pair_counts[slot] += times * count
             if sign > 0:
                 self._words_with[pair].add(index)
@@ -102,7 +104,7 @@ class Segmentation:
                 self._words_with[pair].discard(index)
 
     def _slot_of(self, pair: Pair) -> int:
-        """Index of a pair in the arrays; adds a new pair to them."""
+        """Returns the index of a pair in the arrays, after adding the pair to them if it is new."""
         if (slot := self._slots.get(pair)) is None:
             slot = self._slots[pair] = len(self._pairs)
             self._pairs.append(pair)

@@ -1,5 +1,6 @@
-"""Training (section 5): loss, optimiser, schedule and training loop; no search, no validation, no files.
+"""This package implements training (section 5): the loss, the optimisers, the learning rate schedules and the loop.
 
-Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (one step); then `averaging` (6.1), `precision`,
-`divergence`, `muon` for small corpora, and `sharded` for models that do not fit into one device.
+Decoding, validation and checkpoints are not part of it. A good order in which to read the modules is `schedule`
+(section 5.3), `objective` (5.4), `optimiser` (5.3) and `loop`, then `averaging` (6.1), `precision`, `divergence`,
+`muon`, which is for small corpora, and `sharded`, which is for models that do not fit on one device.
 """

@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights (section 6.1)."""
+"""Checkpoint averaging (section 6.1)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def average_weights(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Averages each named tensor over checkpoints, in float32.
+    """Averages the weights of several checkpoints, and returns them as float32 tensors by name.
 
-    Sums in float64, with one checkpoint in memory at a time.
+    The weights are summed in float64. Only one checkpoint is in memory at a time if `checkpoints` is a generator.
 
-    Raises ValueError if the checkpoints belong to different models, or there are none.
+    Raises ValueError if the checkpoints belong to different models, or if there are none.
     """
     sums: dict[str, Tensor] = {}
     count = 0

@@ -1,4 +1,7 @@
-"""The training loop: a generator of step records. Its caller logs, validates, saves and stops."""
+"""The training loop, a generator that takes one training step at a time and yields its record.
+
+Logging, validating, saving checkpoints and ending the run are left to the caller.
+"""
 
 import hashlib
 import math
@@ -22,12 +25,15 @@ from transduce.training.training_settings import Training
 
 BEGINNING = Position()
 
-# In lockstep, a process without a micro-batch of its own computes this one with weight 0.
+# If the processes have to work in lockstep, a process without a micro-batch of its own computes this one with weight 0.
 BLANK_MICRO_BATCH = MicroBatch(*[np.full((1, 1), END)] * 3)
 
 
 class DeferredMetrics:
-    """Metrics of a step, copied from the device asynchronously; `read` waits for that step but not for later ones."""
+    """The metrics of a training step, which are copied from the device asynchronously.
+
+    Reading them waits until the device has finished that step, but not any later ones.
+    """
 
     def __init__(self, values: Tensor) -> None:
         self._values, self._arrived = values, None
@@ -38,7 +44,7 @@ class DeferredMetrics:
             self._arrived.record()
 
     def read(self) -> list[float]:
-        """Waits for the metrics and returns them."""
+        """Waits until the metrics have arrived, and returns them."""
         if self._arrived is not None:
             self._arrived.synchronize()
         values: list[float] = self._values.tolist()
@@ -50,22 +56,25 @@ class StepRecord(NamedTuple):
 
     step: int
     metrics: DeferredMetrics  # smoothed loss, unsmoothed loss, norm of the gradient
-    rate: float
-    tokens: int  # target tokens, including end symbols but not padding
-    seconds: float
+    rate: float  # the learning rate
+    tokens: int  # number of target tokens, including EOS but not padding
+    seconds: float  # duration of the step
     waiting: float  # the part of `seconds` that was spent waiting for data
     epoch: int
     position: Position  # where the next step begins in the data
-    can_lower_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is not a fault
+    can_lower_scale: bool  # True in float16 if a non-finite gradient only lowers the loss scale and is no error
 
     @property
     def loss(self) -> float:
-        """The smoothed loss in nats per target token, including the penalties of experts and of R-Drop."""
+        """The smoothed loss in nats per target token.
+
+        It includes the auxiliary loss of a mixture of experts and the divergence term of R-Drop.
+        """
         return self.metrics.read()[0]
 
     @property
     def unsmoothed(self) -> float:
-        """The loss without smoothing in nats per target token; its exponential is the perplexity."""
+        """The loss without label smoothing in nats per target token; its exponential is the perplexity."""
         return self.metrics.read()[1]
 
     @property
@@ -75,7 +84,7 @@ class StepRecord(NamedTuple):
 
     @property
     def skipped(self) -> bool:
-        """Whether the gradient was not finite, so that the step did not change the weights."""
+        """Whether the step left the weights unchanged because its gradient was infinite or NaN."""
         return not math.isfinite(self.gradient_norm)
 
 
@@ -91,11 +100,14 @@ def training_steps(
     group: ProcessGroup = SINGLE_PROCESS,
     total_steps: int | None = None,
 ) -> Iterator[StepRecord]:
-    """Trains indefinitely and yields one record per step; starts after step `after`, at `position` in the data.
+    """Trains the model indefinitely, and yields one record per step.
 
-    Schedules that reach zero do so at `total_steps`; None means that the number is not known yet. The processes of
-    `group` divide the micro-batches of each step among themselves and end the step with the same gradient. A step whose
-    gradient is not finite does not change the weights, and the caller counts it; in float16 the loss scale is lowered.
+    The first step is number `after` + 1, and its data begins at `position`. Schedules that decay to zero do so at step
+    `total_steps`, or stay at their peak if that is None.
+
+    The processes of `group` share the micro-batches of each step, and all end the step with the same gradient. If the
+    gradient is infinite or NaN, the step does not change the weights, and the record's `skipped` is True; in float16,
+    the loss scale is lowered as well.
     """
     planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
@@ -116,13 +128,18 @@ def training_steps(
         if precision.name == "float16":
             precision.update_scale(not record.skipped)
         elif previous is not None:
-            previous.read()  # a GPU is one step behind; because of this wait, `seconds` measures its work
+            # A GPU works asynchronously. Waiting here for the previous step keeps the GPU at most one step behind, so
+            # that `seconds` measures the time of its work.
+            previous.read()
         previous = metrics
         yield record._replace(seconds=time.perf_counter() - began)
 
 
 def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""]:
-    """Scales the gradient down to a norm of at most `limit`; returns the norm before scaling."""
+    """Clips the gradient to a norm of at most `limit`, and returns its norm before clipping.
+
+    If `limit` is None, the gradient is not changed.
+    """
     norm = optimiser.norm()
     if limit is not None:
         optimiser.scale((limit / norm).clamp(max=1.0))
@@ -130,7 +147,7 @@ def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""
 
 
 def _prefetched(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
-    """Yields the same steps; a thread prepares the next step while the device computes."""
+    """Yields the steps in `planned`, preparing the next step in a background thread while the device computes."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, planned)
         while True:
@@ -148,9 +165,9 @@ def accumulate_gradients(
     precision: Precision,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Float[Tensor, "2"]:
-    """Accumulates the gradient of the step's mean loss per token in the optimiser; returns both mean losses.
+    """Accumulates the gradient of a step in the optimiser, and returns the step's smoothed and unsmoothed losses.
 
-    `planned` holds the micro-batches of this process.
+    Both losses are means over the target tokens of all processes. `planned` contains the micro-batches of this process.
     """
     optimiser.zero_gradient()
     losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
@@ -169,7 +186,11 @@ def accumulate_gradients(
 def forward_backward(
     objective: TrainingObjective, micro_batch: MicroBatch, weight: float, precision: Precision
 ) -> Float[Tensor, "2"]:
-    """Adds `weight` times the gradient of a micro-batch to the gradients; returns the sums of both its losses."""
+    """Runs the forward and the backward pass of a micro-batch.
+
+    Adds `weight` times the gradient of its smoothed loss to the gradients of the parameters. Returns its smoothed and
+    its unsmoothed loss, each summed over the target tokens.
+    """
     tensors = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
     if precision.device.type == "cuda":
         tensors = [tensor.pin_memory().to(precision.device, non_blocking=True) for tensor in tensors]
@@ -180,6 +201,6 @@ def forward_backward(
 
 
 def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
-    """Returns the seed for a micro-batch's randomness: a hash that is the same whichever process computes it."""
+    """Returns the random seed for a micro-batch, which does not depend on the process that computes it."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

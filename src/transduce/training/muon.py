@@ -1,7 +1,8 @@
-"""Muon for the matrices of linear maps, and Adam for everything else: embeddings, biases, norms.
+"""The Muon optimiser for the weight matrices of linear layers.
 
-Adam scales each number of a gradient individually. Muon takes the mean gradient of a matrix and makes its singular
-values equal, so that rare directions count as much as frequent ones.
+Adam scales each element of a gradient separately. Muon instead makes the singular values of the averaged gradient of a
+matrix approximately equal, so that rare directions contribute as much to the update as frequent ones. All other
+parameters, such as embeddings, biases and layer normalisation, are updated by Adam.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,31 +19,39 @@ from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam, Layout
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come close to 1 in a few iterations
+# Coefficients of the Newton–Schulz iteration by Jordan et al., with which singular values approach 1 in a few
+# iterations.
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
 class Muon(Spec):
-    """Muon (Jordan et al. 2024) for the matrices of linear maps, with weight decay and Adam's rates (Liu et al. 2025).
+    """Muon (Jordan et al. 2024) for the weight matrices of linear layers, and Adam for all other parameters.
 
-    Adam with its defaults updates everything else.
+    Following Liu et al. (2025), the updates include weight decay, and are scaled so that Muon works with the same
+    learning rates as Adam.
     """
 
     kind: Literal["muon"] = "muon"
-    momentum: Decay = Field(default=0.95, description="Decay of a matrix's mean gradient.")
+    momentum: Decay = Field(
+        default=0.95, description="Decay rate of the running average of the gradient (Nesterov momentum)."
+    )
     scale: float = Field(
-        default=0.2, gt=0, description="Root mean square of a matrix's update, in multiples of the rate."
+        default=0.2, gt=0, description="Root mean square of a matrix's update, as a multiple of the learning rate."
     )
     weight_decay: float = Field(
-        default=0.1, ge=0, description="A step multiplies matrices by 1 − rate · `weight_decay`."
+        default=0.1,
+        ge=0,
+        description="Decoupled weight decay: each step multiplies the matrices by 1 − learning rate · `weight_decay`.",
     )
 
 
 class FlatMuon(FlatOptimiser):
-    """Muon for the matrices of `model`, which come first in the buffer, and Adam for everything else.
+    """Updates the weight matrices of linear layers in `model` with Muon, and all other parameters with Adam.
 
-    Each process updates its share of the matrices, and only that process keeps their momentum up to date. Raises
-    ValueError if the model has no linear maps.
+    The matrices are at the beginning of the buffer. Each process updates only its share of the matrices and of their
+    momentum; the updated matrices are then exchanged between the processes. The constructor raises ValueError if the
+    model has no linear layers.
     """
 
     def __init__(self, model: nn.Module, spec: Muon, group: ProcessGroup = SINGLE_PROCESS) -> None:
@@ -80,12 +89,12 @@ class FlatMuon(FlatOptimiser):
 
 
 def flat_optimiser(model: nn.Module, spec: Adam | Muon, group: ProcessGroup = SINGLE_PROCESS) -> FlatOptimiser:
-    """Builds the optimiser for a model that every process holds in full."""
+    """Builds the optimiser that `spec` describes for a model that is replicated on every process."""
     return FlatMuon(model, spec, group) if isinstance(spec, Muon) else FlatAdam(model, spec, group)
 
 
 class EqualMatrices(NamedTuple):
-    """Matrices of the same shape in the buffer, with gradients and momentum, each `[matrices, rows, columns]`."""
+    """A stack of matrices with the same shape, with their gradients and momentum, as views of the flat buffers."""
 
     spec: Muon
     weights: Float[Tensor, "matrices rows columns"]
@@ -93,7 +102,7 @@ class EqualMatrices(NamedTuple):
     momentum: Float[Tensor, "matrices rows columns"]
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step of Muon with Nesterov momentum; changes nothing if the gradient is not `finite`."""
+        """Updates the matrices with Muon and Nesterov momentum; changes nothing if the gradient is not `finite`."""
         momentum = self.momentum.lerp(self.gradient, 1 - self.spec.momentum)
         step = orthogonal(self.gradient.lerp(momentum, self.spec.momentum))
         # The mean square of an orthogonal matrix is 1 / max(rows, columns).
@@ -104,40 +113,42 @@ class EqualMatrices(NamedTuple):
 
 
 def _matrices(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yields the weights of linear maps by name, each only once."""
+    """Yields the name and the weight of each linear layer; a shared weight occurs only once."""
     linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
     yield from ((name, parameter) for name, parameter in model.named_parameters() if id(parameter) in linear)
 
 
 def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str]]:
-    """Divides matrices, in their order in the buffer, into `size` shares that take about the same time."""
+    """Divides the matrices, in the order of the buffer, into `size` shares that take about the same time to update."""
     shapes = [layout.shapes[name] for name in matrices]
     work = [rows * columns * min(rows, columns) for rows, columns in shapes]
     whole = sum(work)
     shares: list[list[str]] = [[] for _ in range(size)]
     for name, done, own in zip(matrices, accumulate(work), work, strict=True):
-        shares[int((done - own / 2) / whole * size)].append(name)  # where the middle of its work lies
+        shares[int((done - own / 2) / whole * size)].append(name)  # the share in which the middle of its work lies
     return shares
 
 
 def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
-    """Yields the matrices of a share as views of vectors that hold all parameters.
+    """Groups consecutive matrices of a share by their shape, and yields each group as one stack of matrices.
 
-    Matrices of the same shape are yielded together.
+    `vectors` are the flat buffers with all parameters, their gradients and the momentum; the stacks are views of them.
     """
     for shape, same in groupby(share, key=lambda name: layout.shapes[name]):
         members = list(same)
         start, size = layout.slices[members[0]].start, shape.numel()
-        # The layout repeats the same gap between matrices of one shape; a single matrix has no gap.
+        # Matrices of the same shape are equally spaced in the buffer.
         stride = (layout.slices[members[-1]].start - start) // max(1, len(members) - 1) or size
         strides = (stride, shape[1], 1)
         yield EqualMatrices(spec, *(vector.as_strided((len(members), *shape), strides, start) for vector in vectors))
 
 
 def orthogonal(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
-    """Returns, for each matrix U S Vᵀ, a matrix close to U Vᵀ, with singular values between about 0.7 and 1.2.
+    """Approximately orthogonalises each matrix with Newton–Schulz iterations.
 
-    Newton–Schulz iterations: X ← aX + (bA + cA²)X with A = XXᵀ. Singular values near 0 stay small.
+    For a matrix with the singular value decomposition U S Vᵀ, returns a matrix close to U Vᵀ, whose singular values are
+    between about 0.7 and 1.2, except for singular values near 0, which stay small. An iteration computes
+    X ← aX + (bA + cA²)X with A = XXᵀ.
     """
     dtype = torch.bfloat16 if has_fast_bfloat16(matrices.device) else matrices.dtype
     a, b, c = COEFFICIENTS

@@ -1,7 +1,8 @@
-"""The interface of an optimiser, and Adam (section 5.3) over one flat buffer.
+"""The interface of the optimisers, and an implementation of Adam (section 5.3) on a flat buffer.
 
-Every parameter is a view of one vector, and every gradient a view of another. Clearing, measuring, clipping, reducing
-and updating then take one operation each, for any number of matrices.
+All parameters are views of a single vector, and all gradients are views of another. Zeroing, all-reducing and scaling
+the gradients and updating the parameters therefore take a single operation each, regardless of the number of
+parameters.
 """
 
 from abc import ABC, abstractmethod
@@ -18,13 +19,13 @@ from torch.optim.adam import adam
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 
-ALIGNMENT = 16  # elements; a matrix that begins at a cache line is multiplied faster
+ALIGNMENT = 16  # in elements; matrix multiplication is faster if a matrix begins at a cache line
 
 
 class Layout:
-    """The position of each parameter of a model in one vector of all parameters.
+    """The layout of a model's parameters in a flat vector.
 
-    Parameters named in `first` come first.
+    The parameters named in `first` are at the beginning of the vector, in the given order, followed by all others.
     """
 
     def __init__(self, model: nn.Module, first: Sequence[str] = ()) -> None:
@@ -37,15 +38,18 @@ class Layout:
             self.size += -(-shape.numel() // ALIGNMENT) * ALIGNMENT
 
     def views(self, vector: Float[Tensor, " size"]) -> dict[str, Tensor]:
-        """Returns views of a vector by parameter name, each in the shape of its parameter."""
+        """Returns a view of `vector` for each parameter, with the parameter's shape, by name."""
         return {name: vector[span].view(self.shapes[name]) for name, span in self.slices.items()}
 
     def parameter_shapes(self) -> list[list[Any]]:
-        """The name and shape of each parameter, in order, as JSON values."""
+        """Returns the name and shape of each parameter, in the order of the layout, as JSON values."""
         return [[name, list(shape)] for name, shape in self.shapes.items()]
 
     def check_parameter_shapes(self, saved: list[list[Any]]) -> None:
-        """Raises ValueError if the `saved` shapes belong to other parameters, or are in a different order."""
+        """Raises ValueError if the saved names or shapes of the parameters, or their order, differ from this layout.
+
+        `saved` is a list that `parameter_shapes` has returned.
+        """
         for before, now in zip_longest(saved, self.parameter_shapes()):
             if before != now:
                 raise ValueError(
@@ -54,12 +58,15 @@ class Layout:
                 )
 
     def check_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Raises ValueError if saved weights have other names or shapes than the parameters."""
+        """Raises ValueError if the names or shapes of the saved `weights` differ from those of the parameters."""
         check_shapes(weights, self.shapes, "the saved model")
 
 
 def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], what: str) -> None:
-    """Raises ValueError if the names or shapes of `tensors` differ from `shapes`, or a tensor is not floating-point."""
+    """Raises ValueError if the names or shapes of `tensors` differ from `shapes`, or if a tensor is not floating-point.
+
+    `what` describes the tensors in the error message.
+    """
     saved = {name: tensor.shape for name, tensor in tensors.items() if tensor.is_floating_point()}
     for name in {**shapes, **tensors}:
         if saved.get(name) != shapes.get(name):
@@ -70,7 +77,9 @@ def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size]
             )
 
 
-NORM_ROW = 1024  # numbers in a row; a row's norm is computed in the gradient's precision, rows are summed in float64
+# The gradient is divided into rows of this many elements to compute its norm. The norm of a row is computed in the
+# gradient's precision, and the norms of the rows are combined in float64.
+NORM_ROW = 1024
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -78,58 +87,72 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Adam(Spec):
-    """Adam (Kingma and Ba 2015) with the paper's constants."""
+    """Adam (Kingma and Ba 2015); the defaults are the paper's."""
 
     kind: Literal["adam"] = "adam"
     betas: tuple[Decay, Decay] = Field(
-        default=(0.9, 0.98), description="Decay of the means of the gradient and of its square."
+        default=(0.9, 0.98), description="Decay rates of the running averages of the gradient and its square."
     )
-    epsilon: float = Field(default=1e-9, gt=0, description="Added to the root of the second mean.")
+    epsilon: float = Field(default=1e-9, gt=0, description="Term added to the denominator for numerical stability.")
 
 
 class Optimiser(Protocol):
-    """Parameters and their updates: one interface for replicated parameters and for shards.
+    """The interface of an optimiser, which owns the parameters, the gradients and the state of the updates.
 
-    Both save the same weights and state: weights by name; Adam's step, and vectors of moments in the order of `layout`.
-    All processes must call each method together.
+    Replicated and sharded optimisers have the same interface, and save the same weights and the same state, so that a
+    checkpoint of one can be loaded by the other. The state contains Adam's step count, and moment vectors in the order
+    of `layout`. All processes must call each method together.
     """
 
     layout: Layout
-    lockstep: bool  # whether all processes must compute the same number of micro-batches
+    lockstep: bool  # True if all processes must compute the same number of micro-batches in each step
 
     def zero_gradient(self) -> None:
         """Sets all gradients to zero."""
 
     def all_reduce_gradient(self) -> None:
-        """Sums the gradient over all processes."""
+        """Sums the gradients over all processes."""
 
     def norm(self) -> Float[Tensor, ""]:
-        """Norm of the whole gradient."""
+        """Returns the norm of the gradient with respect to all parameters."""
 
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
-        """Multiplies the gradient by `factor`."""
+        """Multiplies all gradients by `factor`."""
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step at `rate`; changes nothing if the gradient is not `finite`."""
+        """Updates the parameters with the learning rate `rate`; changes nothing if the gradient is not `finite`."""
 
     def weights(self) -> dict[str, Tensor]:
-        """The parameters by name, whole and on the CPU; a shared parameter occurs once."""
+        """Returns copies of all parameters on the CPU, by name.
+
+        The copies are complete even if the parameters are sharded. A parameter that several modules share occurs only
+        once.
+        """
 
     def state(self) -> dict[str, Tensor]:
-        """The step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
+        """Returns a copy of the optimiser's state on the CPU, which is complete even if the parameters are sharded.
+
+        On ranks other than 0, returns an empty dictionary.
+        """
 
     def check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Raises ValueError if a saved state belongs to a different model."""
+        """Raises ValueError if the saved `state` belongs to a different model."""
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Loads the weights of rank zero into all processes."""
+        """Loads `weights` on all processes; only the weights passed on rank 0 are used."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Loads the state of rank zero into all processes; raises ValueError if it belongs to a different model."""
+        """Loads `state` on all processes; only the state passed on rank 0 is used.
+
+        Raises ValueError if the state belongs to a different model.
+        """
 
 
 class FlatOptimiser(ABC):
-    """The parameters of `model` in one buffer, which every process holds whole; a subclass updates them."""
+    """Base class of optimisers that keep all parameters of `model` in one buffer, replicated on every process.
+
+    The constructor moves the parameters into the buffer. A subclass implements their update.
+    """
 
     lockstep = False
 
@@ -149,19 +172,20 @@ class FlatOptimiser(ABC):
 
     @abstractmethod
     def own_state(self) -> dict[str, Tensor]:
-        """The tensors of the state themselves, not copies, by the names under which they are saved."""
+        """Returns the tensors of the state, not copies of them, by the names under which they are saved."""
 
     def zero_gradient(self) -> None:
         """See `Optimiser.zero_gradient`."""
         self.gradient.zero_()
 
     def all_reduce_gradient(self) -> None:
-        """See `Optimiser.all_reduce_gradient`; the order of summation depends only on the number of processes."""
+        """See `Optimiser.all_reduce_gradient`. The order of summation depends only on the number of processes."""
         self._group.all_reduce(self.gradient)
 
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
-        # A single float32 norm over the whole vector would lose small numbers: 0.5 % of the norm at 63 million numbers.
+        # Computing the norm of the whole vector in float32 at once would lose small gradients, and thereby 0.5 % of the
+        # norm for a vector of 63 million elements.
         whole = len(self.gradient) // NORM_ROW * NORM_ROW
         rows, rest = self.gradient[:whole].view(-1, NORM_ROW), self.gradient[whole:]
         norms = torch.cat([torch.linalg.vector_norm(rows, dim=1), torch.linalg.vector_norm(rest).view(1)])
@@ -203,7 +227,7 @@ class FlatOptimiser(ABC):
 
 
 class FlatAdam(FlatOptimiser):
-    """Adam over all parameters of `model`."""
+    """Updates all parameters of `model` with Adam."""
 
     def __init__(self, model: nn.Module, spec: Adam, group: ProcessGroup = SINGLE_PROCESS) -> None:
         super().__init__(model, group)
@@ -219,14 +243,14 @@ class FlatAdam(FlatOptimiser):
 
 
 class FusedAdam:
-    """Torch's fused Adam over some tensors, each with its own state: the step and the moments.
+    """Applies PyTorch's fused Adam kernel to several tensors, each of which has its own step count and moments.
 
-    The class `torch.optim.Adam` does the same, but imports torch's compiler, which takes three seconds.
+    `torch.optim.Adam` would compute the same, but it imports PyTorch's compiler, which takes three seconds.
     """
 
     def __init__(self, tensors: Sequence[Tensor], spec: Adam) -> None:
         self._tensors, self._spec = list(tensors), spec
-        # Allocated before the first step, so that a memory check includes the moments.
+        # The state is allocated before the first step, so that a memory check takes the moments into account.
         self.state = [
             {"step": torch.zeros((), device=tensor.device), **{name: torch.zeros_like(tensor) for name in MOMENTS}}
             for tensor in tensors
@@ -234,7 +258,10 @@ class FusedAdam:
 
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor], rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step at `rate`, unless a gradient is not `finite`; needs no device synchronisation."""
+        """Updates the tensors with the learning rate `rate`; changes nothing if the gradients are not `finite`.
+
+        Does not synchronise with the device.
+        """
         steps, means, squares = ([state[name] for state in self.state] for name in ("step", *MOMENTS))
         beta1, beta2 = self._spec.betas
         adam(

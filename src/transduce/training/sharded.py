@@ -1,7 +1,8 @@
-"""Adam over shards: each process has a shard of every parameter, gradient and moment (FSDP2).
+"""Sharded training with Adam and FSDP2, for models that do not fit in the memory of one device.
 
-This is for models that do not fit into the memory of one device. FSDP2 gathers the parameters of a block of layers when
-the block is computed and frees them afterwards; it sums the block's gradient over the processes and shards it again.
+Each process holds only a shard of every parameter, gradient and moment. FSDP2 gathers the parameters of a block of
+layers when the block is computed, and frees them afterwards. In the backward pass it reduces the block's gradients over
+the processes and leaves each process with its shard.
 """
 
 from collections.abc import Mapping
@@ -22,9 +23,9 @@ FIRST_DIMENSION = [Shard(0)]
 
 
 class ShardedAdam:
-    """Adam over this process's shards of the model in `objective`.
+    """Shards the model in `objective` over the processes, and updates this process's shards with Adam.
 
-    It shards every parameter along the first dimension.
+    Every parameter is sharded along its first dimension.
     """
 
     lockstep = True
@@ -34,12 +35,13 @@ class ShardedAdam:
         self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):
             sharded: Any = fully_shard(block, mesh=self._mesh)
-            # The loss is divided by the number of tokens in all processes, so gradients are summed and not averaged.
+            # The gradients are summed instead of averaged, because the loss is already divided by the number of tokens
+            # of all processes.
             sharded.set_gradient_divide_factor(1.0)
             sharded.set_force_sum_reduction_for_comms(True)
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]
         self._shards = {name: _local(parameter) for name, parameter in self._parameters.items()}
-        # A parameter with fewer rows than processes has an empty shard in some processes.
+        # If a parameter has fewer rows than there are processes, its shard is empty on some of them.
         non_empty = {name: shard for name, shard in self._shards.items() if shard.numel()}
         self._adam = FusedAdam([*non_empty.values()], spec)
         self._states = dict(zip(non_empty, self._adam.state, strict=True))
@@ -50,7 +52,7 @@ class ShardedAdam:
             parameter.grad = None
 
     def all_reduce_gradient(self) -> None:
-        """Does nothing: FSDP2 sums the gradient of each block while it is computed."""
+        """Does nothing, because FSDP2 sums the gradients of each block during the backward pass."""
 
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
@@ -71,7 +73,7 @@ class ShardedAdam:
         self._adam.update([gradients[name] for name in self._states], rate, finite)
 
     def weights(self) -> dict[str, Tensor]:
-        """See `Optimiser.weights`; only one parameter at a time is whole on the device."""
+        """See `Optimiser.weights`. Parameters are gathered one at a time, to save memory on the device."""
         return {name: self._gather(name, shard).to("cpu", copy=True) for name, shard in self._shards.items()}
 
     def state(self) -> dict[str, Tensor]:
@@ -115,22 +117,22 @@ class ShardedAdam:
 
     @property
     def _state_shapes(self) -> dict[str, torch.Size]:
-        """The shapes of the whole state: Adam's step, and a vector of all parameters for each moment."""
+        """The shapes of the unsharded state: Adam's step count, and for each moment one vector for all parameters."""
         return {"step": torch.Size(()), **dict.fromkeys(MOMENTS, torch.Size((self.layout.size,)))}
 
     def _empty_state(self) -> dict[str, Tensor]:
-        """A state of zeros, into which the state of another process is received."""
+        """Returns an unsharded state filled with zeros."""
         return {name: torch.zeros(shape) for name, shape in self._state_shapes.items()}
 
     def _gradients(self) -> dict[str, Tensor]:
-        """This process's shard of each gradient; zeros if no micro-batch has used the parameter."""
+        """Returns this process's shard of each gradient, or zeros if no micro-batch has used the parameter."""
         return {
             name: torch.zeros_like(self._shards[name]) if parameter.grad is None else _local(parameter.grad)
             for name, parameter in self._parameters.items()
         }
 
     def _gather(self, name: str, shard: Tensor) -> Tensor:
-        """Gathers the whole tensor in all processes from the shard of each process."""
+        """Gathers the shards of the tensor `name` from all processes, and returns the full tensor on each of them."""
         parameter = self._parameters[name]
         sharded = DTensor.from_local(
             shard, self._mesh, FIRST_DIMENSION, shape=parameter.shape, stride=parameter.stride()
@@ -138,14 +140,17 @@ class ShardedAdam:
         return sharded.full_tensor()
 
     def _scatter(self, name: str, whole: Tensor | None) -> Tensor:
-        """Scatters the tensor of rank zero; returns this process's shard."""
+        """Scatters the full tensor `name` from rank 0, and returns this process's shard.
+
+        `whole` is None on all other ranks.
+        """
         if whole is None:
             whole = torch.empty(self.layout.shapes[name])
         return _local(distribute_tensor(whole.to(self._device), self._mesh, FIRST_DIMENSION))
 
 
 def _local(tensor: Any) -> Tensor:
-    """This process's shard of a tensor; shares its storage."""
+    """Returns a view of this process's shard of a distributed tensor, detached from the autograd graph."""
     with torch.no_grad():
         shard: Tensor = tensor.to_local()
         return shard.detach()

@@ -1,4 +1,4 @@
-"""The `training` section of a recipe."""
+"""The settings in the `training` section of a recipe."""
 
 import math
 from typing import Annotated, Literal
@@ -27,62 +27,70 @@ OptimiserSpec = Annotated[Adam | Muon, Field(discriminator="kind")]
 
 
 class Training(Spec):
-    """Settings of the training loop; the defaults are the paper's (section 5)."""
+    """Settings of the training loop. The defaults are those of the paper (section 5)."""
 
-    steps: int | None = Field(default=100_000, ge=1, description="Updates of the weights.")
-    epochs: int | None = Field(
-        default=None, ge=1, description="Passes over the training data, in which each pair is used `weight` times."
-    )
+    steps: int | None = Field(default=100_000, ge=1, description="Maximum number of training steps (weight updates).")
+    epochs: int | None = Field(default=None, ge=1, description="Maximum number of passes over the training data.")
     minutes: float | None = Field(
         default=None,
         gt=0,
-        description="Time for training, validating and saving, over all starts; "
-        "stops of more than 30 seconds do not count.",
+        description="Maximum time in minutes for training, validating and saving, summed over all starts; pauses of "
+        "more than 30 seconds do not count.",
     )
     patience: int | None = Field(
-        default=None, ge=1, description="Stops after this many validations without a better score."
+        default=None,
+        ge=1,
+        description="Number of consecutive validations without a better score after which training stops.",
     )
     batch_tokens: BatchTokens = Field(
         default=25_000,
-        description="Most source positions, and most target positions, a step of all processes; padding counts. "
-        "A ramp begins with smaller steps.",
+        description="Maximum number of tokens per side in a step, including padding, summed over all processes. A "
+        "ramp begins with smaller steps.",
     )
     micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
-        description="Micro-batches a step; more save memory. auto: one per 4,096 `batch_tokens`; on GPUs what fits.",
+        description="Number of micro-batches per step (gradient accumulation); more of them need less memory. `auto`: "
+        "one per 4,096 `batch_tokens`, on GPUs as few as fit.",
     )
     parallel: Literal["replicated", "sharded"] = Field(
-        default="replicated", description="The whole model in every process, or sharded (FSDP2)."
+        default="replicated", description="Whether each process holds the whole model, or a shard of it (FSDP2)."
     )
-    optimiser: OptimiserSpec = Field(default=Adam(), description="Optimiser.")
-    schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate.")
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="ε of label smoothing.")
+    optimiser: OptimiserSpec = Field(default=Adam(), description="Optimisation algorithm.")
+    schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate schedule.")
+    label_smoothing: float = Field(
+        default=0.1, ge=0, lt=1, description="Amount of label smoothing, ε; 0 means no smoothing."
+    )
     label_smoothing_over: Literal["all", "others"] = Field(
-        default="all", description="ε/V for every token, or ε/(V−1) for all but the target (released code)."
+        default="all",
+        description="Tokens over which ε is spread: all V tokens of the vocabulary, or the V−1 `others` than the "
+        "target (released code).",
     )
-    regulariser: RDrop | None = Field(default=None, description="Addition to the loss.")
+    regulariser: RDrop | None = Field(default=None, description="Regularisation term added to the loss.")
     clip: float | None = Field(
-        default=None, gt=0, description="Largest norm of the gradient; longer ones are scaled down."
+        default=None, gt=0, description="Maximum norm of the gradient; larger gradients are scaled down to it."
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",
-        description="Precision of products; weights are float32. auto: bfloat16 where the hardware multiplies it fast.",
+        description="Precision of matrix multiplications; weights stay in float32. `auto`: bfloat16 on hardware that "
+        "is fast at it, float32 elsewhere.",
     )
-    seed: int = Field(default=1, ge=0, description="Seed of weights, data order and dropout.")
-    log_every: int = Field(default=100, ge=1, description="Steps between records of the metrics log.")
-    validate_every: int | None = Field(default=500, ge=1, description="Steps between validations.")
+    seed: int = Field(default=1, ge=0, description="Random seed for initial weights, data order and dropout.")
+    log_every: int = Field(default=100, ge=1, description="Number of steps between records in the metrics log.")
+    validate_every: int | None = Field(default=500, ge=1, description="Number of steps between validations.")
     validate_by: ValidateBy = Field(
         default="bleu",
-        description="Score for model selection and `patience`: a metric of `transduce measure`, `f1` of trees, `loss`, "
-        "or `{command: ...}`, a program that prints a score; of equal scores that with the lower loss is better.",
+        description="Score that selects the weights and that `patience` watches: a metric of `transduce measure`, "
+        "`f1` for trees, `loss`, or a program. If scores are equal, the lower loss wins.",
     )
-    save_every: int | str = Field(default=500, description="Steps between checkpoints, or minutes such as `10 min`.")
-    keep: int = Field(default=5, ge=1, description="Checkpoints that stay on disk, at least `average`.")
+    save_every: int | str = Field(
+        default=500, description="Number of steps between checkpoints, or a time, such as `10 min`."
+    )
+    keep: int = Field(default=5, ge=1, description="Number of checkpoints kept on disk, at least `average`.")
     average: int | None = Field(
         default=5,
         ge=1,
-        description="Checkpoints whose mean is published, unless the last or best weights have a better validation; "
-        "null: the best weights.",
+        description="Number of last checkpoints whose average is published at the end, unless the last or best "
+        "weights validate better; null publishes the best weights.",
     )
 
     @field_validator("save_every")
@@ -116,7 +124,7 @@ class Training(Spec):
 
     @model_validator(mode="after")
     def _check_end(self) -> "Training":
-        """Raises ValueError if the schedule ends but the run has no end."""
+        """Raises ValueError if the schedule decays to zero at the end of the run, but no setting ends the run."""
         has_no_end = self.steps is None and self.epochs is None and self.minutes is None
         if isinstance(self.schedule, EndingSchedule) and has_no_end:
             raise ValueError(
@@ -127,20 +135,20 @@ class Training(Spec):
 
     @property
     def max_batch_tokens(self) -> int:
-        """`batch_tokens`; if it is a ramp, the number after the ramp."""
+        """The number of tokens in `batch_tokens` or, if that is a ramp, the number after the ramp."""
         return self.batch_tokens.end if isinstance(self.batch_tokens, BatchRamp) else self.batch_tokens
 
     @property
     def save_steps(self) -> int | None:
-        """Steps between checkpoints; None if they are saved by time."""
+        """The number of steps between checkpoints, or None if they are saved at time intervals."""
         return self.save_every if isinstance(self.save_every, int) else None
 
     @property
     def save_seconds(self) -> float | None:
-        """Seconds between checkpoints; None if they are saved by steps."""
+        """The number of seconds between checkpoints, or None if they are saved at step intervals."""
         return None if isinstance(self.save_every, int) else 60 * float(self.save_every.split()[0])
 
     @property
     def checkpoints_to_keep(self) -> int:
-        """Number of checkpoints that stay on disk, enough to average."""
+        """The number of checkpoints that are kept on disk, which is at least the number to average."""
         return max(self.keep, self.average or 1)

@@ -1,1 +1,1 @@
-"""From text to text: translators, alignments, and output formats."""
+"""End-to-end translation of text: translators, glossaries, word alignments and output formats."""

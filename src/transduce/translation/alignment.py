@@ -1,4 +1,4 @@
-"""Word alignment from the decoder's attention to the source."""
+"""Derives word alignments from the decoder's attention to the source."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -12,10 +12,10 @@ SPACES = ("▁", "\t", "\n")
 
 
 def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
-    """Aligns each target word to a source word: (source word, target word), counted from 0; words end at spaces.
+    """Aligns each target word with a source word and returns (source word index, target word index) pairs.
 
-    `subword_weights` are summed over the subwords of each pair of words. A target word is aligned to the source word
-    with the largest weight.
+    Words are separated by spaces. For each pair of words, the attention weights from `subword_weights` are summed over
+    their subwords. A target word is then aligned with the source word for which this sum is largest.
     """
     weights = subword_weights(explanation)
     source = words_of_subwords(explanation.source[explanation.tag_count : -1])
@@ -29,10 +29,10 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
-    """Returns the attention of each target subword to each source subword, without tags and end symbols.
+    """Returns the attention weights [target source] of the subwords, leaving out source tags and EOS.
 
-    The weights are the mean over the heads of the second-to-last layer, which is most like an alignment (Garg et al.
-    2019).
+    The weights are averaged over the heads of the second-to-last decoder layer, because the attention of this layer is
+    most similar to a word alignment (Garg et al. 2019).
     """
     layer = explanation.cross[max(len(explanation.cross) - 2, 0)]
     weights: NDArray[np.float32] = layer.mean(axis=0)[:-1, explanation.tag_count : -1]
@@ -40,9 +40,9 @@ def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
 
 
 def words_of_subwords(subwords: Sequence[str]) -> dict[int, int]:
-    """Maps the index of each subword to the number of its word; a subword that is only spaces has no word.
+    """Maps the index of each subword to the index of the word that it belongs to.
 
-    "▁", tab and newline are spaces.
+    Words are separated by "▁", tabs and newlines. A subword that consists only of these characters is left out.
     """
     words: dict[int, int] = {}
     number, is_inside = -1, False

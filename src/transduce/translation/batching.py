@@ -1,4 +1,4 @@
-"""From lines to batches of tokens: encodes lines, reports lines that are too long, and groups the others by length."""
+"""Encodes lines as tokens, reports lines that are too long, and groups the others into batches by length."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,20 +10,21 @@ from transduce.model.attention import MultiHeadAttention
 from transduce.model.translation_model import TranslationModel
 from transduce.text.token_vocabulary import TokenVocabulary
 
-# Most subwords of a line. The attention weights of a line grow with the square of its length: with eight heads they
-# take 0.5 GB at this length, and there are two copies in memory.
+# The maximum number of subwords in a line. The memory for attention weights grows with the square of this number: with
+# eight heads, a line of this length needs 0.5 GB for one copy of the weights, and there are two copies in memory.
 MAX_LINE_TOKENS = 4096
 
-PORTION = 1 << 20  # characters encoded at once; the library needs about 240 bytes of memory for each
+PORTION = 1 << 20  # characters that are encoded at a time; the library needs about 240 bytes of memory for each
 
-# How many numbers a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
+# The maximum number of values of each kind that a batch may compute at a time, per token of `batch_tokens`. As float32,
+# 8,192 values take 32 KiB.
 LOG_PROBABILITIES = 8192
-ATTENTION_WEIGHTS = 1024  # of one head
-HYPOTHESIS_TOKENS = 8  # keys and values of the decoder: 24 KiB per token in a base Transformer
+ATTENTION_WEIGHTS = 1024  # in one attention head
+HYPOTHESIS_TOKENS = 8  # tokens with cached decoder keys and values, which take 24 KiB per token in a base Transformer
 
 
 class LineTooLargeError(RuntimeError, MemoryError):
-    """A line that does not fit into memory even alone; `fault` is the message without the line number."""
+    """Raised if a line does not fit in memory even by itself; `fault` is the message without the line number."""
 
     def __init__(self, number: int, fault: str) -> None:
         super().__init__(f"line {number} {fault}")
@@ -41,8 +42,8 @@ def encode_lines(
 ) -> list[list[int] | str]:
     """Returns, for each line, `tags` followed by its tokens, or an error message if it has more than `max_tokens`.
 
-    A line with more characters than `max_tokens` subwords of the greatest length can hold is not encoded. The message
-    names the memory that `heads` attention heads would need.
+    A line with too many characters for `max_tokens` subwords is rejected without being encoded. The error message
+    states how much memory a model with `heads` attention heads would need for the line.
     """
     max_tokens -= 0 if max_tokens == MAX_LINE_TOKENS else len(tags)  # tags take positions, but hardly any memory
     longest = max_tokens * subwords.max_subword_bytes
@@ -62,7 +63,7 @@ def encode_lines(
 
 
 def _portions(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Splits lines into portions of at most `PORTION` characters; a longer line is a portion by itself."""
+    """Splits lines into portions of at most `PORTION` characters; a longer line forms a portion of its own."""
     start = size = 0
     for place, line in enumerate(lines):
         if size + len(line) > PORTION and place > start:
@@ -73,7 +74,10 @@ def _portions(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
-    """Returns the message for a line of `length`, which has at least `tokens` subwords."""
+    """Returns the error message for a line that is too long.
+
+    `length` is a description of the line's length, and `tokens` is a lower bound on its number of subwords.
+    """
     if max_tokens != MAX_LINE_TOKENS:
         return (
             f"has {length}, and this model has learned positions for {max_tokens}; "
@@ -85,15 +89,15 @@ def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
 
 
 class SentenceBatch(NamedTuple):
-    """Lines that are translated together, as tokens: the input of a search engine."""
+    """A batch of encoded lines that a search engine translates together."""
 
-    indices: list[int]  # indices of the lines in the whole text; the draws of sampling depend on them
-    sources: list[list[int]]  # source tags and tokens, without the end symbol
-    prefixes: list[list[int]]  # tokens that each translation must begin with; empty if it is free
-    bounds: list[int]  # most tokens of each translation, including the end symbol
+    indices: list[int]  # indices of the lines in the whole text, on which the random draws of sampling depend
+    sources: list[list[int]]  # source tags and tokens, without EOS
+    prefixes: list[list[int]]  # tokens with which each translation must begin; may be empty
+    bounds: list[int]  # maximum number of tokens in each translation, including EOS
 
     def select(self, numbers: Sequence[int]) -> "SentenceBatch":
-        """Selects some lines, by their numbers in the batch."""
+        """Returns a batch that contains only some lines; `numbers` are their indices in this batch."""
         return SentenceBatch(
             [self.indices[number] for number in numbers],
             [self.sources[number] for number in numbers],
@@ -105,10 +109,10 @@ class SentenceBatch(NamedTuple):
 def max_lengths(
     sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], tag_count: int, extra: int, limit: int
 ) -> list[int]:
-    """Returns the most tokens that each translation may have, including the end symbol; never more than `limit`.
+    """Returns the maximum number of tokens in each translation, including EOS.
 
-    A translation has at most `extra` tokens more than its source without tags, or than its prefix if that is longer
-    (section 6.1).
+    A translation may have up to `extra` tokens more than its source, or than its prefix if that is longer (section
+    6.1). The `tag_count` source tags are not counted. The maximum never exceeds `limit`.
     """
     pairs = zip(sources, prefixes, strict=True)
     return [min(max(len(tokens) - tag_count, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
@@ -117,24 +121,24 @@ def max_lengths(
 def sentence_batches(
     lengths: NDArray[np.integer[Any]], batch_tokens: int, width: int = 1, vocabulary: int = 0
 ) -> list[NDArray[np.int64]]:
-    """Groups sentences by length, longest first; returns the numbers of each batch's sentences.
+    """Groups sentences into batches by length, longest first, and returns the indices of the sentences in each batch.
 
-    A search step continues `width` hypotheses for each sentence and computes `vocabulary` log-probabilities for each
-    hypothesis. Every sentence is in exactly one batch. A batch of n sentences, the longest of length L, keeps four
-    bounds:
+    Every sentence is in exactly one batch. In each step, a search extends `width` hypotheses of a sentence and computes
+    `vocabulary` log-probabilities for each of them. A batch with n sentences, of which the longest has the length L,
+    satisfies four conditions, which limit its memory:
 
     - n · L ≤ batch_tokens
-    - n · L² ≤ batch_tokens · ATTENTION_WEIGHTS, the weights of an attention head
-    - n · width · L ≤ batch_tokens · HYPOTHESIS_TOKENS, the key-value caches
-    - n · width · vocabulary ≤ batch_tokens · LOG_PROBABILITIES
+    - n · L² ≤ batch_tokens · ATTENTION_WEIGHTS, for the attention weights of a head
+    - n · width · L ≤ batch_tokens · HYPOTHESIS_TOKENS, for the key-value caches
+    - n · width · vocabulary ≤ batch_tokens · LOG_PROBABILITIES, for the log-probabilities
 
-    A sentence that exceeds a bound by itself becomes a batch of its own.
+    A sentence that violates a condition even by itself becomes a batch of its own.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        # Each bound gives the share of the budget that a sentence takes; the largest share counts.
+        # Each condition determines how much of `batch_tokens` a sentence uses up. The largest of these amounts counts.
         share = max(
             longest,
             longest**2 / ATTENTION_WEIGHTS,

@@ -1,7 +1,7 @@
-"""Confidence in translations: an estimate of their quality from the model's own probabilities, and reasons for doubt.
+"""Estimates the quality of translations from the model's own probabilities, and finds reasons to doubt them.
 
-The score of a translation is the geometric mean of the probabilities of its tokens. A `Calibration`, fitted to a
-validation set, maps a score to the chrF that translations with a similar score had there.
+The score of a translation is the geometric mean of its token probabilities. A `Calibration` is fitted to a validation
+set and converts the score to a confidence, which is the chrF of translations with a similar score in that set.
 """
 
 import math
@@ -27,38 +27,38 @@ from transduce.translation.results import Translation
 CONFIDENCE = "confidence.json"
 
 LEAST_PAIRS = 20
-DOUBTFUL = 0.05  # translations that score as low as this share of the validation set are doubtful
-RARE = 0.002  # share of the validation set beyond each of the two bounds of the usual length ratio
+DOUBTFUL = 0.05  # a translation is doubtful if its score is below this quantile of the validation set
+RARE = 0.002  # share of the validation set below, and also above, the usual range of length ratios
 
 NUMBER = re.compile(r"\d+")
 
 
 class Assessment(NamedTuple):
-    """The confidence in a translation, from 0 to 1, and the reasons for doubt; usually there are none."""
+    """The confidence in a translation, from 0 to 1, and the reasons to doubt the translation, if there are any."""
 
     confidence: float
     doubts: tuple[str, ...]
 
 
 class Reliability(Spec):
-    """How well confidence and quality agree, before and after calibration."""
+    """How well the confidence agrees with the quality of translations, before and after calibration."""
 
     before: ReliabilityCurve  # of the raw scores
     after: ReliabilityCurve  # of the calibrated scores
 
 
 class Calibration(Spec):
-    """The content of `confidence.json`: the result of fitting to a validation set."""
+    """Converts scores to confidences; it is fitted to a validation set and stored in `confidence.json`."""
 
     version: Literal[1] = 1
     model: str | None = None  # the fingerprint of the model directory
     sentences: int = Field(ge=1)
-    scores: tuple[float, ...]  # knots of an isotonic regression, in rising order
+    scores: tuple[float, ...]  # knots of an isotonic regression, in ascending order
     qualities: tuple[float, ...]  # chrF / 100 at each knot
-    doubtful: float  # lower scores are doubtful
+    doubtful: float  # a translation with a lower score is doubtful
     length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual range, output / input
     reliability: Reliability | None = None
-    names: Names | None = None  # finds names that a translation lacks
+    names: Names | None = None  # finds names that are missing from a translation
 
     @classmethod
     def fit(
@@ -70,7 +70,10 @@ class Calibration(Spec):
         names: Names | None = None,
         reliability: Reliability | None = None,
     ) -> Self:
-        """Fits to translations of a validation set; raises ValueError if fewer than 20 of them are not empty."""
+        """Fits a calibration to the translations of a validation set.
+
+        Lines whose source or translation is empty are left out. Raises ValueError if fewer than 20 lines remain.
+        """
         rows = [
             (raw_confidence(translation), _chrf(translation.text, reference), _length_ratio(source, translation.text))
             for source, translation, reference in zip(sources, translations, references, strict=True)
@@ -92,9 +95,10 @@ class Calibration(Spec):
 
     @classmethod
     def read(cls, run: Path) -> Self:
-        """Reads the calibration of a model directory.
+        """Reads the calibration in a model directory.
 
-        Raises ValueError if there is none, if it is damaged, or if it was made for other weights or settings.
+        Raises ValueError if the directory has no calibration, or if the calibration is damaged or was made for other
+        weights or settings.
         """
         path = run / CONFIDENCE
         if not path.exists():
@@ -108,12 +112,15 @@ class Calibration(Spec):
         return read
 
     def write(self, run: Path) -> None:
-        """Writes `confidence.json` into a model directory, for the weights that it now has."""
+        """Writes the calibration to a model directory, together with the fingerprint of the model in that directory."""
         written = self.replaced(model=fingerprint(run))
         atomic_write_text(run / CONFIDENCE, written.model_dump_json(indent=2) + "\n")
 
     def assess(self, source: str, translation: Translation) -> Assessment:
-        """Estimates the confidence in a translation and lists the reasons for doubt."""
+        """Returns the confidence in a translation and the reasons to doubt it.
+
+        If the source is empty, the confidence is 1 and there are no doubts.
+        """
         score, output = raw_confidence(translation), translation.text
         if not source.strip():
             return Assessment(1.0, ())
@@ -134,9 +141,10 @@ class Calibration(Spec):
 def measure_reliability(
     sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]
 ) -> Reliability:
-    """Measures reliability on a validation set; raises ValueError for fewer than 40 translations.
+    """Measures how reliable the confidence is, using two-fold cross-validation on a validation set.
 
-    Each half of the lines is judged by a calibration that was fitted to the other half.
+    Each half of the lines is assessed with a calibration that was fitted to the other half. Raises ValueError if there
+    are fewer than 40 lines in which neither the source nor the translation is empty.
     """
     lines = list(zip(sources, translations, references, strict=True))
     lines = [line for line in lines if line[0].strip() and line[1].text.strip()]
@@ -154,12 +162,12 @@ def measure_reliability(
 
 
 def raw_confidence(translation: Translation) -> float:
-    """Returns the geometric mean of the token probabilities, including the end symbol's; from 0 to 1."""
+    """Returns the geometric mean of the token probabilities, including that of EOS; it lies between 0 and 1."""
     return math.exp(translation.log_probability / (len(translation.tokens) + 1))
 
 
 def _check_number(number: int, least: int) -> None:
-    """Raises ValueError if there are fewer than `least` translations."""
+    """Raises ValueError if `number`, which counts the translations, is less than `least`."""
     if number < least:
         raise ValueError(f"{number} translations are too few to calibrate: give {least} or more")
 

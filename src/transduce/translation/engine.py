@@ -1,10 +1,10 @@
-"""Search engines, which a `Translator` uses: the interface, and the engine for torch models.
+"""The search engines that a `Translator` can use: their interface, and the engine for torch models.
 
 The engine for CTranslate2 is in `exchange`.
 
-An engine turns batches of tokens into hypotheses and does not handle text. Any object with the two members of
-`SearchEngine` will do. A translator with the following engine writes its input backwards, whether it translates lines,
-streams or documents:
+A search engine turns batches of token ids into hypotheses and never sees the text. Any object with the two members of
+`SearchEngine` can be used as an engine. For example, a translator with the following engine writes its input backwards,
+whether it translates lines, streams or documents:
 
     class Backwards:
         max_line_tokens = 100
@@ -14,15 +14,15 @@ streams or documents:
 
     translator = Translator(Backwards(), source_subwords, target_subwords, Decoding())
 
-Every search follows the model's probabilities and also the rules in this table, which an exported model passes to its
-engine:
+Every search follows the model's probabilities, subject to the rules in this table. An exported model passes the same
+rules to its engine.
 
-| rule | here |
+| rule | implemented by |
 |---|---|
-| padding, the begin symbol and source tags are never chosen | `SearchRules.banned` |
+| padding, BOS and source tags are never chosen | `SearchRules.banned` |
 | a translation has at least one token | `SearchRules.banned_first` |
 | a translation has at most `extra_length` tokens more than its source | `batching.max_lengths` |
-| a source that is too long is refused, never cut | `Translator.batches` |
+| a source that is too long raises an error and is never truncated | `Translator.batches` |
 """
 
 import copy
@@ -60,61 +60,65 @@ TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
 
 def check_precision(precision: str) -> None:
-    """Raises ValueError for an unknown precision."""
+    """Raises ValueError if `precision` is not one of the values of `TranslationPrecision`."""
     if precision not in get_args(TranslationPrecision):
         raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")
 
 
 class SearchEngine(Protocol):
-    """Finds translations of batches of tokens."""
+    """The interface of search engines, which find translations for batches of encoded sentences."""
 
     @property
     def max_line_tokens(self) -> int:
-        """The most tokens of a source (tags included) or of a prefix, not counting the end symbol."""
+        """The maximum number of tokens in a source, including its tags, or in a prefix; EOS does not count."""
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
-        """Returns the translations of each sentence, best first: at least one, and at most `method.n_best`.
+        """Returns at least one and at most `method.n_best` translations of each sentence, best first.
 
-        A translation begins with the prefix of its sentence and has at most as many tokens as the sentence's bound. The
-        engine calls `check` between steps if it can; `check` raises SearchStoppedError if the search must stop. Raises
-        ValueError for a search that the engine does not support. After an error that `is_out_of_memory` recognises, the
-        translator searches the halves of the batch.
+        Each translation begins with the prefix of its sentence and has at most as many tokens as the sentence's bound.
+        The engine should call `check` between steps, if it can, because `check` raises SearchStoppedError when the
+        search must stop. Raises ValueError if the engine does not support the search method. If the engine raises an
+        error that `is_out_of_memory` recognises, the translator splits the batch into halves and searches each of them.
         """
 
 
-TokenPair = tuple[Sequence[int], Sequence[int]]  # source, with its tags, and target
+TokenPair = tuple[Sequence[int], Sequence[int]]  # the source, including its tags, and the target
 
 
 class ScoredTarget(NamedTuple):
-    """The scores of a target."""
+    """The log-probabilities of the tokens of a target."""
 
-    log_probabilities: NDArray[np.float64]  # of each token, the end symbol included
-    has_rival: bool  # whether another split of the text has a more probable token somewhere
+    log_probabilities: NDArray[np.float64]  # one for each token, including EOS
+    has_rival: bool  # whether another segmentation of the text has a more probable token at some position
 
 
-SPLITS = 4  # beam size of the search for the most probable split of a text
+SPLITS = 4  # beam size of the search for the most probable segmentation of a text
 
 
 class SearchRules(NamedTuple):
-    """The tokens that no search chooses, although models may give them high probabilities, especially on odd lines."""
+    """The tokens that a search must not choose.
+
+    The rules are needed because a model may give these tokens a high probability, especially for unusual input.
+    """
 
     banned: tuple[int, ...]
-    """Never chosen: padding, the begin symbol, source tags."""
+    """Tokens that are never chosen: padding, BOS and source tags."""
     banned_first: tuple[int, ...]
-    """Not chosen as the first token either: the end symbol."""
+    """Tokens that must not be the first token of a translation: EOS."""
 
     @classmethod
     def of(cls, symbols: Symbols, target: TokenVocabulary) -> "SearchRules":
-        """Builds the rules of models with these symbols and this target vocabulary."""
+        """Returns the rules for models with the given special symbols and target vocabulary."""
         banned = {symbols.pad, symbols.begin, *tags_of(target).values()} - {symbols.end}
         return cls(tuple(sorted(banned)), (symbols.end,))
 
 
 class TorchEngine:
-    """Searches with a torch model, or with an ensemble of models that share their subwords; also scores and explains.
+    """Searches with a torch model or an ensemble of torch models that share their subwords.
 
-    On a CPU, compiled code replaces a model if there is compiled code for all its parts. The code copies some weights
-    and reads the rest in place, so the engine rebuilds it after the weights have changed.
+    It can also compute scores and attention weights. On a CPU, a model is replaced by compiled code if there is such
+    code for all of its parts. Since the compiled code copies some of the weights, the engine rebuilds it when the
+    weights have changed.
     """
 
     def __init__(
@@ -125,9 +129,10 @@ class TorchEngine:
         precision: TranslationPrecision = "float32",
         linearisation: TopDown | InOrder | None = None,
     ) -> None:
-        """Takes models in evaluation mode; with `linearisation` they are parsers, and search is constrained to trees.
+        """Creates an engine for models that are in evaluation mode.
 
-        Raises ValueError for an unknown precision, and for parsers whose target vocabulary has no tree symbols.
+        If `linearisation` is given, the models are parsers, and the search is constrained to trees. Raises ValueError
+        for an unknown precision, or if the target vocabulary of parsers does not consist of tree symbols.
         """
         check_precision(precision)
         self.models, self.source, self.target = tuple(models), source, target
@@ -144,12 +149,15 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
-        """The device of the models."""
+        """The device on which the models run."""
         return next(self.models[0].parameters()).device
 
     @cached_property
     def _spelling(self) -> "Spelling | None":
-        """The spelling of text in the target's subwords; None if they are not `Subwords`, whose bytes are known."""
+        """The `Spelling` of the target's subwords, or None if the target vocabulary is not `Subwords`.
+
+        Other vocabularies have no `Spelling`, because the bytes of their tokens are not known.
+        """
         from transduce.search.spelling import Spelling  # imported here, because translating does not need it
 
         return Spelling(self.target.subword_bytes, self.symbols.end) if isinstance(self.target, Subwords) else None
@@ -162,10 +170,10 @@ class TorchEngine:
         return copied
 
     def _pack_weights(self) -> None:
-        """Builds the stepper for the models as they are now, and a record of each model whose weights were packed.
+        """Builds the stepper for the current weights, and records the weights so that later changes are noticed.
 
-        The stepper and whether it is compiled are in one attribute, because other threads may read them at the same
-        time.
+        The stepper is stored in the same attribute as the flag that says whether it is compiled, because other threads
+        may read both at any time.
         """
         steppers = [cpu_stepper(model, int8=self.precision == "int8") for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)
@@ -177,10 +185,11 @@ class TorchEngine:
         self._records = [WeightsRecord(model) for model, stepper in pairs if stepper is not model]
 
     def check_ready(self) -> None:
-        """Rebuilds compiled code if the weights have changed; called before each search.
+        """Prepares the engine for a search, and rebuilds its compiled code if the weights have changed.
 
-        Raises RuntimeError in a forked process that would hang or be killed, and ValueError in training mode. After a
-        fork, only searches on a CPU with one thread, and not in int8, need no thread of the parent process.
+        Raises ValueError if a model is in training mode. Raises RuntimeError in a forked process in which the search
+        would hang or be killed, because it needs threads that exist only in the parent process. A search that runs on a
+        CPU with one thread, and not in int8, needs no such threads.
         """
         can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
         if count_forks() > self._forks and not can_fork:
@@ -194,14 +203,14 @@ class TorchEngine:
             self._pack_weights()
 
     def search(self, batch: SentenceBatch, method: SearchMethod, check: StopCheck) -> list[list[Hypothesis]]:
-        """Searches a batch; a compiled search uses all threads, each with a share of the sentences."""
+        """Searches for translations of a batch; a compiled search divides the sentences among all threads."""
         self.check_ready()
         stepper, compiled = self.current
 
         def search_share(numbers: Sequence[int], check: StopCheck) -> list[list[Hypothesis]]:
             return self._search_share(StoppableStepper(stepper, check), compiled, batch.select(numbers), method)
 
-        # A search in torch uses torch's own threads. A compiled search runs in a single thread, without Python's lock.
+        # A torch search parallelises its own operations. A compiled search is single-threaded and releases the GIL.
         threads = torch.get_num_threads() if compiled else 1
         tokens = sum(len(source) + 1 for source in batch.sources) if compiled else 0
         return map_in_threads(search_share, range(len(batch.sources)), threads, tokens, check)
@@ -210,7 +219,7 @@ class TorchEngine:
     def _search_share(
         self, stepper: Stepper, compiled: bool, batch: SentenceBatch, method: SearchMethod
     ) -> list[list[Hypothesis]]:
-        """Wraps the stepper as the method and the sentences require, and searches."""
+        """Wraps the stepper as required by the search method and the prefixes, and runs the search."""
         end, prefix_lengths = self.symbols.end, list(map(len, batch.prefixes))
         source, bounds = self._rectangle([[*tokens, end] for tokens in batch.sources]), self._tensor(batch.bounds)
         problem = SearchProblem(source, source != self.symbols.pad, bounds, self.symbols.begin, end, *self._rules)
@@ -230,7 +239,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[ScoredTarget]:
-        """Returns the log-probabilities of the target tokens of each pair of source and target."""
+        """Returns the log-probabilities of the target tokens for each pair of source and target."""
         self.check_ready()
         begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         source = self._rectangle([[*source, end] for source, _ in pairs])
@@ -253,7 +262,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score_best_split(self, pairs: Sequence[TokenPair], check: StopCheck) -> list[float]:
-        """Returns the log-probability of the most probable split of each target's text that beam search finds."""
+        """Returns, for each target, the log-probability of the most probable segmentation that beam search finds."""
         from transduce.search.spelling import Spelled
 
         assert self._spelling is not None
@@ -268,7 +277,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
-        """Returns weights [heads query key] per layer: encoder, decoder, and attention over the encoder's output."""
+        """Returns the attention weights [heads query key] of each layer of encoder, decoder and cross-attention."""
         source = self._rectangle([[*source_tokens, self.symbols.end]])
         target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
         visible = torch.ones_like(source, dtype=torch.bool)
@@ -276,7 +285,7 @@ class TorchEngine:
         return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
 
     def attention_model(self) -> TransformerModel:
-        """The first model; raises ValueError if it is not a Transformer with attention in every layer."""
+        """Returns the first model; raises ValueError if it is not a Transformer with attention in every layer."""
         model = self.models[0]
         if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
             raise ValueError(
@@ -286,7 +295,7 @@ class TorchEngine:
         return model
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Pads rows of ids to the longest row, on the device of the models."""
+        """Pads rows of ids to the length of the longest and returns them as a tensor on the device of the models."""
         return pad_rows(rows, self.symbols.pad, self.device)
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:

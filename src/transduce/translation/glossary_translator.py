@@ -1,9 +1,9 @@
-"""Translation with a glossary: terms of the source get the translations that the glossary gives.
+"""Translation with a glossary, which prescribes translations for terms in the source.
 
-A line is first translated freely. If the translation of a term is missing, it is forced: attention shows which word of
-the output translates the term. The line is then translated again, with the output up to that word and the glossary's
-translation as a forced prefix, after which the search continues freely. If a term has alternatives, the one with the
-best score is used.
+Each line is first translated without the glossary. If the prescribed translation of a term is missing from the output,
+the attention weights show which word of the output translates the term. The line is then translated again with a forced
+prefix: the output up to that word, followed by the prescribed translation. After the prefix, the search continues
+freely. If the glossary has several translations for a term, the one that results in the best score is used.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,10 @@ from transduce.translation.translator import BATCH_TOKENS, Translator
 
 
 class Draft(NamedTuple):
-    """A line with its terms, its translation, the terms that the translation lacks, and the forced beginning."""
+    """A line that contains terms, with its current translation.
+
+    `missing` lists the terms whose prescribed translation is missing, and `prefix` is the prefix that was forced.
+    """
 
     line: str
     terms: list[Occurrence]
@@ -39,27 +42,30 @@ class Draft(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A beginning to force on the translation of a line."""
+    """A prefix that is to be forced on the translation of a line."""
 
     place: int  # index of the line in the whole text
     line: str
     prefix: str
-    replaced: int | None  # the token of the draft that the term replaces; it should not follow the term
+    replaced: int | None  # the token of the draft that the term replaces, so it should not come after the term
 
 
 class GlossaryTranslator:
-    """Translates lines like a translator, but with the terms of a glossary; counts the terms."""
+    """Translates lines with a `Translator`, applies the terms of a glossary, and counts how many were honoured."""
 
     def __init__(self, translator: Translator, glossary: Glossary) -> None:
-        """Raises ValueError if the model has no attention weights, which are needed to place the terms."""
+        """Creates a translator that applies the terms of `glossary`.
+
+        Raises ValueError if the model has no attention weights, because they show where in the output a term belongs.
+        """
         translator.check_explicable()
         self.translator, self.glossary = translator, glossary
         self.terms = 0
-        """Terms in all lines so far."""
+        """The number of terms that were found in all lines so far."""
         self.honoured = 0
         """The number of these terms whose translation agrees with the glossary."""
         self.forced = 0
-        """The number of these terms that were missing until they were forced."""
+        """The number of these terms that were missing from the first translation and then forced successfully."""
         engine = translator.torch_engine
         self._boundaries = _word_boundaries(translator.target, engine.symbols.end).to(engine.device)
         if not glossary.is_spaced:
@@ -67,11 +73,11 @@ class GlossaryTranslator:
 
     @property
     def summary(self) -> str:
-        """How many terms are honoured, in words."""
+        """A message that says how many of the terms were honoured."""
         return f"{self.honoured:,} of {self.terms:,} terms honoured"
 
     def check_method(self, method: SearchMethod) -> None:
-        """Raises ValueError if the method samples or returns several translations of a line."""
+        """Raises ValueError if the search method samples, or if it returns several translations of a line."""
         if method.sampling is not None or method.n_best > 1:
             raise ValueError("a glossary gives one translation of a line: leave sampling and --n-best out")
 
@@ -84,15 +90,16 @@ class GlossaryTranslator:
         batch_tokens: int = BATCH_TOKENS,
         lines_before: int = 0,
     ) -> list[list[Translation]]:
-        """Returns the best translation of each line; arguments and errors are like the translator's.
+        """Returns, for each line, a list that contains only the best translation.
 
-        Raises ValueError for `prefixes`, because the glossary needs the prefixes itself.
+        Arguments and errors are those of `Translator.translate_lines`. In addition, raises ValueError if `prefixes` are
+        given, because the glossary sets the prefixes itself.
         """
         if prefixes is not None:
             raise ValueError("a glossary begins translations itself: leave --prefix out")
         method = method or SearchMethod(self.translator.decoding)
         self.check_method(method)
-        lines = [normalise(line, "source") for line in lines]  # turns a no-break space within a term into a space
+        lines = [normalise(line, "source") for line in lines]  # replaces a no-break space in a term with a space
         free = self.translator.translate_lines(lines, method, batch_tokens=batch_tokens, lines_before=lines_before)
         occurrences = map(self.glossary.find, lines)
         drafts = {
@@ -119,16 +126,17 @@ class GlossaryTranslator:
         return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
 
     def _possible(self, attempts: list[Attempt]) -> list[Attempt]:
-        """Returns the attempts whose line and prefix are not too long."""
+        """Returns the attempts whose line and prefix are short enough for the model."""
         faults = self.translator.line_faults([one.line for one in attempts], [one.prefix for one in attempts])
         return [attempt for number, attempt in enumerate(attempts) if number not in faults]
 
     def _translate(
         self, attempts: list[Attempt], method: SearchMethod, batch_tokens: int
     ) -> dict[Attempt, Translation]:
-        """Returns the translation that each attempt leads to.
+        """Returns the translation that results from each attempt.
 
-        If the replaced word follows the term, the search runs again without that word.
+        If the token that a term should replace comes directly after the term, the search is repeated with that token
+        excluded at this position.
         """
 
         def search(chosen: list[Attempt], without: int | None = None) -> dict[Attempt, Translation]:
@@ -141,7 +149,10 @@ class GlossaryTranslator:
         return results
 
     def _search(self, attempts: list[Attempt], method: SearchMethod, batch_tokens: int) -> dict[Attempt, Translation]:
-        """Returns the translation that each attempt leads to; raises LineTooLargeError, which names the line."""
+        """Returns the translation that results from each attempt.
+
+        Raises LineTooLargeError, which names the line, if a line does not fit in memory.
+        """
         sources, prefixes = [one.line for one in attempts], [one.prefix for one in attempts]
         translations = [EMPTY for _ in attempts]
         with track("translating", len(attempts)) as progress:
@@ -153,7 +164,7 @@ class GlossaryTranslator:
         return dict(zip(attempts, translations, strict=True))
 
     def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:
-        """Returns, for each line, the draft of its best attempt."""
+        """Returns, for each line with attempts, a draft that contains the translation with the best score."""
         best: dict[int, Draft] = {}
         for attempt, translation in results.items():
             place = attempt.place
@@ -162,19 +173,25 @@ class GlossaryTranslator:
         return best
 
     def _repeats(self, attempt: Attempt, translation: Translation) -> bool:
-        """Whether the word that the term replaces follows the term."""
+        """Returns True if the token that the term should replace comes directly after the term."""
         (prefix,) = self.translator.target.encode([attempt.prefix])
         return translation.tokens[len(prefix) : len(prefix) + 1] == [attempt.replaced]
 
     def _may_follow(self, without: int | None) -> Bool[Tensor, " vocabulary"]:
-        """Flags the tokens that may follow a term: all that do not lengthen its last word, except `without`."""
+        """Returns a mask of the tokens that may come directly after a term.
+
+        Tokens that would continue the last word of the term are excluded, and so is the token `without`.
+        """
         flags = self._boundaries.clone()
         if without is not None:
             flags[without] = False
         return flags
 
     def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
-        """Returns, for each alternative of the first missing term, the output up to the term, then the alternative."""
+        """Returns one attempt for each alternative translation of the first missing term.
+
+        The prefix of an attempt is the output up to the place of the term, followed by the alternative translation.
+        """
         text = draft.translation.text
         position, occurrence = min(zip(self._places(place, draft), draft.missing, strict=True), key=lambda one: one[0])
         kept = text[:position].rstrip() if text.startswith(draft.prefix) else draft.prefix
@@ -189,9 +206,10 @@ class GlossaryTranslator:
         return [Attempt(place, draft.line, f"{kept}{space}{target}", replaced) for target in targets]
 
     def _places(self, place: int, draft: Draft) -> list[int]:
-        """Returns the character index in the output at which each missing term belongs, after the forced prefix.
+        """Returns, for each missing term, the character index in the output at which its translation belongs.
 
-        Raises LineTooLargeError, which names the line, if its attention weights do not fit into memory.
+        The index never lies within the prefix that has already been forced. Raises LineTooLargeError if the attention
+        weights do not fit in memory.
         """
         text, tokens = draft.translation.text, draft.translation.tokens
         try:
@@ -210,7 +228,10 @@ class GlossaryTranslator:
         return places
 
     def _word_start(self, text: str, place: int) -> int:
-        """Returns the start of the word at a character; in scripts without spaces, every character starts a word."""
+        """Returns the start of the word that contains the character at `place`, or of the next word if this is a space.
+
+        In scripts without spaces between words, every character counts as a word.
+        """
         while place < len(text) and text[place].isspace():
             place += 1
         while self.glossary.is_spaced and place > 0 and is_in_word(text[place - 1]):
@@ -223,16 +244,18 @@ def _count_missing(drafts: dict[int, Draft]) -> int:
 
 
 def _spans(vocabulary: TokenVocabulary, tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the start and end of each token in the text of `tokens`, in characters."""
+    """Returns the start and end of each token in the decoded text, as character indices."""
     lengths = [len(text) for text in vocabulary.decode([tokens[:count] for count in range(len(tokens) + 1)])]
     return list(pairwise(lengths))
 
 
 def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabulary"]:
-    r"""Flags the tokens that do not lengthen the word before them: all that do not begin with a letter, digit or mark.
+    r"""Returns a mask of the tokens that do not continue the word before them.
 
-    A part of a character is readable as an escape, for example "\xc3", and counts as a letter. In fairseq's subwords a
-    word that continues is marked as such, so after an unmarked token every token begins a new word.
+    These are the tokens that do not begin with a letter, a digit or a combining mark. A token that begins in the middle
+    of a character is displayed as an escape such as "\xc3" and is treated like a letter. In fairseq's subwords, a token
+    is marked if its word continues. After any token without this mark a new word begins, so the mask is True for all
+    tokens.
     """
     if isinstance(target, ImportedSubwords) and target.says_where_words_end:
         return torch.ones(target.size, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Output formats of translations: text, tab-separated values, JSON."""
+"""Formats translations as plain text, tab-separated values or JSON."""
 
 import math
 import re
@@ -15,25 +15,34 @@ from transduce.translation.translator import Translator
 if TYPE_CHECKING:
     from transduce.translation.confidence import Calibration
 
-JSON_KEYS = ("text", "log_probability", "score")  # of a translation
-WORD = re.compile("[^ ▁]+")  # counts words like `words_of_subwords`; subwords write other white space as escapes
+JSON_KEYS = ("text", "log_probability", "score")  # fields of a translation in the output
+WORD = re.compile("[^ ▁]+")  # the words of `words_of_subwords`: other white space is escaped in subwords
 
 
 class OutputFormat(NamedTuple):
-    """What is written for each line; by default the text of its best translation."""
+    """Determines what is written for each line, which by default is the text of its best translation."""
 
     scores: bool = False
     alignments: bool = False
     json: bool = False
     confidence: "Calibration | None" = None
-    """Adds columns with the confidence and the reasons for doubt; in JSON also the probability of each word."""
+    """Adds columns with the confidence in the translation and the reasons to doubt it.
+
+    JSON output also contains the probability of each word.
+    """
     words: bool = False
-    """In JSON adds the probability of each word, even without a calibration."""
+    """Adds the probability of each word to JSON output, even if there is no calibration."""
     pairs: Literal["backward", "forward"] | None = None
-    """Writes two columns for training: with `backward` the translation is the source, with `forward` the target."""
+    """Writes sentence pairs for training as two columns, source and target.
+
+    With `backward`, the translation is the source of the pair; with `forward`, it is the target.
+    """
 
     def check(self, translator: Translator) -> None:
-        """Raises ValueError if an output needs attention weights or word probabilities that `translator` lacks."""
+        """Raises ValueError if `translator` cannot provide everything that the format needs.
+
+        Alignments require attention weights, and word probabilities require an engine that can score translations.
+        """
         has_models = isinstance(translator.engine, TorchEngine)
         if self.alignments and not has_models:
             raise ValueError(
@@ -51,10 +60,10 @@ class OutputFormat(NamedTuple):
         translations: Sequence[Sequence[Translation]],
         lines_before: int = 0,
     ) -> list[str]:
-        """Formats the translations of each of `sources`, best first, as output lines.
+        """Returns the output lines for `sources`, whose translations are given best first.
 
-        `lines_before` counts the lines of the text before `sources`. Raises LineTooLargeError if the alignment of a
-        line does not fit into memory.
+        `lines_before` is the number of lines that precede `sources` in the whole text. Raises LineTooLargeError if
+        there is not enough memory to align a line.
         """
         output = []
         for number, (source, best) in enumerate(zip(sources, translations, strict=True), start=lines_before + 1):
@@ -78,7 +87,7 @@ class OutputFormat(NamedTuple):
         return output
 
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
-        """Formats a line as JSON."""
+        """Formats the translations of a line as a JSON object."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
         assessed = self._assessment(translator, source, best[0])
@@ -86,7 +95,7 @@ class OutputFormat(NamedTuple):
         return json_text({"line": number, **into, "translations": records, **aligned, **assessed}, ensure_ascii=False)
 
     def _assessment(self, translator: Translator, source: str, best: Translation) -> dict[str, Any]:
-        """Returns the confidence in a translation, the doubts, and the probability of each word, as JSON fields."""
+        """Returns the confidence, the reasons for doubt and the word probabilities of a translation as JSON fields."""
         record: dict[str, Any] = {}
         if self.confidence is not None:
             record["confidence"], doubts = self.confidence.assess(source, best)
@@ -97,7 +106,10 @@ class OutputFormat(NamedTuple):
 
 
 def _word_probabilities(translator: Translator, source: str, best: Translation) -> list[list[Any]]:
-    """Returns each word of a translation with the product of the probabilities of its subwords."""
+    """Returns each word of a translation with its probability, the product of the probabilities of its subwords.
+
+    Returns an empty list if the words cannot be matched with the subwords.
+    """
     from transduce.translation.alignment import words_of_subwords
 
     if not best.tokens or not WORD.search(best.text):
@@ -110,17 +122,20 @@ def _word_probabilities(translator: Translator, source: str, best: Translation) 
         sums[word] += float(scores[place])
     words = WORD.findall(best.text)
     if len(words) != len(sums):
-        return []  # an imported model's unknown token may hide where words begin
+        return []  # the unknown token of an imported model may hide where words begin
     return [[word, math.exp(total)] for word, total in zip(words, sums, strict=True)]
 
 
 def _cell(text: str) -> str:
-    """Replaces tabs with spaces, because a tab would begin a new column."""
+    """Replaces tabs with spaces, because a tab would start a new column."""
     return text.replace("\t", " ")
 
 
 def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
-    """Returns the aligned words of line `number` as "0-0 1-2": source word, target word."""
+    """Returns the word alignment of a line as pairs of a source and a target word, for example "0-0 1-2".
+
+    Raises LineTooLargeError, which names the line `number`, if there is not enough memory.
+    """
     from transduce.translation.alignment import aligned_words
 
     try:

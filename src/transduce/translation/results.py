@@ -1,4 +1,4 @@
-"""Results of a translator: a translation, and a translation with its attention weights."""
+"""The results that a translator returns: translations, with or without the attention weights of the model."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,15 +11,16 @@ from transduce.text.token_vocabulary import TokenVocabulary
 
 
 class Translation(NamedTuple):
-    """One translation of a line. `str()` and `print` give its text.
+    """A translation of one line; `str()` returns its text.
 
-    `score` ranks the hypotheses: log-probability / length penalty in a beam search, else the log-probability.
+    `score` is the value by which the search ranks hypotheses. After beam search, it is the log-probability divided by
+    the length penalty; after any other search, it is the log-probability itself.
     """
 
     text: str
-    log_probability: float  # natural logarithm, including the end symbol
+    log_probability: float  # natural logarithm, including the EOS token
     score: float
-    tokens: list[int]  # without the end symbol
+    tokens: list[int]  # without the EOS token
 
     def __str__(self) -> str:
         return self.text
@@ -29,12 +30,12 @@ class Translation(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """Replaces newlines with spaces, so that each input line gives one output line."""
+    """Replaces newlines with spaces, so that each line of input results in exactly one line of output."""
     return text.replace("\n", " ")
 
 
 def decoded(hypotheses: Sequence[Hypothesis], target: TokenVocabulary) -> list[Translation]:
-    """Decodes hypotheses to one-line texts; of several hypotheses with the same text only the first is kept."""
+    """Decodes hypotheses to single-line translations; if several have the same text, only the first is kept."""
     texts = map(one_line, target.decode([hypothesis.tokens for hypothesis in hypotheses]))
     translations: dict[str, Translation] = {}
     for text, hypothesis in zip(texts, hypotheses, strict=True):
@@ -47,20 +48,21 @@ EMPTY = Translation("", 0.0, 0.0, [])  # the translation of an empty line
 
 
 class Explanation(NamedTuple):
-    """A translation with all its attention weights.
+    """A translation together with all attention weights of the model.
 
-    `source` and `target` are readable subwords, "</s>" included; "▁" begins a word. Row t of a decoder matrix is the
-    step that wrote `target[t]`; its input was `target[t − 1]`, or "<s>".
+    `source` and `target` contain readable subwords, ending with "</s>" for EOS; "▁" marks the beginning of a word. In
+    the matrices of the decoder, row t belongs to the step that produced `target[t]`. The input of this step was
+    `target[t − 1]`, or "<s>" for BOS in the first step.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     source_text: str
     target_text: str
-    encoder: tuple[NDArray[np.float32], ...]  # per layer: [heads source source]
-    decoder: tuple[NDArray[np.float32], ...]  # per layer: [heads target target]
-    cross: tuple[NDArray[np.float32], ...]  # per layer: [heads target source]
-    tag_count: int = 0  # number of tags at the beginning of `source`
+    encoder: tuple[NDArray[np.float32], ...]  # for each layer: [heads source source]
+    decoder: tuple[NDArray[np.float32], ...]  # for each layer: [heads target target]
+    cross: tuple[NDArray[np.float32], ...]  # for each layer: [heads target source]
+    tag_count: int = 0  # number of source tags at the beginning of `source`
 
     def __repr__(self) -> str:
         layers = f"{len(self.encoder)} encoder and {len(self.decoder)} decoder layers"

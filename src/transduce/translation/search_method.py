@@ -1,4 +1,4 @@
-"""Search methods: beam search, greedy search or sampling, and the options that choose them."""
+"""The search methods (beam search, greedy search and sampling) and the options that select them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,35 +15,35 @@ from transduce.settings import did_you_mean, merged, validated
 
 
 class SearchMethod(NamedTuple):
-    """A search with its settings: beam search, unless `greedy` or `sampling` is set."""
+    """A search method with its settings; the method is beam search unless `greedy` or `sampling` is set."""
 
     decoding: Decoding
     n_best: int = 1
     greedy: bool = False
     sampling: Sampling | None = None
     seed: int = 1
-    constrained: bool = True  # for parsers: every output is a tree over the words of the sentence
-    may_follow: Bool[Tensor, " vocabulary"] | None = None  # which tokens may stand directly after a prefix; None: all
+    constrained: bool = True  # for parsers: allows only trees over the words of the sentence
+    may_follow: Bool[Tensor, " vocabulary"] | None = None  # tokens allowed directly after a prefix; None: all
 
     @property
     def width(self) -> int:
-        """The most hypotheses of a sentence that a step continues."""
+        """The maximum number of hypotheses of a sentence that each step of the search extends."""
         return 1 if self.greedy or self.sampling is not None else self.decoding.beam
 
 
 class SearchOptions(TypedDict, total=False):
-    """Keyword arguments of a search; None stands for the default.
+    """Keyword arguments that select and configure a search; None stands for the default value.
 
-    The options of `transduce translate` have the same names. Every search accepts `no_repeat_ngram`; only beam search
-    accepts `beam`, `length_penalty` and `margin`. These four options default to the model's settings. Setting any of
-    `temperature`, `top_k` and `top_p` samples tokens from the model's distribution; the same `seed` repeats the
-    samples.
+    They have the same names as the options of `transduce translate`. `beam`, `length_penalty` and `margin` are only for
+    beam search, whereas `no_repeat_ngram` is for every search; all four default to the settings of the model. If any of
+    `temperature`, `top_k` and `top_p` is set, tokens are sampled from the model's distribution. Sampling with the same
+    `seed` returns the same translations.
     """
 
     beam: int | None
     length_penalty: float | None
-    margin: float | None  # inf switches pruning off
-    no_repeat_ngram: int | None  # length in tokens of n-grams that may not repeat; 0 switches the ban off
+    margin: float | None  # inf turns pruning off
+    no_repeat_ngram: int | None  # length in tokens of n-grams that must not be repeated; 0 allows repetition
     greedy: bool
     temperature: float | None
     top_k: int | None
@@ -52,14 +52,14 @@ class SearchOptions(TypedDict, total=False):
 
 
 class TextOptions(SearchOptions, total=False):
-    """Keyword arguments of the translation of one text."""
+    """Keyword arguments for translating a single text."""
 
-    prefix: str | None  # the beginning of the translation
-    batch_tokens: int  # source positions translated at once
+    prefix: str | None  # text with which the translation must begin
+    batch_tokens: int  # source positions in a batch
 
 
 class TextsOptions(SearchOptions, total=False):
-    """Keyword arguments of the translation of several texts."""
+    """Keyword arguments for translating several texts."""
 
     prefix: Iterable[str] | None
     batch_tokens: int
@@ -75,17 +75,16 @@ ELSEWHERE = {
     "glossary": "`GlossaryTranslator` takes a glossary (docs/guides/terms.md)",
     "confidence": "`Calibration` has it (docs/guides/confidence.md)",
 }
-"""Hints for options that exist in other programs, or in other commands of this program."""
+"""Maps option names from other programs, and options that belong to other functions, to hints."""
 
 BEAM_OPTIONS = ("beam", "length_penalty", "margin")
 SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
 
 
 def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[SearchOptions]) -> SearchMethod:
-    """Builds the search that `options` choose; `model_decoding` holds the defaults of beam search.
+    """Returns the search method that `options` select; `model_decoding` contains the default settings of beam search.
 
-    Raises TypeError for an unknown option, and ValueError for a value out of range or for options that exclude each
-    other.
+    Raises TypeError if an option is unknown, and ValueError if a value is out of range or options exclude each other.
     """
     _check_names(options)
     changes = {name: value for name, value in options.items() if value is not None}
@@ -118,7 +117,7 @@ def _check_names(options: SearchOptions) -> None:
 
 
 def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
-    """Raises ValueError if the search cannot return `n_best` translations."""
+    """Raises ValueError if a search with `width` hypotheses per sentence cannot return `n_best` translations."""
     if isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1:
         raise ValueError(f"`n_best` is {n_best!r}: give a whole number from 1")
     if n_best > width and is_single:
@@ -128,13 +127,17 @@ def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
 
 
 def _checked_seed(seed: object) -> int:
-    """Returns `seed`; raises ValueError if NumPy's generator does not accept it."""
+    """Returns `seed`, or raises ValueError if NumPy's random number generator would not accept it."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` is {seed!r}: give a whole number from 0 to 2^63 − 1")
     return seed
 
 
 def uniform_draws(seed: int, numbers: Sequence[int], max_length: int) -> NDArray[np.float64]:
-    """Returns uniform random numbers for each line; they depend only on the seed and the number of the line."""
+    """Returns uniform random numbers as an array [lines max_length].
+
+    The random numbers of a line depend only on `seed` and on the index of the line in the whole text, which `numbers`
+    contain.
+    """
     rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return np.stack(rows)

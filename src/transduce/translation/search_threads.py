@@ -1,4 +1,4 @@
-"""Searches one batch in several threads, each with a share of the sentences."""
+"""Runs the search of one batch in several threads, which divide the sentences among them."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from transduce.search.cancellation import SearchStoppedError, StopCheck
 
 Result = TypeVar("Result")
 
-CACHED_TOKENS = 2048  # source positions whose keys and values fit into a processor's cache
+CACHED_TOKENS = 2048  # source positions whose keys and values fit in a processor's cache
 
 
 def map_in_threads(
@@ -21,12 +21,15 @@ def map_in_threads(
     tokens: int,
     check: StopCheck,
 ) -> list[Result]:
-    """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
+    """Applies `work` to `numbers` in several threads and returns the results in the order of `numbers`.
 
-    Adjacent numbers, whose sentences have similar lengths, form groups of about `CACHED_TOKENS` positions per thread;
-    with n threads, each thread searches every n-th number of a group. `work` gets these numbers and a function to call
-    between steps, which calls `check`. Raises the first exception of any share, or the interruption of the caller,
-    after the other threads have stopped at a check.
+    `numbers` are the indices of sentences, and `tokens` is the total number of their source positions. Adjacent
+    sentences, whose lengths are similar, form groups with about `CACHED_TOKENS` source positions per thread. If there
+    are n threads, each of them searches every n-th sentence of a group. `work` receives the indices of these sentences
+    and a function that calls `check`, and has to call this function between the steps of the search.
+
+    If a thread raises an exception, or if the caller is interrupted, the other threads are stopped at their next check,
+    and then the exception is raised.
     """
     threads, stop = max(1, min(threads, len(numbers))), threading.Event()
 

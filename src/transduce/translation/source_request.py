@@ -1,4 +1,4 @@
-"""The direction and the tag that a user requests, and the source tags that express them."""
+"""Chooses the source tags for the direction and the tag that a user requests."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_o
 
 
 class SourceRequest(NamedTuple):
-    """Target language, source language and tag; None for anything that the user did not name."""
+    """The target language, source language and tag that a user requests; None if the user did not name one."""
 
     to: str | None = None
     source_language: str | None = None
@@ -17,7 +17,11 @@ class SourceRequest(NamedTuple):
 
 
 class ChosenTags(NamedTuple):
-    """The ids of the tags before each source, the target language if the model has several, and a note for the user."""
+    """The source tags that were chosen for a request.
+
+    `ids` precede the tokens of each source. `target_language` is None if the model has a single direction, and `note`
+    is a message to the user or None.
+    """
 
     ids: tuple[int, ...]
     target_language: str | None
@@ -25,10 +29,10 @@ class ChosenTags(NamedTuple):
 
 
 def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:
-    """Chooses the tags for a request; `source` is the source vocabulary.
+    """Chooses the source tags for a request; `source` is the source vocabulary of the model.
 
-    Raises ValueError if the request names a language or a tag that the model was not trained on, or if the model has
-    several and the request names none.
+    Raises ValueError if the request names a language or a tag on which the model was not trained. Also raises
+    ValueError if it names none although there are several to choose from.
     """
     tags = corpus_tags(tags_of(source))
     tag = _choose_tag(config.tags, tags, request.tag)
@@ -42,7 +46,7 @@ def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest)
 
 
 def _choose_language(config: Config, languages: Sequence[str], request: SourceRequest) -> tuple[str, str | None]:
-    """Chooses the target language of a model with several directions; adds a note if the direction is zero-shot."""
+    """Returns the target language for a multi-directional model, and a note if the direction is zero-shot."""
     trained = {(direction.source, direction.target) for direction in config.directions}
     sources = {source for source, _ in trained}
     trained_languages = sources | set(languages)
@@ -69,18 +73,21 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
 
 
 def target_language_of(config: Config, request: SourceRequest) -> str | None:
-    """Returns the language into which a model translates a request; None if the settings do not decide it."""
+    """Returns the language into which a request will be translated, or None if the settings do not determine it."""
     possible = _possible_targets(config, request)
     return request.to or (possible.pop() if len(possible) == 1 else config.target_language)
 
 
 def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
-    """Returns the target languages that a model with several directions was trained on for the request's source."""
+    """Returns the target languages into which a multi-directional model was trained to translate the source language.
+
+    If the request names no source language, returns all target languages.
+    """
     return {pair.target for pair in config.directions if request.source_language in (None, pair.source)}
 
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
-    """Raises ValueError if a request names a language that a single-direction model was not trained on."""
+    """Raises ValueError if a request names a language other than those of a single-direction model."""
     for option, requested, language, does in (
         ("target language", request.to, config.target_language, "translates into"),
         ("source language", request.source_language, config.source_language, "translates from"),
@@ -94,7 +101,11 @@ def _check_single_direction(config: Config, request: SourceRequest) -> None:
 
 
 def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: str | None) -> str | None:
-    """Returns the requested tag; if there is none, the only tag if all training sources had it, else None."""
+    """Returns the tag for a request, or None if no tag is needed.
+
+    If every training text had a tag, a tag is needed even if the user names none. Raises ValueError if there are then
+    several to choose from, or if the requested tag is unknown.
+    """
     if requested is not None and requested not in tags:
         remedy = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
         raise ValueError(f"tag {requested}: the model was not trained with this tag; {remedy}")
@@ -108,5 +119,5 @@ def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: s
 
 
 def _list(names: Iterable[str]) -> str:
-    """Joins names in alphabetical order with commas."""
+    """Returns the names in alphabetical order, separated by commas."""
     return ", ".join(sorted(names))

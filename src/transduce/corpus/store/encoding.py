@@ -1,7 +1,8 @@
-"""Encodes the pairs of all corpora as tokens, in batches, on all cores; resumes an interrupted encoding.
+"""Encodes the pairs of all corpora as tokens, in batches and on all cores. An interrupted encoding can be resumed.
 
-If there are enough pairs, worker processes encode; this process reads and writes. After every `SAVE_EVERY` batches the
-files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and continues from there.
+If there are enough pairs, they are encoded by worker processes, while this process reads the corpora and writes the
+tokens. After every `SAVE_EVERY` batches, the files are flushed to disk and their sizes are saved. To resume, the files
+are truncated to the saved sizes, and encoding continues from there.
 """
 
 import logging
@@ -31,25 +32,26 @@ from transduce.text.token_vocabulary import TokenVocabulary
 _log = logging.getLogger("transduce")
 
 BATCH = 2_000
-"""Most pairs that are encoded at a time."""
+"""The maximum number of pairs that are encoded at a time."""
 
 BATCH_BYTES = 1 << 21
-"""Most bytes of a batch, not counting its last pair: encoding takes about 100 times as much memory."""
+"""The size in bytes at which a batch is full. The limit is low because encoding takes about 100 times as much memory.
+"""
 
 SAVE_EVERY = 100
-"""Number of batches between two saved states."""
+"""The number of batches between two saved states."""
 
 PAIRS_PER_PROCESS = 25_000
-"""Pairs that justify one more process: starting one takes as long as encoding a few thousand pairs."""
+"""The number of pairs for each worker process, because starting one takes as long as encoding a few thousand pairs."""
 
 PROGRESS_SECONDS = 10.0
-"""Minimum number of seconds between two messages about progress."""
+"""The minimum number of seconds between two progress messages."""
 
 STATE = "state.json"
 
 
 class EncodingState(NamedTuple):
-    """The state of an encoding, saved in `state.json` under the names of its fields."""
+    """The state of an encoding, which is saved in `state.json` under the names of its fields."""
 
     report: Report
     corpus: Count = 0  # the index of the corpus being read
@@ -61,7 +63,7 @@ class EncodingState(NamedTuple):
 
     @classmethod
     def load(cls, staging: Path) -> "EncodingState":
-        """Reads the state of an interrupted encoding; returns the initial state if that fails."""
+        """Reads the state of an interrupted encoding, and returns the initial state if there is no usable one."""
         try:
             state = TypeAdapter(cls).validate_json(read_regular_file(staging / STATE, MAX_JSON_BYTES), strict=True)
             for name, size in zip(FILES, state.sizes, strict=True):
@@ -72,7 +74,7 @@ class EncodingState(NamedTuple):
         return state
 
     def save(self, staging: Path, files: Mapping[str, BinaryIO]) -> "EncodingState":
-        """Flushes the files to disk, then saves the state with their sizes; returns the saved state."""
+        """Flushes the files to disk, saves the state with their sizes, and returns the saved state."""
         for file in files.values():
             file.flush()
         state = self._replace(sizes=tuple(files[name].tell() for name in FILES))
@@ -91,10 +93,10 @@ def encode_corpus(
     dropped: Sequence[Mapping[int, Check]],
     threads: int,
 ) -> tuple[EncodingState, np.dtype[Any]]:
-    """Writes the `total` pairs of all corpora into the files of a store in `staging`; resumes an interrupted call.
+    """Writes the `total` pairs of all corpora as tokens to the files of a store in `staging`.
 
-    The `dropped` pairs of each corpus are counted and left out. `threads` is the maximum number of processes. Returns
-    the final state and the type of the tokens.
+    If the previous call was interrupted, it is resumed. The `dropped` pairs of each corpus are counted and left out. At
+    most `threads` processes are used. Returns the final state and the dtype of the tokens.
     """
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
     state = EncodingState.load(staging)
@@ -123,7 +125,7 @@ def encode_corpus(
 
 
 class PairBatch(NamedTuple):
-    """Consecutive pairs of one corpus."""
+    """Consecutive pairs from the corpus with the index `corpus`, including pairs that will be dropped."""
 
     corpus: int
     pairs: list[NumberedPair]
@@ -131,7 +133,7 @@ class PairBatch(NamedTuple):
 
 
 def _batches(data: DataSpec, state: EncodingState, dropped: Sequence[Mapping[int, Check]]) -> Iterator[PairBatch]:
-    """Yields the pairs of all corpora that come after `state`, in batches."""
+    """Yields the pairs of all corpora in batches, beginning with the first pair that `state` does not include."""
     for index, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
         read = state.read if index == state.corpus else 0
         pairs = islice(enumerate(read_byte_pairs(corpus), start=1), read, None)
@@ -141,7 +143,10 @@ def _batches(data: DataSpec, state: EncodingState, dropped: Sequence[Mapping[int
 
 
 def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
-    """Takes the next `BATCH` pairs, fewer if they reach `BATCH_BYTES`, none at the end."""
+    """Returns the next `BATCH` pairs, or fewer if they reach `BATCH_BYTES`.
+
+    Returns an empty list at the end of the corpus.
+    """
     batch, size = [], 0
     for pair in islice(pairs, BATCH):
         batch.append(pair)
@@ -152,7 +157,7 @@ def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
 
 
 def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState:
-    """Moves the state on to the corpus with index `corpus`; all corpora before it are finished."""
+    """Advances the state to the corpus with the index `corpus`, recording all corpora before it as finished."""
     while state.corpus < corpus:
         part = CorpusPart(state.kept, data.train[state.corpus].weight)
         state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=(*state.parts, part))
@@ -160,7 +165,7 @@ def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState
 
 
 class EncodedBatch(NamedTuple):
-    """The sentences of a `PairBatch` that are kept, for each side, and the report of the batch."""
+    """The sentences of a `PairBatch` that were kept, encoded and packed for each side, and the report on the batch."""
 
     corpus: int
     report: Report
@@ -173,7 +178,7 @@ def _encode_batch(
     dtype: np.dtype[Any],
     batch: PairBatch,
 ) -> EncodedBatch:
-    """Checks the pairs of a batch and encodes the pairs without fault."""
+    """Checks the pairs of a batch and encodes the pairs that have no fault."""
     report = Report()
     corpus = data.train[batch.corpus]
     pairs = list(check_pairs(batch.pairs, corpus, report, data.max_length, batch.dropped))
@@ -198,7 +203,7 @@ def _encode_batch(
 
 
 def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreWriter) -> EncodingState:
-    """Writes a batch; returns the state after it."""
+    """Writes a batch to the files and returns the updated state."""
     longest = state.longest
     for side, sentences in zip(SIDES, batch.sides, strict=True):
         writer.append(side, sentences)
@@ -209,10 +214,10 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
 
 
 def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:
-    """Returns the fault of a pair with these numbers of tokens and with `tags` before its source; None if none.
+    """Returns the fault of a pair whose sides have too many tokens or very different lengths, or None if they do not.
 
-    Tags count towards the length but not towards the ratio. The end symbol counts towards the ratio but not towards the
-    length, which makes the ratio lenient with the shortest pairs.
+    `tags` is the number of tags before the source. Tags count towards the length but not towards the ratio. EOS counts
+    towards the ratio but not towards the length, so that the ratio is lenient with very short pairs.
     """
     if max(source + tags, target) > data.max_length:
         return Fault.LONG

@@ -1,4 +1,8 @@
-"""Prepares, opens and verifies a store, from top to bottom: which subwords, which pairs, what is published."""
+"""Prepares, opens and verifies a token store.
+
+To prepare a store, the subwords are learned first, then the pairs are encoded, and finally all files are moved into
+place.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -51,11 +55,11 @@ from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, shar
 _log = logging.getLogger("transduce")
 
 STAGED = "begun.json"
-FEW_PAIRS = 1_000  # a warning is logged if there are fewer
+FEW_PAIRS = 1_000  # a warning is logged if fewer pairs are kept
 
 
 class StagedSubwords(NamedTuple):
-    """The subwords of an unfinished store, as described by `begun.json`."""
+    """The subwords of an unfinished store, as recorded in `begun.json`."""
 
     fingerprint: str  # the store's
     shared: bool
@@ -64,7 +68,7 @@ class StagedSubwords(NamedTuple):
 
 
 class PreparedCorpus(NamedTuple):
-    """An open store: the subwords of both sides, the pairs, and the report of dropped pairs."""
+    """An open token store, with the subwords of both sides and the report on dropped pairs."""
 
     source: TokenVocabulary
     target: TokenVocabulary
@@ -75,9 +79,9 @@ class PreparedCorpus(NamedTuple):
 
 
 def open_store(directory: Path) -> PreparedCorpus:
-    """Opens what `prepare` wrote, without reading a pair.
+    """Opens a store that `prepare` wrote, without reading any pairs.
 
-    Raises ValueError for an incomplete store or one of a different version.
+    Raises ValueError if the store is incomplete or has a different version.
     """
     description = read_description(directory)
     for name, file in description.files.items():
@@ -98,7 +102,10 @@ def open_store(directory: Path) -> PreparedCorpus:
 
 
 def verify_store(directory: Path) -> list[str]:
-    """Reads all files of a store and returns one sentence for each fault; returns nothing if no store is finished."""
+    """Reads all files of a store and returns one sentence for each fault.
+
+    The list is empty if there is no finished store in `directory`.
+    """
     if not (directory / DESCRIPTION).exists():
         return []
     try:
@@ -108,7 +115,10 @@ def verify_store(directory: Path) -> list[str]:
 
 
 def _find_faults(directory: Path, files: StoredFiles) -> list[str]:
-    """Compares `files` with their checksums, then reads all tokens; reads nothing if `files` is empty."""
+    """Returns one sentence for each fault in a store.
+
+    Compares `files` with their checksums and, if they match, reads all tokens. Reads nothing if `files` is empty.
+    """
     if (damage := find_damage_of(directory, files)) or not files:
         return damage
     prepared = open_store(directory)
@@ -126,21 +136,24 @@ def prepare(
     growth: int | None = None,
     in_use: bool = False,
 ) -> PreparedCorpus:
-    """Learns subwords for `data.train` and writes its pairs as tokens to `directory`.
+    """Prepares a store for `data` in `directory` and opens it. If the store is already complete, it is only opened.
 
-    Opens the store if it is complete.
+    The subwords are learned from `data.train`, and its pairs are then written as tokens. If `existing_subwords` from
+    another model are given, at most `growth` subwords are added to them, or none if `growth` is None, and `subwords`
+    determines only the dropout.
 
-    With `existing_subwords`, the subwords of another model, only `growth` more are learned; `subwords` sets the
-    dropout. A store that was made from other data or settings is replaced, or refused if it is `in_use`; a damaged
-    store in use is made again with the same subwords. An interrupted call is resumed. Raises ValueError or OSError for
-    faults of the files, and RuntimeError if a worker was killed.
+    A store that was built from different data or settings is replaced, unless it is `in_use` by a run. If a store in
+    use is damaged, it is rebuilt with the same subwords. If a call is interrupted, the next call resumes it.
+
+    Raises ValueError if a store in use was built from different data or settings. Raises ValueError or OSError if files
+    are faulty, and RuntimeError if a worker process was killed.
     """
     dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
     for side in existing_subwords if existing_subwords and dropout else ():
         side.check_can_drop_merges("the subwords of --from")
     limit_threads(threads)
     earlier = earlier_description(directory)
-    # The subwords that are not learned: `existing_subwords`, or the subwords of the store in use, which have grown.
+    # Subwords that are not learned: `existing_subwords`, or the subwords that the store in use took from another model.
     existing, stored_growth = existing_subwords, None
     if existing is None:
         growth = None
@@ -155,8 +168,8 @@ def prepare(
         return prepared
     _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data), directory / "making"
-    # Runs in parallel with learning, which does not hold Python's lock, because loading the language model takes a
-    # third of a second.
+    # Loading the language identifier takes a third of a second, so it runs in parallel with learning, which releases
+    # the GIL.
     with ThreadPoolExecutor(1) as beside:
         beside.submit(warn_of_exchanged_sides, data)
         staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped)
@@ -181,9 +194,9 @@ def _stage_subwords(
     growth: int | None,
     dropped: Sequence[DroppedPairs],
 ) -> StagedSubwords:
-    """Writes the subwords to `staging`; learns subwords that do not exist yet.
+    """Writes the subwords to `staging`, learning them first if they do not exist yet.
 
-    Keeps subwords that are already staged.
+    If subwords for the same store are already staged, they are kept.
     """
     if staged := _load_staged(staging, fingerprint):
         return staged
@@ -209,7 +222,10 @@ def _stage_subwords(
 
 
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Loads the subwords that an interrupted preparation of the same store staged; None if missing or damaged."""
+    """Loads the subwords that an interrupted call staged for the same store.
+
+    Returns None if they are missing or damaged, or if the fingerprint is different.
+    """
     try:
         staged = TypeAdapter(StagedSubwords).validate_json(
             read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
@@ -226,7 +242,10 @@ def _encode_pairs(
     dropped: Sequence[DroppedPairs],
     threads: int,
 ) -> dict[str, Any]:
-    """Writes the pairs as tokens into `staging`; returns their part of the store's description."""
+    """Writes the pairs as tokens to `staging`, and returns the fields of the store's description that depend on them.
+
+    Raises ValueError if there are no pairs to train on.
+    """
     subwords = load_subwords(staging, shared=staged.shared)
     _log.info("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, dropped=dropped, threads=threads)
@@ -265,7 +284,10 @@ def _check_unchanged(
     checksums: Sequence[FileChecksum],
     data: DataSpec,
 ) -> None:
-    """Raises ValueError if the store in use has other training data; replacing it would lose data that a run needs."""
+    """Raises ValueError if the store in use was built from different training data.
+
+    Replacing this store would delete data that the run still needs.
+    """
     if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
         return
     before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}
@@ -280,10 +302,10 @@ def _check_unchanged(
 
 
 def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> PreparedCorpus | None:
-    """Opens the store if its fingerprint is current and no file is damaged; else returns None.
+    """Opens the store if its fingerprint is current and none of its files is damaged, and returns None otherwise.
 
-    The held-out sets of a store in use may have changed. Only files whose modification time has changed are read, so
-    that a large store opens immediately.
+    A store in use remains current if only the validation or test sets have changed. To open a large store immediately,
+    only files with a new modification time are compared with their checksums.
     """
     try:
         prepared = open_store(directory)
@@ -299,15 +321,15 @@ def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> Prepare
 
 
 def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> None:
-    """Moves the files into place.
+    """Moves the files of the store into place and writes its description.
 
-    Deletes the old description before the first move and writes the new one after the last.
+    The old description is deleted before the first file is moved, and the new one is written after the last file.
     """
     files = describe_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
     content = StoreDescription(**description, files=files).as_sealed_json()
     for name in files:
         flush_to_disk(staging / name)
-    # An interruption before this line loses no work; the checksums take long for a large corpus.
+    # Up to this line, an interruption loses no work. This matters because the checksums of a large store take time.
     (staging / STAGED).unlink()
     (staging / STATE).unlink()
     (directory / DESCRIPTION).unlink(missing_ok=True)

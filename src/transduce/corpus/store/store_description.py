@@ -1,6 +1,6 @@
 """The description of a store, `store.json`, and the fingerprint of the corpora and settings from which it is made.
 
-The description is one strict record with a seal that shows whether it was changed.
+The description is validated strictly and has a seal, which shows whether it was changed after it was written.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ from transduce.text.token_vocabulary import TokenVocabulary, load_subwords, subw
 
 DESCRIPTION = "store.json"
 
-VERSION: Literal[3] = 3  # of the store
+VERSION: Literal[3] = 3  # of the format of a store
 
 NOT_HELD_OUT = ("weight", "tag", "source_language", "target_language")
-"""Settings of a held-out set that do not affect its sources."""
+"""The settings of a validation or test set that do not affect its sources."""
 
 
 class FileChecksum(NamedTuple):
-    """A file's path, size, modification time and checksum."""
+    """The path, size, modification time (in nanoseconds) and SHA-256 checksum of a file."""
 
     path: str
     size: int
@@ -43,14 +43,18 @@ class FileChecksum(NamedTuple):
 
 
 class StoredGrowth(Spec):
-    """The growth of another model's vocabularies: most subwords added per side, and the checksums from before."""
+    """Describes how the vocabularies of another model have grown.
+
+    `subwords` is the maximum number of subwords added to each side, and `before` contains the checksums of the
+    vocabularies before they grew.
+    """
 
     subwords: int = Field(ge=1)
     before: tuple[str, ...]
 
 
 class StoredFile(Spec):
-    """Size, checksum and modification time (in nanoseconds) of a file of the store."""
+    """The size, checksum and modification time (in nanoseconds) of a file in the store."""
 
     bytes: int = Field(gt=0)
     sha256: str
@@ -63,7 +67,8 @@ StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
 class StoreDescription(Spec):
     """The content of `store.json`.
 
-    Raises ValueError if `files` lacks a file of the store, or if the size of a file of offsets does not fit the pairs.
+    Raises ValueError if `files` lacks a file of the store, or if the size of an offsets file does not match the number
+    of pairs.
     """
 
     version: Literal[3] = VERSION
@@ -82,7 +87,7 @@ class StoreDescription(Spec):
 
     @property
     def pairs(self) -> int:
-        """Number of pairs in all parts."""
+        """The number of pairs in all parts."""
         return sum(part.pairs for part in self.parts)
 
     @model_validator(mode="after")
@@ -94,13 +99,13 @@ class StoreDescription(Spec):
         return self
 
     def as_sealed_json(self) -> str:
-        """The content of `store.json`."""
+        """Returns the content of `store.json`, including the seal."""
         values = self.as_dictionary()
         return json.dumps({**values, "seal": _seal(values)}, indent=2)
 
 
 def read_description(directory: Path) -> StoreDescription:
-    """Reads `store.json`; raises ValueError if it is missing, damaged, or of a different version."""
+    """Reads `store.json`. Raises ValueError if it is missing, damaged or of a different version."""
     if not (directory / DESCRIPTION).is_file():
         raise ValueError(f"{directory} holds no complete store; make one with `transduce train --prepare`")
     try:
@@ -122,12 +127,12 @@ def read_description(directory: Path) -> StoreDescription:
 
 
 def _seal(values: Mapping[str, Any]) -> str:
-    """Checksum of the description."""
+    """Returns the checksum that is used to detect changes to a description."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def earlier_description(directory: Path) -> StoreDescription | None:
-    """Returns the description of a complete store in `directory`; None if there is none."""
+    """Returns the description of the store in `directory`, or None if there is no complete store."""
     try:
         return read_description(directory)
     except ValueError:
@@ -142,9 +147,9 @@ def store_error(directory: Path, reason: str) -> ValueError:
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store if they came from another model; None if they were learned.
+    """Loads the subwords of the earlier store if they came from another model. Returns None if they were learned.
 
-    Raises ValueError if they are damaged.
+    Raises ValueError if the subwords are damaged.
     """
     try:
         return load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
@@ -153,12 +158,12 @@ def load_given_subwords(
 
 
 def find_damage_of(directory: Path, files: StoredFiles) -> list[str]:
-    """Compares `files` with their checksums."""
+    """Returns one sentence for each of `files` that is missing or does not match its checksum."""
     return find_damage(directory, {name: file.as_dictionary() for name, file in files.items()})
 
 
 def describe_files(paths: Sequence[Path]) -> StoredFiles:
-    """Reads files to find the size, checksum and modification time of each."""
+    """Returns the size, checksum and modification time of each file by name."""
     checksums = checksums_of_files(paths)
     return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
@@ -170,10 +175,11 @@ def fingerprint_of(
     checksums: Sequence[FileChecksum],
     growth: Spec | None = None,
 ) -> str:
-    """Returns a checksum of a version number, the settings and the content of the files, wherever they are.
+    """Returns the fingerprint of a store: a checksum of its version, its settings and the content of its files.
 
-    If the existing subwords have grown, as recorded in `growth`, the checksum covers them as they were before. If
-    held-out sets affect which pairs are dropped, a dot and a checksum of these sets follow.
+    The paths of the files do not matter. If the existing subwords have grown, as described by `growth`, the checksum
+    covers the subwords before they grew. If validation and test sets determine which pairs are dropped, a dot and a
+    checksum of these sets are appended.
     """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
@@ -193,7 +199,7 @@ def fingerprint_of(
             {
                 **_identity(corpus, sha256),
                 "tags": data.tags_before(corpus, names_language=names_language),
-                # The languages of `data` count if pairs are dropped by language.
+                # The languages of `data` matter if pairs are dropped because of their language.
                 "direction": data.direction_of(corpus) if NEEDS_LANGUAGES & data.checks.keys() else None,
             }
             for corpus in data.train
@@ -205,7 +211,10 @@ def fingerprint_of(
 
 
 def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
-    """Returns what determines the subwords: the settings, and checksums of the files that they name."""
+    """Returns everything that determines the subwords.
+
+    This includes their settings and the checksums of the files that the settings name.
+    """
     if subwords.kind != "sentencepiece":
         return subwords.as_dictionary()
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in subwords.model_files]
@@ -214,7 +223,11 @@ def _subwords_identity(subwords: SubwordsSpec) -> dict[str, Any]:
 
 
 def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns what determines a corpus's pairs: settings except paths, checksums of its files, and its grammar."""
+    """Returns everything that determines the pairs of a corpus.
+
+    This includes its settings except paths, the checksums of its files and, for an embedded corpus, the version of its
+    grammar.
+    """
     is_path = {*PATHS, *(("hub",) if isinstance(corpus, Hub) and is_folder(corpus.hub) else ())}
     settings = {key: value for key, value in corpus.as_dictionary().items() if key not in is_path | {*without}}
     files = [sha256[str(path)] for path in files_of(corpus)]
@@ -224,15 +237,16 @@ def _identity(corpus: CorpusSpec, sha256: Mapping[str, str], without: Collection
 
 
 def have_same_training_data(first: str, second: str) -> bool:
-    """Whether two fingerprints belong to the same training data; the held-out sets may differ."""
+    """Returns True if two fingerprints belong to the same training data. The validation and test sets may differ."""
     return first.partition(".")[0] == second.partition(".")[0]
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
-    """Returns the checksum of each corpus file; reuses it from `earlier` if path, size and time are the same.
+    """Returns the checksum of each corpus file.
 
-    The first pair of each corpus is read before the checksums, which take long for a large file, to raise ValueError
-    early if the file is not a corpus.
+    A checksum in `earlier` is reused if the path, size and modification time of the file are the same. The first pair
+    of each corpus is read before any checksum is computed, so that a file that is not a corpus raises ValueError right
+    away. Computing the checksums of large files first would take a long time.
     """
     for corpus in data.train:
         if not isinstance(corpus, Hub):
@@ -246,13 +260,16 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
 
 
 def _held_out_corpora(data: DataSpec) -> list[CorpusSpec]:
-    """Returns the validation and test sets whose content affects which training pairs are dropped."""
+    """Returns the validation and test sets that determine which training pairs are dropped.
+
+    The list is empty unless the recipe has `checks: {overlap: drop}`. Sets whose files do not exist are left out.
+    """
     corpora = [*data.validations, *data.test.values()] if data.checks.get(Check.OVERLAP) == "drop" else []
     return [corpus for corpus in corpora if all(path.exists() for path in files_of(corpus))]
 
 
 def time_of_change(path: Path) -> int:
-    """Modification time of a file, in nanoseconds."""
+    """Returns the modification time of a file in nanoseconds."""
     return path.stat().st_mtime_ns
 
 

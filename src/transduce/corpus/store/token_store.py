@@ -1,7 +1,7 @@
-"""The token store: both sides of every pair as tokens, mapped into memory and never read as a whole.
+"""The token store: both sides of every pair as tokens, in files that are mapped into memory instead of read as a whole.
 
-Each side has a file `ids` with the tokens of all sentences, without gaps, and a file `offsets` with the start of each
-sentence and the end of the last.
+Each side has two files. `ids` contains the tokens of all sentences without gaps. `offsets` contains the offset of the
+first token of each sentence, and finally the total number of tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,33 +26,33 @@ OFFSET = np.dtype("<i8")
 REMEDY = "delete the folder `training/store`, and give the command again"
 
 CHECKED = 1 << 20
-"""Number of sentences or tokens that are checked at a time."""
+"""The number of sentences or tokens that are checked at a time."""
 
 Count = Annotated[int, Field(ge=0)]
 
 
 class CorpusPart(NamedTuple):
-    """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each pair."""
+    """Consecutive pairs from one corpus of the recipe, and the number of times that an epoch uses each of them."""
 
     pairs: Count
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)]
 
 
 class PackedSentences(NamedTuple):
-    """Sentences of one side: the length of each, and the tokens of all, without gaps."""
+    """The sentences of one side: the length of each sentence, and the concatenated tokens of all sentences."""
 
     lengths: NDArray[np.int64]
     ids: NDArray[Any]
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int] | NDArray[Any]], dtype: np.dtype[Any]) -> "PackedSentences":
-        """Packs sentences, with tokens of type `dtype`."""
+        """Packs sentences, storing their tokens with the given `dtype`."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         return cls(lengths, np.fromiter(chain.from_iterable(sentences), dtype, lengths.sum()))
 
 
 class TokenStore:
-    """Pairs of sentences as tokens on disk, by number."""
+    """Sentence pairs as tokens, which are read by index from memory-mapped files."""
 
     def __init__(
         self,
@@ -62,10 +62,11 @@ class TokenStore:
         max_length: int | None = None,
         sizes: tuple[int, int] | None = None,
     ) -> None:
-        """Maps `files`, one for each of `FILES`, which `TokenStoreWriter` wrote; afterwards they may be deleted.
+        """Maps `files`, one for each name in `FILES`, which a `TokenStoreWriter` wrote.
 
-        `max_length` is the number of tokens of the longest sentence; without it all lengths are read when it is needed.
-        `sizes` are the sizes of the vocabularies of source and target; without them `padded` does not check the tokens.
+        The files may be deleted after they are mapped. `max_length` is the number of tokens in the longest sentence. If
+        it is None, the lengths of all sentences are read when it is first needed. `sizes` are the sizes of the source
+        and target vocabularies. If they are None, `padded` does not check whether tokens are in the vocabulary.
         """
         self.dtype = dtype
         self.parts = tuple(parts)
@@ -78,29 +79,29 @@ class TokenStore:
         return sum(part.pairs for part in self.parts)
 
     def sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
-        """Tokens of a sentence, without symbols."""
+        """Returns the tokens of the sentence with index `number`, without BOS and EOS."""
         start, stop = self._offsets[side][number : number + 2]
         return self._ids[side][start:stop]
 
     def lengths(self, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of tokens of each of the sentences `numbers` of one side."""
+        """Returns the number of tokens in each of the sentences with the indices `numbers`."""
         offsets = self._offsets[side]
         lengths: NDArray[np.int64] = offsets[numbers + 1] - offsets[numbers]
         return lengths
 
     @cached_property
     def source_lengths(self) -> NDArray[np.int32]:
-        """Number of tokens of each source sentence."""
+        """The number of tokens in each source sentence."""
         return np.diff(self._offsets["source"]).astype(np.int32)
 
     @cached_property
     def target_lengths(self) -> NDArray[np.int32]:
-        """Number of tokens of each target sentence."""
+        """The number of tokens in each target sentence."""
         return np.diff(self._offsets["target"]).astype(np.int32)
 
     @cached_property
     def max_length(self) -> int:
-        """Number of tokens of the longest sentence on either side."""
+        """The number of tokens in the longest sentence on either side."""
         if self._max_length is not None:
             return self._max_length
         return int(max(self.source_lengths.max(), self.target_lengths.max()))
@@ -108,9 +109,10 @@ class TokenStore:
     def padded(
         self, side: Side, numbers: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0 or cut, and their lengths.
+        """Returns the sentences with the indices `numbers` as rows of `length` tokens, and the length of each sentence.
 
-        Raises ValueError if the files do not have these sentences, or for a token that is not in the vocabulary.
+        Shorter sentences are padded with 0, and longer ones are truncated, but the returned lengths are the original
+        ones. Raises ValueError if the files do not contain these sentences, or if a token is not in the vocabulary.
         """
         starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
         ends = starts + np.minimum(lengths, length)
@@ -125,9 +127,10 @@ class TokenStore:
         return rows, lengths
 
     def fault_of_ends(self) -> str | None:
-        """Returns a fault if the first offset is not 0 or the last is not the number of tokens, else None.
+        """Checks the first and the last offset of each side, without reading anything else.
 
-        Reads only these offsets.
+        Returns a description of the fault if the first offset is not 0 or the last one is not the number of tokens, and
+        None otherwise.
         """
         for side in SIDES:
             ends, count = self._offsets[side][[0, -1]].tolist(), len(self._ids[side])
@@ -136,9 +139,9 @@ class TokenStore:
         return None
 
     def find_fault(self, sizes: Sequence[int]) -> str | None:
-        """Reads everything and returns the first fault.
+        """Reads the whole store and returns a description of the first fault, or None if there is none.
 
-        `sizes` are the sizes of the vocabularies of source and target.
+        `sizes` are the sizes of the source and target vocabularies.
         """
         for side, size in zip(SIDES, sizes, strict=True):
             offsets, ids = self._offsets[side], self._ids[side]
@@ -153,7 +156,10 @@ class TokenStore:
         return None
 
     def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
-        """Returns the store with its sentences as an epoch encodes them; here always the store itself."""
+        """Returns the store with its sentences as they are encoded in an epoch.
+
+        In this class, the encoding is the same in every epoch, so the store itself is returned.
+        """
         return self
 
 
@@ -168,7 +174,7 @@ class TokenStoreWriter:
                 files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
     def append(self, side: Side, sentences: PackedSentences) -> None:
-        """Appends `sentences` to one side."""
+        """Appends `sentences` to the files of one side."""
         ends = self._ends[side] + np.cumsum(sentences.lengths, dtype=OFFSET)
         self._files[f"{side}.ids"].write(sentences.ids.tobytes())
         self._files[f"{side}.offsets"].write(ends.tobytes())

@@ -1,6 +1,6 @@
-"""Search with the Transformer on a CPU, in float32 and int8, in code that numba compiles for the processor.
+"""Search with the Transformer on a CPU, in float32 or int8, with code that numba compiles for the processor.
 
-`instructions` contains the inner loop of a matrix multiplication, `products` stores matrices in tiles, `rows` and
-`layers` contain everything between two multiplications, and `stepper` is the interface to search. `losses` serves
-training: it computes R-Drop's pass over the logits in float32.
+`instructions` contains the inner loop of matrix multiplication, and `products` stores matrices in the tiles that this
+loop reads. `rows` and `layers` contain the operations between two multiplications, and `stepper` is the interface to
+search. `losses` is used in training instead: it computes the R-Drop loss from the logits, in float32.
 """

@@ -1,12 +1,13 @@
-"""Attention (equation 1) in compiled code: to source tokens, stored in tiles, and to decoded tokens, stored in slots.
+"""Attention (equation 1) in compiled code, over source tokens in tiles and over decoded tokens in slots.
 
-All hypotheses of a sentence read the same keys and values of the source, so attention to the source is two
-multiplications by a matrix in tiles (drawn in `products`):
+All hypotheses of a sentence attend to the same keys and values of the source. Attention over the source therefore
+consists of two multiplications by matrices in tiles (see `products`):
 
     scores [rows tokens]   = queries · Kᵀ   a column of a tile is a token; the sum is over d_k
     mixed  [rows features] = weights · V    a column of a tile is a feature; the sum is over the tokens
 
-Decoded tokens differ between hypotheses, so each row follows its own table of slots, token by token.
+Decoded tokens, in contrast, differ between hypotheses. Each row has a table of the slots of its tokens, and attention
+reads their keys and values one token at a time.
 """
 
 from typing import NamedTuple
@@ -24,9 +25,9 @@ Slots = NDArray[np.int32]
 
 @compiled
 def store_keys(rows: Floats, at: int, count: int, d_k: int, keys: Floats) -> None:
-    """Stores the keys of `count` rows in tiles [heads tiles d_k·COLUMNS] of `COLUMNS` tokens.
+    """Stores the keys of `count` rows in tiles [heads tiles d_k·COLUMNS], each of which covers `COLUMNS` tokens.
 
-    The keys begin at feature `at` of each row.
+    In each row, the keys begin at feature `at`.
     """
     for head in range(keys.shape[0]):
         for t in range(keys.shape[1] * COLUMNS):
@@ -37,9 +38,9 @@ def store_keys(rows: Floats, at: int, count: int, d_k: int, keys: Floats) -> Non
 
 @compiled
 def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) -> None:
-    """Stores the values of `count` rows in tiles [heads tiles source·COLUMNS] of `COLUMNS` features.
+    """Stores the values of `count` rows in tiles [heads tiles source·COLUMNS], each of which covers `COLUMNS` features.
 
-    The values begin at feature `at` of each row.
+    In each row, the values begin at feature `at`.
     """
     for head in range(values.shape[0]):
         for t in range(count):
@@ -49,7 +50,11 @@ def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) ->
 
 
 class Scratch(NamedTuple):
-    """Buffers for `attend`: scores and mixed values for up to `ROWS` rows, and one tile's width of zeros."""
+    """Buffers for `attend`.
+
+    `scores` and `mixed` contain the scores and the weighted sums of the values for up to `ROWS` rows. `zeros` is as
+    wide as a tile.
+    """
 
     scores: Floats
     mixed: Floats
@@ -58,7 +63,7 @@ class Scratch(NamedTuple):
 
 @compiled
 def scratch_for(keys: Floats, values: Floats) -> Scratch:
-    """Allocates scratch memory for keys and values of shape [heads tiles numbers]."""
+    """Allocates the buffers for keys and values of shape [heads tiles numbers]."""
     scores = np.empty((ROWS, keys.shape[1] * COLUMNS), np.float32)
     mixed = np.empty((ROWS, values.shape[1] * COLUMNS), np.float32)
     return Scratch(scores, mixed, np.zeros(COLUMNS, np.float32))
@@ -69,9 +74,9 @@ def attend(
     queries: Floats, first: int, count: int, heads: Heads, keys: Floats, values: Floats, length: int, scratch: Scratch,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Computes equation 1 for `count` rows from `first` on, which attend to the same `length` tokens.
+    """Computes equation 1 for `count` rows, beginning with row `first`, which attend to the same `length` tokens.
 
-    Each row of `queries` begins with the queries of all heads.
+    Each row of `queries` begins with the queries of all heads. The result is written to the same rows of `out`.
     """
     scores, mixed, zeros = scratch
     for at in range(first, first + count, ROWS):
@@ -106,7 +111,10 @@ def _dot(query: Floats, keys: Floats, slot: np.uint64, at: int) -> np.float32:
 
 @compiled
 def attend_to_slots(query: Floats, heads: Heads, key_values: Floats, slots: Slots, scores: Floats, out: Floats) -> None:
-    """Computes equation 1 for all heads of one query row; a slot holds the keys and then the values of all heads."""
+    """Computes equation 1 for all heads of one row, which attends to the tokens in `slots`.
+
+    Each slot contains the keys of all heads, followed by the values of all heads. The result is written to `out`.
+    """
     length = slots.shape[0]
     for i in range(heads.heads * heads.d_v):
         out[i] = 0

@@ -1,7 +1,7 @@
 """The vector instructions of this processor, and code that uses them to multiply a few rows by a few columns.
 
-Numba compiles Python to LLVM IR, and LLVM vectorises the loops as well as it can. For matrix multiplication the result
-reaches only a tenth of the processor's speed, so the inner loop is written here in LLVM IR.
+Numba compiles Python to LLVM IR, and LLVM tries to vectorise the loops. For matrix multiplication, this reaches only a
+tenth of the processor's speed, so the inner loop is generated directly as LLVM IR.
 """
 
 from typing import Any, NamedTuple
@@ -18,12 +18,13 @@ _INT8, _INT16, _INT32, _INT64, _FLOAT = (ir.IntType(8), ir.IntType(16), ir.IntTy
 
 
 class Instructions(NamedTuple):
-    """What a processor offers: vectors of `lanes` 32-bit numbers, and enough registers for tiles of `rows` rows.
+    """The vector instructions and registers of a processor.
 
-    `multiply_add_bytes` multiplies unsigned bytes by signed bytes and adds the products in groups of four (VNNI).
-    Processors without it use the two instructions of `add_in_pairs`: the first multiplies bytes and adds the products
-    in pairs, into 16 bits; the second adds these sums in pairs, into 32 bits. A field is None if the processor lacks
-    it.
+    A vector has `lanes` 32-bit numbers, and there are enough registers to multiply `rows` rows by a tile at once.
+    `multiply_add_bytes` multiplies unsigned bytes by signed bytes and adds the products in groups of four (VNNI). A
+    processor without it uses the two instructions of `add_in_pairs` instead: the first multiplies bytes and adds the
+    products in pairs, in 16 bits; the second adds these sums in pairs, in 32 bits. A field is None if the processor
+    lacks its instructions.
     """
 
     lanes: int
@@ -33,7 +34,7 @@ class Instructions(NamedTuple):
 
 
 def instructions_of(features: str) -> Instructions:
-    """Chooses the instructions for LLVM's list of features, for example `+avx2,-avx512f`."""
+    """Chooses the instructions for a processor with LLVM's list of features, for example `+avx2,-avx512f`."""
     has = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
     if "avx512f" in has and "avx512bw" in has:
         name = "llvm.x86.avx512.vpdpbusd.512" if "avx512vnni" in has else None
@@ -46,12 +47,15 @@ def instructions_of(features: str) -> Instructions:
 
 INSTRUCTIONS = instructions_of(_CONFIG.CPU_FEATURES or get_host_cpu_features())
 LANES, ROWS = INSTRUCTIONS.lanes, INSTRUCTIONS.rows
-COLUMNS = 2 * LANES  # of a tile
-CACHE_LINE, AHEAD = 64, 4096  # bytes
+COLUMNS = 2 * LANES  # number of columns in a tile
+CACHE_LINE, AHEAD = 64, 4096  # in bytes
 
 
 class _Tile:
-    """Generates LLVM IR that multiplies rows by a matrix; both contain floats, or both contain bytes."""
+    """Generates LLVM IR that multiplies rows by one tile of a matrix.
+
+    The numbers of the rows and of the matrix are either all floats or all bytes.
+    """
 
     def __init__(self, builder: Any, number: Any) -> None:
         self.builder = builder
@@ -61,17 +65,20 @@ class _Tile:
         self.group = 1 if self.is_float else 4  # how many numbers of a row share a lane
 
     def load(self, pointer: Any, vector: Any) -> Any:
-        """Loads a vector from an address that need not be aligned."""
+        """Generates a load of a vector from an address that need not be aligned."""
         loaded = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()))
         loaded.align = 1
         return loaded
 
     def store(self, vector: Any, pointer: Any) -> None:
-        """Stores a vector."""
+        """Generates a store of a vector to an address that need not be aligned."""
         self.builder.store(vector, self.builder.bitcast(pointer, vector.type.as_pointer())).align = 1
 
     def prefetch(self, columns: Any, at: Any) -> None:
-        """Prefetches what the loop reads `AHEAD` bytes later, because large matrices do not fit into any cache."""
+        """Generates prefetches of the data that the loop will read `AHEAD` bytes later.
+
+        They are needed because large matrices do not fit in any cache.
+        """
         place = self.builder.bitcast(self.builder.gep(columns, [at]), _INT8.as_pointer())
         reading, nearest_cache, data = _INT32(0), _INT32(3), _INT32(1)
         for line in range(0, COLUMNS * 4, CACHE_LINE):
@@ -79,19 +86,19 @@ class _Tile:
             self.call("llvm.prefetch.p0i8", ir.VoidType(), address, reading, nearest_cache, data)
 
     def spread(self, scalar: Any) -> Any:
-        """Generates code for a vector with the same value in all lanes."""
+        """Generates a vector that has the same value in all lanes."""
         vector = ir.VectorType(scalar.type, LANES)
         undefined = ir.Constant(vector, ir.Undefined)
         first = self.builder.insert_element(undefined, scalar, _INT32(0))
         return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Generates a call to an instruction by its name in LLVM."""
+        """Generates a call of the LLVM intrinsic with the given name."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
 
     def multiply_add(self, total: Any, row: Any, column: Any) -> Any:
-        """Generates code that multiplies a number or group of a row by the columns and adds the products to sums."""
+        """Generates code that multiplies a number or group of a row by the columns and adds the products to `total`."""
         if self.is_float:
             return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
         if INSTRUCTIONS.multiply_add_bytes:
@@ -104,7 +111,10 @@ class _Tile:
         return self.builder.add(total, self.call(widen, self.vector, products, ones))
 
     def sums(self, rows: list[Any], columns: Any, first: list[Any], depth: Any) -> list[list[Any]]:
-        """Generates the loop over the groups of a row; the sums start at `first`. Returns the sums, row by row."""
+        """Generates the loop over all groups of the rows, and returns the final sums of each row.
+
+        `first` contains the initial values of the sums, and `depth` is the number of groups.
+        """
         builder, before = self.builder, self.builder.block
         loop, after = (builder.function.append_basic_block(name) for name in ("loop", "after"))
         builder.branch(loop)
@@ -154,12 +164,13 @@ def _multiply_tile(
     out_at: Any,
     out_stride: Any,
 ) -> Any:
-    """Multiplies 1 to `ROWS` rows by `COLUMNS` columns and writes x Wᵀ + bias to `out`; compiled code calls it.
+    """Multiplies 1 to `ROWS` rows by `COLUMNS` columns and writes x Wᵀ + bias to `out`; for compiled code only.
 
-    Each array is passed with the index of its first number; rows are `stride` numbers apart. `weight` holds `depth`
-    steps, and each step holds one group of numbers for every column in turn. For floats, `start` and the scales are not
-    read. For integers, each sum starts at `start` and is then multiplied by the scale of its column and by the scale of
-    its row.
+    `x_at`, `weight_at` and `out_at` are the indices of the first number to use in each array; `column` is this index
+    for `start`, `scales` and `bias`. Rows of `x` are `stride` numbers apart, and rows of `out` are `out_stride` numbers
+    apart. `weight` holds `depth` groups of numbers for every column; the first groups of all columns come first, then
+    the second groups, and so on. For floats, `start` and both arrays of scales are not read. For integers, each sum
+    begins at `start` and is multiplied by the scale of its column and by the scale of its row.
     """
     place = types.intp
     signature = types.void(
@@ -172,7 +183,7 @@ multiply_tile: Any = intrinsic(_multiply_tile)
 
 
 def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Generates the code of `multiply_tile`: a tile for every possible number of rows, and a switch between them."""
+    """Generates the code of `multiply_tile`: a variant for each possible number of rows, and a switch between them."""
     done = builder.function.append_basic_block("done")
     choice = builder.switch(arguments[3], done)
     for rows in range(1, ROWS + 1):
@@ -186,7 +197,7 @@ def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) 
 
 
 def _generate_tile(context: Any, builder: Any, signature: Any, arguments: Any, rows: int) -> None:
-    """Generates the code for a tile of `rows` rows."""
+    """Generates the variant of `multiply_tile` for `rows` rows."""
     x_at, stride, weight_at, depth, column, out_at, out_stride = (arguments[n] for n in (1, 2, 6, 7, 11, 13, 14))
 
     def address(number: int, offset: Any) -> Any:

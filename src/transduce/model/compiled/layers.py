@@ -1,4 +1,4 @@
-"""The encoder and decoder layers in compiled code; they work on rows without padding."""
+"""The encoder and decoder layers in compiled code, which process rows without padding."""
 
 from typing import NamedTuple
 
@@ -20,16 +20,17 @@ from transduce.model.compiled.weights import (
     SelfAttentionProducts,
 )
 
-ROWS_AT_ONCE = 64  # rows whose states stay in the processor's cache between two multiplications
+ROWS_AT_ONCE = 64  # number of rows whose hidden states stay in the processor's cache between two multiplications
 
 Indices = NDArray[np.int64]
 
 
 class Memory(NamedTuple):
-    """The source's keys and values that the decoder attends to, in tiles, for each layer and sentence.
+    """The keys and values of the source that the decoder attends to, stored in tiles for each layer and sentence.
 
-    Keys are [layers sentences heads tiles d_k·COLUMNS], values [layers sentences heads tiles source·COLUMNS]
-    (`store_keys`, `store_values`).
+    `keys` has the shape [layers sentences heads tiles d_k·COLUMNS], and `values` has the shape [layers sentences heads
+    tiles source·COLUMNS]. `store_keys` and `store_values` describe the tiles. `lengths` contains the number of source
+    tokens in each sentence.
     """
 
     keys: NDArray[np.float32]
@@ -38,7 +39,7 @@ class Memory(NamedTuple):
 
     @classmethod
     def allocate(cls, layers: int, heads: Heads, lengths: Indices) -> "Memory":
-        """Allocates uninitialised memory for sentences of these lengths."""
+        """Allocates uninitialised memory for sentences of the given lengths."""
         shape, longest = (layers, len(lengths), heads.heads), int(lengths.max())
         keys = np.empty((*shape, -(-longest // COLUMNS), heads.d_k * COLUMNS), np.float32)
         values = np.empty((*shape, -(-heads.d_v // COLUMNS), longest * COLUMNS), np.float32)
@@ -46,9 +47,10 @@ class Memory(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The decoded tokens of a search: keys and values [layers slots h·(d_k+d_v)], and the slots of each row's tokens.
+    """The keys and values of the tokens that a search has decoded so far, with a slot for each token.
 
-    Choosing other hypotheses moves no keys or values; it only changes the table `slots` [rows tokens].
+    `key_values` has the shape [layers slots h·(d_k+d_v)]. The table `slots` [rows tokens] contains the slot of each
+    token of each row. When the beam is reordered, only this table changes; the keys and values stay in place.
     """
 
     key_values: NDArray[np.float32]
@@ -58,7 +60,7 @@ class Written(NamedTuple):
 
 @compiled
 def sublayer_input(states: Floats, count: int, norms: Norms, number: int, out: Floats) -> None:
-    """Writes the input of sub-layer `number`: the states, normalised if the model is pre-norm."""
+    """Writes the input of sub-layer `number` to `out`: the states, normalised if the model is pre-norm."""
     for row in range(count):
         if norms.is_pre_norm:
             normalise(states[row], norms.gains[number], norms.shifts[number], norms.epsilon, out[row])
@@ -80,7 +82,7 @@ def add_output(states: Floats, count: int, output: Floats, norms: Norms, number:
 
 @compiled
 def feed_forward(states: Floats, count: int, network: Network, layer: int, norms: Norms, number: int) -> None:
-    """Applies the position-wise network, which is sub-layer `number`, to the states."""
+    """Applies the position-wise feed-forward network, which is sub-layer `number`, to the states in place."""
     inputs = np.empty(states.shape, np.float32)
     hidden = np.empty((states.shape[0], network.inner.bias.shape[1]), np.float32)
     output = np.empty((states.shape[0], network.outer.bias.shape[1]), np.float32)
@@ -95,9 +97,9 @@ def feed_forward(states: Floats, count: int, network: Network, layer: int, norms
 
 @inlined
 def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, encoder: Encoder, layer: int) -> None:
-    """Applies a layer to some sentences.
+    """Applies an encoder layer to several sentences, in place.
 
-    Sentence n occupies the rows from `starts[n] - before` to `ends[n] - before` of `states`.
+    Sentence n consists of the rows of `states` from `starts[n] - before` up to, but not including, `ends[n] - before`.
     """
     attention, heads, rows = encoder.attention, encoder.attention.heads, states.shape[0]
     key_at, value_at = heads.heads * heads.d_k, 2 * heads.heads * heads.d_k
@@ -124,7 +126,7 @@ def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, e
 
 @compiled
 def last_norm(states: Floats, norms: Norms) -> None:
-    """Applies the norm after the last layer, which only pre-norm models have."""
+    """Normalises the states after the last layer, which is necessary only in pre-norm models."""
     if norms.is_pre_norm:
         number = norms.gains.shape[0] - 1
         for row in range(states.shape[0]):
@@ -141,10 +143,10 @@ def encode_sentences(
     memory: Memory,
     first: int,
 ) -> None:
-    """Encodes some sentences side by side, and writes the keys and values that the decoder attends to.
+    """Encodes several sentences together, and writes the keys and values that the decoder attends to into `memory`.
 
-    The embedded tokens of sentence `first + n` of the memory are the rows from `starts[n]` to `ends[n]`. Overwrites
-    `tokens`.
+    Sentence `first + n` of the memory consists of the rows of `tokens` from `starts[n]` up to, but not including,
+    `ends[n]`. These rows contain the embedded tokens, and are overwritten.
     """
     before = starts[0]
     states = tokens[before : ends[ends.shape[0] - 1]]
@@ -166,7 +168,11 @@ def encode_sentences(
 def _attend_to_written(
     states: Floats, written: Written, first: int, attention: SelfAttentionProducts, layer: int, norms: Norms
 ) -> None:
-    """Applies self-attention to `states`, the rows of `written` from `first` on, and caches their keys and values."""
+    """Applies self-attention to the last token of some rows, and caches the keys and values of these tokens.
+
+    `states` contains the hidden states of these tokens and is updated in place. Its first row is row `first` of
+    `written`.
+    """
     heads, rows, cache = attention.heads, states.shape[0], written.key_values[layer]
     query_width, width = heads.heads * heads.d_k, heads.heads * (heads.d_k + heads.d_v)
     inputs, scores = np.empty(states.shape, np.float32), np.empty(written.length, np.float32)
@@ -189,7 +195,10 @@ def _attend_to_written(
 def _attend_to_memory(
     states: Floats, sentences: Indices, memory: Memory, cross: CrossAttentionProducts, layer: int, norms: Norms
 ) -> None:
-    """Applies attention over the encoder's output; the rows of a sentence must be adjacent."""
+    """Applies attention over the encoder output to the hidden states, in place.
+
+    The rows of a sentence must be adjacent.
+    """
     heads, rows = cross.heads, states.shape[0]
     inputs = np.empty(states.shape, np.float32)
     queries = np.empty((rows, cross.project.bias.shape[1]), np.float32)
@@ -198,7 +207,7 @@ def _attend_to_memory(
     sublayer_input(states, rows, norms, 3 * layer + 1, inputs)
     multiply(inputs, rows, cross.project, layer, queries)
     scratch, first = scratch_for(memory.keys[layer, 0], memory.values[layer, 0]), FIRST_INDEX
-    while first < rows:  # rows of a sentence are side by side
+    while first < rows:  # each iteration processes the rows of one sentence
         sentence, last = sentences[first], first + 1
         while last < rows and sentences[last] == sentence:
             last += 1
@@ -211,9 +220,9 @@ def _attend_to_memory(
 
 @inlined
 def decode_tokens(states: Floats, sentences: Indices, written: Written, memory: Memory, decoder: Decoder) -> None:
-    """Applies the decoder's layers to one new token of each row, the last token of `written`.
+    """Applies all decoder layers to one new token of each row, in place.
 
-    `sentences` holds the sentence of each row.
+    The new token is the last token of its row in `written`. `sentences` contains the index of each row's sentence.
     """
     rows = states.shape[0]
     for layer in range(decoder.network.inner.weight.shape[0]):

@@ -1,4 +1,7 @@
-"""R-Drop's loss and gradient, computed one row of logits at a time, so that the rows of both passes stay in cache."""
+"""The loss and gradient of R-Drop in compiled code.
+
+They are computed for one row of logits at a time, so that the rows of both passes stay in the processor's cache.
+"""
 
 import os
 from collections.abc import Callable
@@ -20,9 +23,9 @@ _float = np.float32
 def row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
-    """Computes the same as `consistency._row_losses`; the gradient overwrites the logits.
+    """Computes the same as `consistency._row_losses`, but overwrites the logits with the gradient.
 
-    With the symbols of `transduce.model.consistency`, the gradient with respect to y is
+    In the notation of the module `transduce.model.consistency`, the gradient with respect to y is
     (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
     """
     terms = torch.empty(3, len(tokens))
@@ -34,7 +37,10 @@ def row_losses(
 
 
 def _in_threads(rows: int, work: Callable[[int, int], Any]) -> None:
-    """Splits the rows over torch's threads and calls `work(first, last)` in each; `last` is excluded."""
+    """Splits the rows among as many threads as torch uses, and calls `work(first, last)` in each.
+
+    `first` and `last` are the bounds of the thread's rows; `last` is excluded.
+    """
     threads = min(torch.get_num_threads(), rows)
     if threads <= 1:
         work(0, rows)
@@ -48,13 +54,13 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "loss")
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no fork; a forked process does not inherit the threads
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork; a forked process does not inherit the threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @summed
 def _exponentials(row: Floats, top: np.float32, out: Floats) -> np.float32:
-    """Writes e^(z − top) and returns the sum."""
+    """Writes e^(z − top) for each number z of a row to `out`, and returns their sum."""
     total = _float(0)
     for i in range(row.shape[0]):
         out[i] = exponential(row[i] - top)
@@ -64,7 +70,7 @@ def _exponentials(row: Floats, top: np.float32, out: Floats) -> np.float32:
 
 @summed
 def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> np.float32:
-    """Computes Σ w·(y − z)."""
+    """Returns Σ w·(y − z), where w, y and z are rows of the same length."""
     total = _float(0)
     for i in range(weights.shape[0]):
         total += weights[i] * (first[i] - second[i])
@@ -75,7 +81,7 @@ def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> 
 def _replace_rows(
     y: Floats, z: Floats, p: Floats, q: Floats, token: int, extra: np.float32, strength: np.float32
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """Replaces one row of logits of each pass with its gradient; returns the three terms of the loss.
+    """Replaces one row of logits from each pass with its gradient, and returns the three terms of the loss.
 
     `p` and `q` are scratch rows.
     """
@@ -87,7 +93,7 @@ def _replace_rows(
     inverse_p, inverse_q = _float(1) / total_p, _float(1) / total_q
     mean_p = _product_with_difference(p, y, z) * inverse_p
     mean_q = _product_with_difference(q, y, z) * inverse_q
-    # Each gradient needs both rows of logits, so both rows are overwritten in the same loop.
+    # Both gradients depend on both rows of logits, so both rows are overwritten in the same loop.
     for i in range(p.shape[0]):
         difference = y[i] - z[i]
         own, other = p[i] * inverse_p, q[i] * inverse_q
@@ -100,7 +106,11 @@ def _replace_rows(
 
 @cached
 def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Replaces logits `[2, rows, vocabulary]` in the range `rows` with gradients, and writes `terms` `[3, rows]`."""
+    """Replaces the logits of some rows with their gradients, and writes the terms of the loss.
+
+    `logits` has the shape [2 rows vocabulary] and `terms` the shape [3 rows]; `rows` is the range of rows to process.
+    `weights` is the pair (extra, strength).
+    """
     p, q = np.empty_like(logits[0, 0]), np.empty_like(logits[0, 0])
     for r in range(*rows):
         row, other_row = logits[0, r], logits[1, r]
@@ -109,8 +119,8 @@ def _replace_float32(logits: Any, tokens: Any, terms: Any, weights: Any, rows: A
 
 @cached
 def _replace_bfloat16(logits: Any, tokens: Any, terms: Any, weights: Any, rows: Any) -> None:
-    """Like `_replace_float32`, but for bfloat16 logits, given as their bits; computes in float32."""
-    # Four separate arrays: with the rows of a single array this would take seven times as long.
+    """Does the same as `_replace_float32` for bfloat16 logits, which are passed as their bits; computes in float32."""
+    # These are four separate arrays, because using the rows of a single array would take seven times as long.
     y, z = np.empty(logits.shape[2], _float), np.empty(logits.shape[2], _float)
     p, q = np.empty_like(y), np.empty_like(y)
     for r in range(*rows):
@@ -123,7 +133,10 @@ def _replace_bfloat16(logits: Any, tokens: Any, terms: Any, weights: Any, rows: 
 
 @compiled
 def _widen(row: Any, out: Floats) -> None:
-    """Converts a row of bfloat16 numbers, given as their bits, to float32: the bits become the upper 16 of 32."""
+    """Converts a row of bfloat16 numbers, which are passed as their bits, to float32.
+
+    The 16 bits become the upper half of the 32 bits.
+    """
     bits = out.view(np.uint32)
     for i in range(row.shape[0]):
         bits[i] = np.uint32(row[i]) << np.uint32(16)
@@ -131,7 +144,7 @@ def _widen(row: Any, out: Floats) -> None:
 
 @compiled
 def _narrow(row: Floats, out: Any) -> None:
-    """Rounds each number to bfloat16 as torch does, and writes its bits."""
+    """Rounds each number to bfloat16 in the same way as torch does, and writes its bits to `out`."""
     bits = row.view(np.uint32)
     for i in range(row.shape[0]):
         odd = (bits[i] >> np.uint32(16)) & np.uint32(1)

@@ -1,22 +1,23 @@
-"""Computes x Wᵀ + b for float32 rows x, in float32 or in int8, with matrices that are stored in tiles.
+"""Matrix products x Wᵀ + b for float32 rows x, computed in float32 or int8, with W stored in tiles.
 
-A tile covers `COLUMNS` outputs, which fill two of the processor's vectors. In this example a tile covers 4 outputs
-instead of 8 to 32. A matrix with six outputs, a to f, and three inputs is stored as two tiles, in the order in which
-the multiplication reads it:
+A tile contains the weights of `COLUMNS` outputs, which fill two of the processor's vectors: 8 to 32 outputs, depending
+on the processor. This example has tiles of 4 outputs instead. A matrix with six outputs, a to f, and three inputs is
+stored as two tiles, in the order in which the multiplication reads it:
 
     W   a0 a1 a2      tile 0   a0 b0 c0 d0 | a1 b1 c1 d1 | a2 b2 c2 d2
         b0 b1 b2      tile 1   e0 f0  0  0 | e1 f1  0  0 | e2 f2  0  0
         …
         f0 f1 f2      x Wᵀ of tile 0 = x0·(a0 b0 c0 d0) + x1·(a1 b1 c1 d1) + x2·(a2 b2 c2 d2)
 
-Each number of a row x is copied to all lanes of a vector, multiplied by the next columns and added to the sums. No sum
-therefore runs across the lanes of a vector, and no column is read twice. Up to `ROWS` rows share each load of the
-columns and keep their sums in registers. A sum always adds the inputs in the same order, for any number of rows, so no
-result depends on the batch.
+Each number of a row x is copied to all lanes of a vector, multiplied by the corresponding part of the tile, and added
+to the sums of the outputs. Each lane holds the sum of one output, so no numbers have to be added across the lanes of a
+vector. Up to `ROWS` rows are multiplied together: they share each load of weights, and their sums stay in registers. A
+sum always adds its terms in the same order, whatever the number of rows, so no result depends on the batch.
 
-In int8, four inputs are packed into each 32-bit lane (a0 a1 a2 a3 b0 b1 b2 b3 …), because one instruction multiplies
-and adds four bytes. One of its operands must be unsigned, so x is stored as x + 128. That adds 128 · Σ w to each sum,
-and `Product.start` begins with −128 · Σ w to cancel it.
+In int8, four inputs share a 32-bit lane (a0 a1 a2 a3 b0 b1 b2 b3 …), because a single instruction multiplies the four
+bytes of each lane by four other bytes and adds the products. One of its operands must be unsigned, so x is stored as
+x + 128. This adds 128 · Σ w to each sum; to compensate, each sum begins at −128 · Σ w, which is stored in
+`Product.start`.
 """
 
 from collections.abc import Sequence
@@ -32,18 +33,19 @@ from transduce.model.compiled.compilation import FIRST_INDEX, compiled
 from transduce.model.compiled.instructions import COLUMNS, INSTRUCTIONS, ROWS, multiply_tile
 from transduce.model.compiled.rows import quantise_row
 
-LARGEST = 127  # the largest int8 weight or input
-ZERO = 128  # unsigned byte that represents 0
-GROUP = 4  # bytes that are multiplied and added for each sum
+LARGEST = 127  # the largest magnitude of an int8 weight or input
+ZERO = 128  # the unsigned byte that represents 0
+GROUP = 4  # bytes whose products one instruction adds to a sum
 
 Matrix = tuple[Tensor, Tensor | None]  # weight [outputs inputs] and bias
 
 
 class Product(NamedTuple):
-    """One matrix for each layer, for example the output projections; `weight` is [layers tiles numbers].
+    """The matrices with the same role in all layers, for example all output projections, stored in tiles.
 
-    A tile covers `COLUMNS` outputs. `start` is the initial value of each output's sum; `scales` and `bias` are applied
-    to the sum. Outputs that only pad the last tile are 0 in the result.
+    `weight` has the shape [layers tiles numbers], and each tile covers `COLUMNS` outputs. If the last tile is larger
+    than needed, the result is 0 for the outputs that pad it. In int8, the sum of each output begins at `start` and is
+    multiplied by `scales`. In both float32 and int8, `bias` is part of the result.
     """
 
     weight: NDArray[Any]
@@ -54,17 +56,23 @@ class Product(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of outputs including the padding of the last tile: the width of an array that takes the result."""
+        """The number of outputs, including those that pad the last tile.
+
+        An array that receives the result must be this wide.
+        """
         return int(self.bias.shape[1])
 
 
 def has_int8() -> bool:
-    """Whether this processor has instructions for int8 multiplication."""
+    """Returns True if this processor has instructions for int8 multiplication."""
     return INSTRUCTIONS.add_in_pairs is not None
 
 
 def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
-    """Stores a matrix and a bias for each layer in tiles, in float32, or in int8 with one scale for each output."""
+    """Stores the matrix and the bias of each layer in tiles, in float32 or in int8.
+
+    In int8, the weights of each output share one scale.
+    """
     number, group = (np.int8, GROUP) if int8 else (np.float32, 1)
     outputs, inputs = matrices[0][0].shape
     tiles, depth = -(-outputs // COLUMNS), -(-inputs // group)
@@ -87,11 +95,11 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
 
 
 def largest_weights(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns, for each row of a matrix, the weight that int8 stores as `LARGEST`.
+    """Returns, for each row of a matrix, the weight whose int8 value is `LARGEST`.
 
-    Some processors add products of bytes in pairs, in 16 bits. On them the result is at least the absolute sum of each
-    pair of weights, so that no pair overflows: two weights of the same sign then add up to 128 at most, and 255 · 128
-    is less than 2¹⁵.
+    It is at least the largest absolute weight of the row. Some processors add the products of bytes in pairs, in 16
+    bits. On these it is also at least the absolute sum of each pair of weights, so that no pair overflows: two
+    quantised weights of the same sign then add up to 128 at most, and 255 · 128 is less than 2¹⁵.
     """
     largest: NDArray[np.float32] = np.abs(matrix).max(1)
     if not INSTRUCTIONS.multiply_add_bytes:
@@ -101,9 +109,9 @@ def largest_weights(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
-    """Writes x Wᵀ + b for the first `count` rows of `x` to `out`; compiled code calls it.
+    """Writes x Wᵀ + b for the first `count` rows of `x` to `out`; can be called only from compiled code.
 
-    In int8 each row of x has its own scale, so that no row depends on another.
+    In int8, each row of x has its own scale, so that its result does not depend on the other rows.
     """
     raise NotImplementedError
 
@@ -145,11 +153,11 @@ def multiply_tiles(
     weight: Any, weight_at: int, tile_size: int, tiles: int, depth: int,
     start: Any, scales: Any, bias: Any, first: int, out: Any, out_at: int, out_stride: int,
 ) -> None:  # fmt: skip
-    """Multiplies `rows` rows by `tiles` adjacent tiles; the arguments are as in `multiply_tile`.
+    """Multiplies `rows` rows by `tiles` adjacent tiles; see `multiply_tile` for the other arguments.
 
-    A tile consists of `tile_size` numbers; `first` is the index of its first output in `start`, `scales` and `bias`.
-    The tile stays in the nearest cache for all rows. Pass a few dozen rows at most, so that they stay in the next
-    cache.
+    A tile consists of `tile_size` numbers. `first` is the index of the first tile's first output in `start`, `scales`
+    and `bias`. Each tile stays in the nearest cache while it is multiplied by all rows. Callers should pass a few dozen
+    rows at most, so that the rows stay in the next cache.
     """
     for tile in range(tiles):
         column = tile * COLUMNS

@@ -1,4 +1,4 @@
-"""Passes over one row of numbers: quantisation, norm, softmax, and the best tokens of a row of logits."""
+"""Operations on a single row of numbers: quantisation, normalisation, softmax, and the choice of the best tokens."""
 
 from typing import Any
 
@@ -11,17 +11,18 @@ Floats = NDArray[np.float32]
 
 _float, _int = np.float32, np.int32
 
-MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible next to 1, but not yet a denormal number, which would be slow
+MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible next to 1, but not a denormal number, which would be slow
 MIN_SCALE = _float(1.2e-38)
 LOWEST = _float(-3e38)  # less than every logit, and finite
-FOLDS = 32  # equal parts of a row of logits; `best_of_row` takes the maximum over them at each position
+FOLDS = 32  # number of equal parts into which `best_of_row` divides a row of logits
 
 
 @inlined
 def exponential(x: np.float32) -> np.float32:
-    """Computes e^x for x ≤ 0, or e^`MIN_EXPONENT` if that is larger: 2^integer times a polynomial of the fraction.
+    """Computes e^x for x ≤ 0, or e^`MIN_EXPONENT` if x is below `MIN_EXPONENT`.
 
-    The relative error is at most 7e-7 for x ≥ −10, and at most 4e-6 for smaller x, where e^x adds little to a sum.
+    The result is 2^n times a polynomial in f, where x · log2(e) = n + f and n is an integer. Its relative error is at
+    most 7e-7 for x ≥ −10, and at most 4e-6 for smaller x, where e^x contributes little to the sum of a softmax.
     """
     scaled = max(x, MIN_EXPONENT) * _float(1.44269504)
     integer = np.rint(scaled)
@@ -62,13 +63,16 @@ def _sum_of_exponentials(row: Floats, top: np.float32) -> np.float32:
 
 @inlined
 def _ordered(bits: np.int32) -> np.int32:
-    """Maps the bits of a float to an integer that sorts like the float; applied twice, it returns the bits."""
+    """Maps the bits of a float to an integer that sorts like the float; applied twice, it returns the original bits."""
     return _int(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
 @compiled
 def maximum(row: Floats) -> np.float32:
-    """Finds the largest number by comparing integers: float comparisons are not vectorised because of NaN."""
+    """Returns the largest number of a row.
+
+    The numbers are compared as integers, because comparisons of floats, which could be NaN, are not vectorised.
+    """
     bits, top = row.view(_int), _int(-0x7FFFFFFF)
     for i in range(row.shape[0]):
         top = max(top, _ordered(bits[i]))
@@ -78,7 +82,7 @@ def maximum(row: Floats) -> np.float32:
 
 @compiled
 def quantise_row(row: Floats, count: int, quantised: Any, zero: int) -> np.float32:
-    """Quantises `count` numbers to integers from −127 to 127; returns their scale.
+    """Quantises `count` numbers of a row to integers from −127 to 127, and returns their scale.
 
     Writes each integer plus `zero` to `quantised`.
     """
@@ -104,7 +108,10 @@ def normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out
 
 @compiled
 def softmax(scores: Floats, count: int, scale: np.float32) -> None:
-    """Replaces the first `count` scores with the softmax of `scale` times the scores; `scale` must be positive."""
+    """Multiplies the first `count` scores by `scale`, and replaces them with their softmax.
+
+    `scale` must be positive.
+    """
     top = scores[0]
     for t in range(1, count):
         top = max(top, scores[t])
@@ -117,7 +124,7 @@ def softmax(scores: Floats, count: int, scale: np.float32) -> None:
 
 @compiled
 def log_softmax(logits: Floats, out: Floats) -> None:
-    """Writes the log-probabilities of logits."""
+    """Writes the log-softmax of a row of logits to `out`."""
     top = maximum(logits)
     shift = top + _float(np.log(_sum_of_exponentials(logits, top)))
     for i in range(logits.shape[0]):
@@ -128,14 +135,16 @@ def log_softmax(logits: Floats, out: Floats) -> None:
 def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, tokens: Any) -> None:
     """Writes the most probable tokens that are not banned, best first, and their log-probabilities.
 
-    There must be at least as many tokens that are not banned as `best` has room for. `maxima` is a scratch row as long
-    as a fold of the logits. Overwrites `logits`. An example with two folds of four tokens:
+    The number of tokens is the length of `best`, and at least this many tokens must not be banned. `logits` is
+    overwritten. The row of logits is divided into folds as long as the scratch row `maxima`, into which the maximum
+    over all folds is written for each position. An example with two folds of four tokens:
 
         logits   3 1 4 1 | 5 9 2 6
-        maxima   5 9 4 6              9 is at place 1: token 1 or 1 + 4, and logits[5] is 9
-        removed  5 1 4 6              the next best is 6 at place 3, token 7
+        maxima   5 9 4 6              the best is 9 at position 1: token 1 or 1 + 4; it is 5, because logits[5] is 9
+                 5 1 4 6              without token 5: the next best is 6 at position 3, token 7
 
-    The row is read once to find the maxima. Each further token costs a pass over `maxima`, which is 1/32 of the row.
+    The whole row is read only to compute the maxima and the normaliser of the softmax. Each token costs only a pass
+    over `maxima`, which is 1/32 as long as the row.
     """
     _maxima_of_folds(logits, maxima)
     top = maximum(maxima)
@@ -156,9 +165,9 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
 
 @compiled
 def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
-    """Writes, for each position in a fold, the maximum over all folds of a row.
+    """Writes the maximum over all folds of a row, for each position in a fold, to `maxima`.
 
-    Every fold is as long as `maxima`, except the last, which may be shorter.
+    Every fold is as long as `maxima`, except the last one, which may be shorter.
     """
     width, tops, bits = maxima.shape[0], maxima.view(_int), row.view(_int)
     for place in range(width):
@@ -173,7 +182,7 @@ def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
 
 @compiled
 def _remove(row: Floats, maxima: Floats, token: int) -> None:
-    """Sets a token's logit to the lowest value, and updates the maximum over the folds at its position."""
+    """Sets a token's logit to `LOWEST`, and updates the maximum over all folds at its position."""
     row[token] = LOWEST
     place, top = token % maxima.shape[0], LOWEST
     for i in range(place, row.shape[0], maxima.shape[0]):

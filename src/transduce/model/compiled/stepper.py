@@ -1,7 +1,7 @@
-"""A CPU stepper, compiled for the processor, for a Transformer built from the paper's parts, in float32 or int8.
+"""A compiled stepper for a CPU, in float32 or int8, for Transformers built only from the paper's parts.
 
-Each search runs in one thread and releases the GIL while it computes, so that searches in several threads use
-several cores. It computes on rows without padding.
+Each search runs in a single thread and releases the GIL while it computes, so that searches in several threads use
+several cores. Rows are processed without padding.
 """
 
 from typing import NamedTuple
@@ -19,20 +19,24 @@ from transduce.model.compiled.steps import decode, encode
 from transduce.model.compiled.weights import handle_of, pack_weights
 from transduce.model.transformer import TransformerModel
 
-INITIAL_CAPACITY = 16  # slots for each sentence in a new cache, which grows as needed
+INITIAL_CAPACITY = 16  # number of slots for each sentence in a new cache, which grows when necessary
 
 
 class SlotCache:
-    """Keys and values of the decoded tokens of all hypotheses [layers slots width], with one slot for each token."""
+    """Caches the keys and values of the decoded tokens of all hypotheses, with one slot for each token.
+
+    The array `key_values` has the shape [layers slots width].
+    """
 
     def __init__(self, layers: int, width: int, slots: int) -> None:
         self.used = 0
         self.key_values: NDArray[np.float32] = np.empty((layers, slots, width), np.float32)
 
     def make_room(self, slots: Slots, length: int) -> None:
-        """Makes sure that each row of `slots` can get a new slot for its token at `length`.
+        """Makes sure that the cache has a free slot for the next token of each row, which is at position `length`.
 
-        If the cache is full, it drops the slots that no row uses, renumbers the others, also in `slots`, and grows.
+        If the cache is full, the slots that no row uses are dropped, the others are renumbered, also in `slots`, and
+        the cache grows.
         """
         rows = len(slots)
         if self.used + rows > self.key_values.shape[1]:
@@ -47,20 +51,26 @@ class SlotCache:
             self.key_values = larger
 
     def extend(self, slots: Slots, length: int) -> None:
-        """Assigns a new slot to each row for its token at `length`; may renumber slots like `make_room`."""
+        """Assigns a new slot to the token of each row at position `length`.
+
+        First calls `make_room`, which may renumber the slots in the table `slots`.
+        """
         self.make_room(slots, length)
         slots[:, length] = np.arange(self.used, self.used + len(slots))
         self.used += len(slots)
 
 
 class CompiledState(NamedTuple):
-    """State of a search. A step consumes it, because the cache and the slots are written in place."""
+    """The state of a search with a `CompiledStepper`.
+
+    A step writes into the cache and the slots in place, so the state that was passed to it must not be used again.
+    """
 
     memory: Memory
-    positions: Floats  # encodings of the positions of all tokens to come [tokens d_model]
+    positions: Floats  # positional encodings up to the maximum length [tokens d_model]
     cache: SlotCache
-    sentences: Indices  # of each row
-    slots: Slots  # of the tokens of each row, in order; the first `length` columns are used
+    sentences: Indices  # the index of each row's sentence
+    slots: Slots  # the slot of each token of each row; only the first `length` columns are used
     length: int = 0
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "CompiledState":
@@ -70,7 +80,7 @@ class CompiledState(NamedTuple):
 
 
 class CompiledStepper:
-    """A stepper with the weights of a model for which `cpu_stepper.is_covered` is true.
+    """A stepper that runs a Transformer in compiled code; the model must satisfy `cpu_stepper.is_covered`.
 
     Several threads may search with it at the same time.
     """
@@ -84,9 +94,9 @@ class CompiledStepper:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> CompiledState:
-        """Encodes the sentences and returns the state before the first token.
+        """Encodes the sentences and returns the state before the first target token.
 
-        The state has one row for each sentence, and room for at most `max_length` tokens.
+        The state has one row for each sentence. At most `max_length` tokens may be appended to each row.
         """
         assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
@@ -109,7 +119,7 @@ class CompiledStepper:
     def step(
         self, tokens: Int[Tensor, "rows new"], state: CompiledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
-        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        """Returns log-probabilities of the token that follows each of `tokens`, and the state after `tokens`."""
         rows, new = tokens.shape
         results = torch.empty(new, rows, self.weights.tokens)  # in the order in which they are written
         for column in range(new):

@@ -1,8 +1,8 @@
-"""The compiled functions that Python calls to encode sentences and to decode a step, and the parts of a step.
+"""The compiled functions `encode` and `decode`, which Python calls, and the functions that make up a decoding step.
 
-`next_states` and `write_best_tokens` together are the step of a beam search, which never writes the log-probabilities
-of all tokens. The logits of up to 64 rows are reduced to the few best tokens of each row while they are in the
-processor's cache; the logits of the next rows then overwrite them.
+Beam search calls `next_states` and `write_best_tokens` for each step, and never writes the log-probabilities of all
+tokens. Instead, the logits of up to 64 rows are reduced to the few best tokens of each row while they are still in the
+processor's cache, and then overwritten by the logits of the next rows.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from transduce.model.compiled.products import Product, multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
 from transduce.model.compiled.weights import Decoder, TokenTable, WeightsHandle
 
-READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory only once
+READ_OUT_AT_ONCE = 64  # number of rows for which the projection to the vocabulary is read from memory only once
 
 
 @compiled
@@ -28,7 +28,10 @@ def next_states(
     embedding: TokenTable,
     decoder: Decoder,
 ) -> Floats:
-    """Computes the states after the token `last` of each row; `position` is the encoding of the tokens' position."""
+    """Computes the decoder's hidden states after the token `last` of each row.
+
+    `position` is the positional encoding of these tokens, which are all at the same position.
+    """
     states = np.empty((last.shape[0], position.shape[0]), np.float32)
     for row in range(last.shape[0]):
         factor = np.float32(0) if last[row] == embedding.blank else embedding.scale
@@ -40,7 +43,10 @@ def next_states(
 
 @compiled
 def write_log_probabilities(states: Floats, readout: Product, tokens: int, out: Floats) -> None:
-    """Writes the log-probabilities [rows tokens] of all `tokens` possible next tokens after each state."""
+    """Writes the log-probabilities of the token that follows each hidden state to `out` [rows tokens].
+
+    `tokens` is the size of the vocabulary.
+    """
     logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
     for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
         count = min(READ_OUT_AT_ONCE, states.shape[0] - at)
@@ -53,9 +59,10 @@ def write_log_probabilities(states: Floats, readout: Product, tokens: int, out: 
 def write_best_tokens(
     states: Floats, readout: Product, tokens: int, banned: Any, best: Floats, best_tokens: Indices
 ) -> None:
-    """Writes the most probable tokens after each state that are not `banned`, best first, and their log-probabilities.
+    """Writes the most probable tokens after each hidden state that are not `banned`, best first.
 
-    Both outputs are [rows count]; the model has `tokens` tokens.
+    The tokens are written to `best_tokens`, and their log-probabilities to `best`; both have the shape [rows count].
+    `tokens` is the size of the vocabulary.
     """
     logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
     maxima = np.empty((tokens + FOLDS - 1) // FOLDS, np.float32)
@@ -68,7 +75,11 @@ def write_best_tokens(
 
 @cached
 def encode(states: Floats, starts: Indices, ends: Indices, handle: WeightsHandle, memory: Memory) -> None:
-    """Encodes sentences whose embedded tokens are concatenated in `states`, about `ROWS_AT_ONCE` rows at a time."""
+    """Encodes sentences and writes the keys and values that the decoder attends to into `memory`.
+
+    The embedded tokens of all sentences are concatenated in `states`. They are processed in groups of whole sentences
+    with up to `ROWS_AT_ONCE` rows; a longer sentence is a group of its own.
+    """
     weights, first = handle.weights, FIRST_INDEX
     while first < ends.shape[0]:
         last = first + 1
@@ -90,9 +101,9 @@ def decode(
     handle: WeightsHandle,
     log_probabilities: Floats,
 ) -> None:
-    """Appends the token `last` of each row and writes the log-probabilities of the next token [rows vocabulary].
+    """Processes the token `last` of each row, and writes the log-probabilities of the next token [rows vocabulary].
 
-    `last` is the last token of `written`; `position` is the encoding of the tokens' position.
+    `last` must also be the last token of each row in `written`. `position` is the positional encoding of these tokens.
     """
     weights = handle.weights
     states = next_states(last, position, sentences, written, memory, weights.embedding, weights.decoder)

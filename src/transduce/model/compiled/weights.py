@@ -1,4 +1,4 @@
-"""The weights of a Transformer, in the form that compiled code reads."""
+"""The weights of a Transformer, in the form in which compiled code reads them."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from transduce.model.transformer import TransformerModel
 
 
 class Heads(NamedTuple):
-    """Sizes of an attention module; the score of a query and a key is multiplied by `scale`."""
+    """The sizes of an attention module, and the factor `scale` by which its dot products are multiplied."""
 
     heads: int
     d_k: int
@@ -27,7 +27,10 @@ class Heads(NamedTuple):
 
 
 class SelfAttentionProducts(NamedTuple):
-    """Self-attention; `project` computes the queries, then the keys, then the values of all heads."""
+    """The matrices of self-attention.
+
+    `project` computes the queries of all heads, then their keys, then their values.
+    """
 
     heads: Heads
     project: Product
@@ -35,23 +38,26 @@ class SelfAttentionProducts(NamedTuple):
 
 
 class CrossAttentionProducts(NamedTuple):
-    """The decoder's attention to the encoder's output."""
+    """The matrices of the decoder's attention over the encoder output."""
 
     heads: Heads
     project: Product
     output: Product
-    key_value: Product  # of the encoder's output
+    key_value: Product  # computes keys and values from the encoder output
 
 
 class Network(NamedTuple):
-    """max(0, x W1 + b1) W2 + b2 (equation 2)."""
+    """The matrices of the feed-forward network max(0, x W1 + b1) W2 + b2 (equation 2)."""
 
     inner: Product
     outer: Product
 
 
 class Norms(NamedTuple):
-    """LayerNorms of all sub-layers in order [sub-layers d_model]; with pre-norm, also the norm after the last layer."""
+    """The LayerNorm parameters of all sub-layers, in order [sub-layers d_model].
+
+    In a pre-norm model, the last entry belongs to the norm after the last layer.
+    """
 
     is_pre_norm: bool
     gains: Floats
@@ -60,7 +66,7 @@ class Norms(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """The encoder's layers."""
+    """The weights of all encoder layers."""
 
     attention: SelfAttentionProducts
     network: Network
@@ -68,7 +74,7 @@ class Encoder(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """The decoder's layers."""
+    """The weights of all decoder layers."""
 
     attention: SelfAttentionProducts
     cross: CrossAttentionProducts
@@ -77,9 +83,9 @@ class Decoder(NamedTuple):
 
 
 class TokenTable(NamedTuple):
-    """The target embedding [vocabulary d_model]; its vectors are multiplied by `scale`.
+    """The target embedding matrix [vocabulary d_model], whose vectors are multiplied by `scale`.
 
-    The vector of the token `blank` is zeros; −1 means that no token is blank.
+    The token `blank` is embedded as zeros; if `blank` is −1, there is no such token.
     """
 
     vectors: Floats
@@ -88,7 +94,7 @@ class TokenTable(NamedTuple):
 
 
 class CompiledWeights(NamedTuple):
-    """All weights of a model except its source embedding and its positions."""
+    """All weights of a model except the source embedding and the positional encodings."""
 
     embedding: TokenTable
     encoder: Encoder
@@ -99,13 +105,16 @@ class CompiledWeights(NamedTuple):
 
 @structref.register
 class WeightsHandleType(types.StructRef):
-    """The type of `WeightsHandle` in compiled code."""
+    """The numba type of a `WeightsHandle`."""
 
 
 class WeightsHandle(structref.StructRefProxy):
-    """A pointer to the weights for compiled code; numba would need 30 µs to read all fifty arrays from Python."""
+    """A reference to the weights that compiled code accepts as an argument.
 
-    weights: CompiledWeights  # for compiled code only
+    If the weights themselves were passed, numba would need 30 µs to read all fifty arrays from Python.
+    """
+
+    weights: CompiledWeights  # only compiled code can read it
 
 
 structref.define_proxy(WeightsHandle, WeightsHandleType, ["weights"])
@@ -113,12 +122,12 @@ structref.define_proxy(WeightsHandle, WeightsHandleType, ["weights"])
 
 @cached
 def handle_of(weights: CompiledWeights) -> WeightsHandle:
-    """Creates a pointer to the weights, which keeps them in memory."""
+    """Creates a handle for the weights; the handle keeps them in memory."""
     return WeightsHandle(weights)
 
 
 def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
-    """Packs the weights of a model into tiles."""
+    """Packs the weights of a model into tiles, in float32 or in int8."""
 
     def product(parts: Iterable[Matrix]) -> Product:
         return pack(list(parts), int8=int8)
@@ -160,7 +169,7 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
 
 
 def _matrix(*maps: nn.Linear) -> Matrix:
-    """Concatenates linear maps of the same input into one map."""
+    """Concatenates linear layers with the same input into a single matrix and bias."""
     biases = [torch.zeros(part.out_features) if part.bias is None else part.bias.detach() for part in maps]
     return torch.cat([part.weight.detach() for part in maps]), torch.cat(biases)
 
@@ -173,7 +182,7 @@ def _heads(attention: Any) -> Heads:
 
 
 def _norms(wrappers: Iterable[Any], last: nn.Module) -> Norms:
-    """Stacks the norms of all sub-layers and, if the model is pre-norm, the last norm."""
+    """Stacks the norms of all sub-layers and, in a pre-norm model, the norm after the last layer."""
     is_pre_norm = isinstance(last, nn.LayerNorm)
     norms = [*(wrapper.norm for wrapper in wrappers), *([last] if isinstance(last, nn.LayerNorm) else [])]
     gains, shifts = (torch.stack([getattr(norm, name).detach() for norm in norms]) for name in ("weight", "bias"))

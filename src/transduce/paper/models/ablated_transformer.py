@@ -15,13 +15,14 @@ States = Float[Tensor, "batch length d_model"]
 
 
 class AblatedTransformer(Transformer):
-    """A Transformer without positions, layer normalisation, residual connections or feed-forward networks.
+    """Settings of a Transformer from which one part is left out.
 
-    Only one of these parts is left out. Attention, dropout and the initial weights of the other parts stay as they are.
+    The part is the positional encoding, the layer normalisation, the residual connections or the feed-forward networks.
+    Attention, dropout and the initial weights of the other parts stay as they are.
     """
 
     kind: Literal["ablated_transformer"] = "ablated_transformer"  # type: ignore[assignment]
-    without: Literal["positions", "norm", "residual", "feed_forward"] = Field(description="The part that is left out.")
+    without: Literal["positions", "norm", "residual", "feed_forward"] = Field(description="Part that is left out.")
 
     def build(self, vocabulary: Vocabulary) -> "AblatedTransformerModel":
         """Builds the model with fresh weights, drawn from torch's generator as for the whole Transformer."""

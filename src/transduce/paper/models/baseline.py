@@ -44,8 +44,8 @@ class BaselineModel(TranslationModel):
     ) -> tuple[States, Tensors]:
         """Returns the hidden states after the new tokens, and the tensors that are carried to the next token.
 
-        `first` is the position of the first new token. `rows` contains the sentence of each row; if it is None, row n
-        belongs to sentence n.
+        `first` is the position of the first new token. `rows` determines to which sentence each row belongs; if it is
+        None, row n belongs to sentence n.
         """
 
     def forward(self, source: Source, visible: Visible, target_in: Int[Tensor, "batch target"]) -> Decoded:

@@ -42,14 +42,20 @@ class ByteNet(BaseModelSpec):
     """
 
     kind: Literal["bytenet"] = "bytenet"
-    d_model: int = Field(ge=2, multiple_of=2, description="Width of the states; half of it inside a block.")
-    sets: Layers = Field(default=6, description="Repetitions of the dilations, on each side.")
-    dilations: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        default=(1, 2, 4, 8, 16), description="Dilation of each block of a set."
+    d_model: int = Field(
+        ge=2,
+        multiple_of=2,
+        description="Dimension of the hidden states between blocks; inside a block, it is halved.",
     )
-    kernel: int = Field(default=3, ge=1, description="Kernel width.")
-    stretch: float = Field(default=1.2, ge=1, description="Length of the source representation, in source lengths.")
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    sets: Layers = Field(default=6, description="Number of sets of blocks in the encoder and in the decoder.")
+    dilations: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(1, 2, 4, 8, 16), description="Dilation of the convolution in each block of a set."
+    )
+    kernel: int = Field(default=3, ge=1, description="Kernel width of the convolutions.")
+    stretch: float = Field(
+        default=1.2, ge=1, description="Length of the encoder output, as a multiple of the source length."
+    )
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
 
     def build(self, vocabulary: Vocabulary) -> "ByteNetModel":
         """Builds the model, with weights that are initialised from torch's random number generator."""
@@ -129,7 +135,7 @@ class ByteNetModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the hidden states after the new tokens, and the inputs of each block that the next token needs.
+        """Returns the hidden states after the new tokens and, for each block, the inputs that the next token needs.
 
         Each token is read together with its column of the encoder's output, or with zeros past the end of that output.
         """

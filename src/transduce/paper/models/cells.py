@@ -49,7 +49,7 @@ class FactorisedLstm(Spec):
     """Settings of an LSTM whose weight matrix is the product of two low-rank matrices (Kuchaiev and Ginsburg 2017)."""
 
     kind: Literal["factorised_lstm"] = "factorised_lstm"
-    rank: int = Field(ge=1, description="Rank of the factorised matrix.")
+    rank: int = Field(ge=1, description="Rank of the factorised weight matrix; smaller values need fewer parameters.")
 
     def build(self, inputs: int, d_model: int) -> "FactorisedLstmCell":
         """Builds the cell."""

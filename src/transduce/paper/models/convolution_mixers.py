@@ -22,7 +22,7 @@ class Convolution(MixerSpec):
     """
 
     kind: Literal["convolution"] = "convolution"
-    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
+    kernel: int = Field(ge=1, description="Kernel width k; in the decoder, the convolution is causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
         """Builds the module for hidden states of width `d_model`."""
@@ -40,7 +40,7 @@ class SeparableConvolution(MixerSpec):
     """
 
     kind: Literal["separable_convolution"] = "separable_convolution"
-    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
+    kernel: int = Field(ge=1, description="Kernel width k; in the decoder, the convolution is causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
         """Builds the module for hidden states of width `d_model`."""

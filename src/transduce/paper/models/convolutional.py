@@ -42,9 +42,9 @@ Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch sourc
 class Block(Spec):
     """Settings of `layers` gated convolutions that share one width and one kernel width."""
 
-    layers: Layers = Field(description="Number of convolutions.")
-    width: int = Field(ge=1, description="Width of their states.")
-    kernel: int = Field(ge=1, description="Kernel width.")
+    layers: Layers = Field(description="Number of convolutions in the block.")
+    width: int = Field(ge=1, description="Dimension of the hidden states.")
+    kernel: int = Field(ge=1, description="Kernel width of the convolutions.")
 
 
 Blocks = tuple[Block, ...]
@@ -57,10 +57,14 @@ class Convolutional(BaseModelSpec):
     """
 
     kind: Literal["convolutional"] = "convolutional"
-    encoder: Blocks = Field(min_length=1, description="Blocks of the encoder.")
-    decoder: Blocks = Field(min_length=1, description="Blocks of the decoder.")
-    max_positions: int = Field(default=1024, ge=1, description="Number of learned positions.")
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    encoder: Blocks = Field(min_length=1, description="Blocks of the encoder, from the input to the output.")
+    decoder: Blocks = Field(min_length=1, description="Blocks of the decoder, from the input to the output.")
+    max_positions: int = Field(
+        default=1024,
+        ge=1,
+        description="Maximum sentence length in tokens, including EOS; choose more than `data.max_length`.",
+    )
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
 
     def build(self, vocabulary: Vocabulary) -> "ConvolutionalModel":
         """Builds the model, with weights that are initialised from torch's random number generator."""
@@ -190,7 +194,7 @@ class ConvolutionalModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the hidden states after the new tokens, and the inputs of each layer that the next token needs."""
+        """Returns the hidden states after the new tokens and, for each layer, the inputs that the next token needs."""
         keys, values, visible = memory
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
         decoder, next_carried = self.decoder, []

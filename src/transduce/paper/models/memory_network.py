@@ -46,13 +46,15 @@ class MemoryNetwork(BaseModelSpec):
     """
 
     kind: Literal["memory_network"] = "memory_network"
-    d_model: int = Field(ge=2, multiple_of=2, description="Width of every vector.")
-    hops: Layers = Field(default=3, description="Reads of the memory.")
-    span: int = Field(default=16, ge=1, description="Last target tokens that are in the memory.")
+    d_model: int = Field(ge=2, multiple_of=2, description="Dimension of the embeddings and of the query.")
+    hops: Layers = Field(default=3, description="Number of times that the memory is read for each target token.")
+    span: int = Field(default=16, ge=1, description="Number of most recent target tokens in the memory.")
     tying: Literal["adjacent", "layerwise", "untied"] = Field(
-        default="adjacent", description="Embedding tables that the hops share."
+        default="adjacent",
+        description="Embedding tables that the hops share: `adjacent` shares one table between consecutive hops, "
+        "`layerwise` shares both tables among all hops, and `untied` shares none.",
     )
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
 
     def build(self, vocabulary: Vocabulary) -> "MemoryNetworkModel":
         """Builds the model, with weights that are initialised from torch's random number generator."""

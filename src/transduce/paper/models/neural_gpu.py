@@ -41,12 +41,14 @@ class NeuralGpu(BaseModelSpec):
     """
 
     kind: Literal["neural_gpu"] = "neural_gpu"
-    layers: Layers = Field(default=2, description="Gated convolutions a step.")
-    height: int = Field(default=4, ge=1, description="Rows of the memory.")
-    kernel: int = Field(default=3, ge=1, description="Kernel width, odd.")
-    stretch: float = Field(default=1.2, ge=1, description="Columns of the memory, in source lengths.")
-    extra: int = Field(default=4, ge=0, description="Columns added to that.")
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    layers: Layers = Field(default=2, description="Number of convolutional GRUs that are applied in each step.")
+    height: int = Field(default=4, ge=1, description="Number of rows in the memory.")
+    kernel: int = Field(default=3, ge=1, description="Kernel width and height of the convolutions, an odd number.")
+    stretch: float = Field(
+        default=1.2, ge=1, description="Number of columns in the memory per source token, before `extra` is added."
+    )
+    extra: int = Field(default=4, ge=0, description="Number of columns that are added to the memory of each sentence.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
 
     @field_validator("kernel")
     @classmethod
@@ -86,7 +88,7 @@ class ConvolutionalGru(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
-        """Computes the memory after one step, which is zero in columns that a sentence does not have."""
+        """Computes the memory after one step; columns that a sentence does not have remain zero."""
         update, reset = self.gates(memory).chunk(2, 1)
         if tape is None or self.from_tape is None:
             added: Tensor | float = 0.0

@@ -47,21 +47,30 @@ class Recurrent(BaseModelSpec):
     """
 
     kind: Literal["recurrent"] = "recurrent"
-    d_model: int = Field(ge=1, description="Width of embeddings and cells.")
-    encoder_layers: Layers = Field(default=2, description="Layers of the encoder.")
-    decoder_layers: Layers = Field(default=2, description="Layers of the decoder.")
-    cell: Cell = Field(description="Recurrent cell.")
+    d_model: int = Field(ge=1, description="Dimension of the embeddings and of the cells' hidden states.")
+    encoder_layers: Layers = Field(default=2, description="Number of encoder layers.")
+    decoder_layers: Layers = Field(default=2, description="Number of decoder layers.")
+    cell: Cell = Field(description="Type of recurrent cell.")
     directions: Literal["forwards", "both", "both_first"] = Field(
-        default="both", description="Encoder directions: one, both in every layer, or both in the first layer."
+        default="both",
+        description="Whether the encoder reads forwards only, in both directions in every layer, or in both "
+        "directions in the first layer only.",
     )
-    compatibility: Compatibility = Field(default=Dot(), description="Score of a decoder state and an encoder state.")
+    compatibility: Compatibility = Field(
+        default=Dot(), description="Function that computes the attention score of a decoder state and an encoder state."
+    )
     attending: Literal["top", "bottom"] = Field(
         default="top",
-        description="Decoder layer whose state attends: top (Luong et al. 2015) or bottom (Wu et al. 2016).",
+        description="Decoder layer whose hidden state is the query of the attention: the top layer (Luong et al. "
+        "2015) or the bottom layer (Wu et al. 2016).",
     )
-    input_feeding: bool = Field(default=True, description="Each step reads the attention output of the step before.")
-    residual: bool = Field(default=False, description="Residual connections from the third layer on.")
-    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    input_feeding: bool = Field(
+        default=True, description="Whether each decoder step also reads the attention output of the previous step."
+    )
+    residual: bool = Field(
+        default=False, description="Whether layers have residual connections, from the third layer on."
+    )
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection from hidden states to logits.")
 
     @model_validator(mode="after")
     def _check_layers(self) -> "Recurrent":
