@@ -1,4 +1,4 @@
-"""What other descriptions of the paper get wrong, each shown by the code (docs/departures.md, errors that circulate)."""
+"""What other descriptions of the paper get wrong; each error in docs/departures.md has an assertion here."""
 
 import math
 

@@ -1,4 +1,8 @@
-"""The command line: one module per command, imported only when the command is called, so that it starts fast."""
+"""The command line interface.
+
+Each command has a module of its own, which is imported only when the command is called, so that the program starts
+quickly.
+"""
 
 import importlib
 import io
@@ -18,45 +22,45 @@ from transduce.commands.exit_codes import with_exit_codes
 
 GROUPS = {
     "Begin": {
-        "demo": "Train on the embedded corpus, measure, translate or parse, and draw, in ten minutes.",
-        "fetch": "Download a public corpus that the recipes use, or write the one of this package.",
+        "demo": "Train a model on the embedded corpus, then score it and show examples, all in ten minutes.",
+        "fetch": "Download a public corpus for the recipes, or write out the corpus embedded in this package.",
     },
     "Text": {
-        "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
-        "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
+        "inspect": "Find faults in a corpus, such as untranslated lines, wrong languages, duplicates and misalignment.",
+        "split": "Split a corpus into training, validation and test sets that share no near-duplicates.",
     },
     "Train": {
-        "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
-        "train": "Train a recipe; the same command resumes a stopped training.",
-        "distil": "Train a smaller model on the translations of a good one.",
+        "suggest": "Find a recipe for a corpus and a time budget by short training runs on this machine.",
+        "train": "Train a model from a recipe; repeat the command to resume a stopped run.",
+        "distil": "Train a smaller student model on the translations of a teacher model.",
         "average": "Average the weights of a run's checkpoints.",
     },
     "Translate and parse": {
-        "translate": "Translate lines of text; several models are an ensemble.",
-        "translate-document": "Translate HTML, DOCX, subtitles and others, or text, sentence by sentence.",
-        "translate-corpus": "Translate large files shard by shard, also into pairs to train on.",
-        "parse": "Parse sentences into trees; several models are an ensemble.",
-        "score": "Print the log-probability of each given translation.",
-        "calibrate": "Fit the confidence in a model's translations to its validation set.",
-        "serve": "Translate for clients over HTTP, such as those of LibreTranslate.",
+        "translate": "Translate text line by line; several models form an ensemble.",
+        "translate-document": "Translate HTML, DOCX, subtitles, plain text and other formats sentence by sentence.",
+        "translate-corpus": "Translate large files shard by shard, optionally into training pairs.",
+        "parse": "Parse sentences into trees; several models form an ensemble.",
+        "score": "Print the log-probability that a model assigns to each given translation.",
+        "calibrate": "Calibrate the confidence in a model's translations on its validation set.",
+        "serve": "Serve translations over HTTP; clients of LibreTranslate work unchanged.",
     },
     "Measure and compare": {
-        "evaluate": "Translate or parse a test set and measure the result.",
-        "measure": "Score any output against references; compare outputs, and show where they differ.",
-        "report": "Write a page about models: trainings, scores, lengths, sentences, attention, settings.",
-        "draw": "Draw the attention of every layer and head, or a parse tree.",
+        "evaluate": "Translate or parse a test set, and score the result.",
+        "measure": "Score the outputs of any system against references; compare several and show where they differ.",
+        "report": "Write a report on models: training, scores, lengths, sample sentences, attention and settings.",
+        "draw": "Draw the attention weights of every layer and head, or a parse tree.",
     },
     "Models": {
-        "info": "Show parameters and settings of a preset, recipe or run; change its beam, check its files.",
-        "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
-        "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
+        "info": "Show the size and settings of a preset, recipe or run; change a run's decoding or verify its files.",
+        "import": "Convert an OPUS-MT, fairseq or Marian model to a model directory.",
+        "export": "Export a model for another engine, such as CTranslate2 or Hugging Face.",
     },
     "The paper and speed": {
-        "paper": "Reproduce the tables of the paper.",
-        "bench": "Measure the speed of training or of translating.",
+        "paper": "Reproduce the tables of the paper and test its claims.",
+        "bench": "Measure the speed of training or translation.",
     },
 }
-"""The commands by purpose, each with one sentence, in the order of `--help` and of docs/commands.md."""
+"""The commands and their summaries, grouped by purpose; `--help` and docs/commands.md list them in this order."""
 
 VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.items()}
 
@@ -78,7 +82,7 @@ OTHER_NAMES = {
         ("convert", "average-checkpoints"), "`transduce export`, `transduce import` or `transduce average`"
     ),
 }
-"""What to type instead of commands of other toolkits, and for work that another command does here."""
+"""Maps names of commands that do not exist here, but that users of other toolkits may try, to what to type instead."""
 
 OTHER_OPTIONS = {
     **dict.fromkeys(("--beam-size", "--num-beams"), "--beam N"),
@@ -88,57 +92,62 @@ OTHER_OPTIONS = {
     **dict.fromkeys(("--output", "--output-file"), "--out FILE"),
     **dict.fromkeys(("--model", "--model-dir"), "the model directory without an option"),
     "--sample": "--temperature 1",
+    "--batch-size": "--set training.batch_tokens=VALUE, which counts tokens, not sentences",
     "--recipe": "the recipe without an option: `transduce train RECIPE --out RUN`",
     **{
         f"--{name}": f"--set training.{key}=VALUE"
         for name, key in {
             **{key: key for key in ("steps", "epochs", "minutes", "patience", "seed")},
             **dict.fromkeys(("lr", "learning-rate"), "schedule.peak"),
-            **dict.fromkeys(("batch-size", "max-tokens", "batch-tokens"), "batch_tokens"),
+            **dict.fromkeys(("max-tokens", "batch-tokens"), "batch_tokens"),
             **dict.fromkeys(("max-steps", "train-steps"), "steps"),
         }.items()
     },
 }
-"""What to write instead of options of other toolkits, or instead of options for recipe settings."""
+"""Maps options of other toolkits, and options for settings that belong in the recipe, to what to write instead."""
 
 NEEDLESS_OPTIONS = {
     "--from": "the source has the language of the model; --to is for models with several",
     "--lines": "each line is one sentence already",
     **dict.fromkeys(("--resume", "--continue"), "the same command resumes a stopped run"),
 }
-"""Why options that other toolkits have are not needed."""
+"""Maps options that other toolkits have, but that are not needed here, to the reason why."""
 
 PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
-"""Switches off colours that are written to any stream: in numba's errors and in tracebacks of Python 3.13."""
+"""Environment variables that stop numba's errors and Python 3.13's tracebacks from writing colours to any stream."""
 
-# `color`: click removes escape sequences from its messages unless it may write colours; we show them as escapes.
+# `color=True` keeps click from removing escape sequences from its messages, because we print them as visible escapes.
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 def python_name(verb: str) -> str:
-    """Name of a command's module and function: the verb in words that Python does not reserve."""
+    """Converts a command's name to the name of its module and function, for example `import` to `import_`."""
     return f"{verb}_" if keyword.iskeyword(verb) else verb.replace("-", "_")
 
 
 class _Commands(TyperGroup):
-    """Lists every command with its summary, and imports only the command that is called."""
+    """A command group that lists every command with its summary, but imports only the command that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands in the order of `VERBS`."""
+        """Returns the names of the commands in the order of `VERBS`."""
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the commands of each group in `--help`."""
+        """Writes one section of the help text for each group of commands."""
         widest = max(map(len, VERBS))
         for name, verbs in GROUPS.items():
             with formatter.section(name):
                 formatter.write_dl([(verb.ljust(widest), summary) for verb, summary in verbs.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; words errors about its values plainly, and says what an unknown option is called here."""
+        """Runs a command, and rewrites its usage errors so that they tell the user what to do.
+
+        Messages about invalid values are put into plain words. The message about a missing argument ends with an
+        example, and the message about an option of another toolkit names what to write instead.
+        """
         try:
             return super().invoke(ctx)
-        except Exception as error:  # an error with `option_name` is an unknown option; typer hides the class
+        except Exception as error:  # an unknown option raises an error with `option_name`, whose class typer hides
             if isinstance(message := getattr(error, "message", None), str):
                 from transduce.settings import PLAIN_WORDS
 
@@ -163,9 +172,13 @@ class _Commands(TyperGroup):
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Imports a command; an unknown name is a usage error that names the nearest command."""
+        """Imports and returns the command called `cmd_name`.
+
+        Reports an unknown name as a usage error that suggests the closest command. During shell completion, returns
+        None instead.
+        """
         if cmd_name not in VERBS and ctx.resilient_parsing:
-            return None  # a shell asks for completions
+            return None  # a shell is asking for completions
         if cmd_name not in VERBS:
             from transduce.settings import did_you_mean
 
@@ -195,9 +208,11 @@ def _print_version(wanted: bool) -> None:
 
 def _callback(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+    ),
 ) -> None:
-    """The Transformer of "Attention Is All You Need": train, translate, measure, look inside."""
+    """The Transformer of "Attention Is All You Need": train, use, evaluate and analyse translation models."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -209,12 +224,17 @@ app.callback(invoke_without_command=True)(_callback)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits: 0 done, 1 failed, 2 faulty input, settings or files, 128 + n after signal n."""
-    # UTF-8 and line feeds, like the input, on any locale and system; a path that is not UTF-8 is printed byte by byte.
+    """Runs the command line, then exits.
+
+    The exit code is 0 on success, 1 on failure, 2 if the input, the settings or a file is at fault, and 128 + n after
+    signal n.
+    """
+    # Like the input, the output is UTF-8 with line feeds on every locale and operating system. A path that is not UTF-8
+    # is written unchanged to standard output, and with escapes to standard error.
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
-    if sys.stderr is None:  # it is closed; messages must not go to standard output instead
+    if sys.stderr is None:  # standard error is closed, but messages must not go to standard output instead
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     sys.stdout, sys.stderr = escaped_on_terminal(sys.stdout), escaped_on_terminal(sys.stderr)
     for name, value in PLAIN_MESSAGES.items():

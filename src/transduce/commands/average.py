@@ -10,13 +10,13 @@ from transduce.commands.input_checks import check_models
 
 
 def average(
-    run: Annotated[Path, typer.Argument(help="The run whose checkpoints are averaged.")],
+    run: Annotated[Path, typer.Argument(help="Run whose checkpoints to average.")],
     steps: Annotated[
-        list[int], typer.Argument(metavar="[STEP]...", help="Average the checkpoints of these steps.")
+        list[int], typer.Argument(metavar="[STEP]...", help="Steps of the checkpoints to average, instead of --last.")
     ] = [],  # noqa: B006
     *,
-    out: Annotated[Path, typer.Option(help="The model directory to write.")],
-    last: Annotated[int | None, typer.Option(min=1, help="Average this many of the last checkpoints.")] = None,
+    out: Annotated[Path, typer.Option(help="Model directory to write.")],
+    last: Annotated[int | None, typer.Option(min=1, help="Average the last N checkpoints.")] = None,
 ) -> None:
     """Averages the weights of checkpoints into a new model directory."""
     if (last is None) == (not steps):

@@ -1,4 +1,4 @@
-"""`transduce bench`: measures the speed of training or of translating."""
+"""`transduce bench`: measures the speed of training or translation."""
 
 import math
 import os
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from transduce.recipe.recipe import Recipe
 
 
-STEPS = {"cpu": 20, "cuda": 200}  # steps of training, by device
-TRANSLATIONS = 5  # number of translations of the whole text
+STEPS = {"cpu": 20, "cuda": 200}  # default number of training steps, by device
+TRANSLATIONS = 5  # default number of times that the whole text is translated
 
 
 class Work(StrEnum):
-    """What is measured."""
+    """The kind of work whose speed is measured."""
 
     TRAIN = "train"
     TRANSLATE = "translate"
@@ -30,30 +30,37 @@ class Work(StrEnum):
 def bench(
     work: Annotated[Work, typer.Argument(help="What to measure.")],
     run: Annotated[
-        Path | None, typer.Argument(help="A model directory: the model that translates, or whose recipe is trained.")
+        Path | None, typer.Argument(help="Model directory: the model to translate with, or whose recipe to train.")
     ] = None,
     *,
     languages: TargetChoice,
     machine: MachineChoice,
-    preset: Annotated[str | None, typer.Option(help="The model to train; tiny if neither it nor RUN is given.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Preset of the model to train, instead of RUN (default: tiny).")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="SOURCE,TARGET",
-            help="Two files to train on (else Multi30k of TRANSDUCE_DATA, or the embedded corpus), or one file to "
-            "translate (else the embedded test set).",
+            help="Two files to train on (default: the corpus of RUN, else Multi30k in TRANSDUCE_DATA, else the "
+            "embedded corpus), or one file to translate (default: the embedded test set).",
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of training (20, on a GPU 200) or translations of the text (5).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Training steps (default: 20, or 200 on a GPU), or passes over the text to translate (default: 5).",
+        ),
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="Subwords a side of the model to train; as in the text if not given.")
+        int | None,
+        typer.Option(min=1, help="Vocabulary size per side of the model to train (default: that of the text)."),
     ] = None,
     change: SetOption = [],  # noqa: B006
     as_json: JsonOption = False,
 ) -> None:
-    """Measures the speed of training steps, or of translating with a trained model."""
+    """Measures the speed of training steps, or of translation with a trained model."""
     device = machine.set_up()
     if work == Work.TRAIN:
         refuse_options({"--to": languages.to, "--tag": languages.tag}, "is for translating")
@@ -77,7 +84,7 @@ def bench(
 
 
 def _print(figures: dict[str, Any]) -> None:
-    """Prints the figures and the settings as tables."""
+    """Prints the measurements and the settings as tables."""
     rows = [
         ("target tokens", f"{figures['tokens_per_second']:,.0f} /s"),
         ("sentences", f"{figures['sentences_per_second']:,.1f} /s"),
@@ -97,7 +104,7 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 def _recipe(run: Path | None, preset: str | None, data: str | None, changes: list[str]) -> tuple["Recipe", str]:
-    """The recipe to train, from a run or a preset, and its name; `data` replaces its training corpus."""
+    """Returns the recipe to train, taken from a run or a preset, and its name; `data` replaces its training corpus."""
     from transduce.model_directory.manifest import RECIPE
     from transduce.model_directory.model import Model
     from transduce.recipe.recipe import from_values, read_resolved_recipe
@@ -122,7 +129,7 @@ def _recipe(run: Path | None, preset: str | None, data: str | None, changes: lis
 
 
 def _default_corpus() -> dict[str, Any]:
-    """The corpus entry of Multi30k if it has been fetched, else of the embedded corpus."""
+    """Returns the recipe entry for Multi30k if TRANSDUCE_DATA contains it, and for the embedded corpus otherwise."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
     if "TRANSDUCE_DATA" in os.environ and folder.is_dir():
         return {"source": str(folder / "train.en"), "target": str(folder / "train.de")}
@@ -130,9 +137,9 @@ def _default_corpus() -> dict[str, Any]:
 
 
 def _bench_translating(run: Path | None, data: str | None, runs: int, **options: Any) -> dict[str, Any]:
-    """Measures translation with a trained model; a model with random weights would never end a sentence.
+    """Measures the speed of translation with the trained model `run`; passes `options` to `Translator.load`.
 
-    `options` are passed to `Translator.load`.
+    Raises ValueError if `run` is None, because a model with random weights would never end a sentence.
     """
     from transduce.bench.translation_speed import bench_translating
     from transduce.embedded import split

@@ -1,11 +1,11 @@
-"""Formats the scores of trees, as `transduce measure` and `transduce evaluate` print them."""
+"""Formats the scores of parse trees, which `transduce measure` and `transduce evaluate` print."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transduce.parsing.bracket_scores import BracketScore
 
-# The rows of the table: the title, the name in JSON, and the digits after the point.
+# The rows of the table: the title, the name in JSON, and the number of decimal places.
 ROWS = (
     ("F1", "score", 2),
     ("recall", "recall", 2),
@@ -26,7 +26,10 @@ ROWS = (
 
 
 def bracket_table(score: "BracketScore") -> str:
-    """Formats the score with its signature, and a table: all sentences, and sentences of at most the cutoff's words."""
+    """Formats the score with its signature, and a table with columns for all sentences and for the short ones.
+
+    Short sentences are those with at most `score.cutoff` words.
+    """
     totals = score.as_object()
     short = totals[f"up_to_{score.cutoff}"]
     rows = [f"{'':22}{'all':>8}  {f'up to {score.cutoff} words':>14}"]
@@ -37,6 +40,6 @@ def bracket_table(score: "BracketScore") -> str:
 
 
 def format_brackets(score: "BracketScore") -> str:
-    """Formats F1 with its confidence interval."""
+    """Formats the F1 score, with its confidence interval if there is one."""
     interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
     return f"{score.f1:6.2f}{interval}"

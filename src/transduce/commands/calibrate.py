@@ -1,4 +1,4 @@
-"""`transduce calibrate`: fits the confidence in a model's translations to its validation set."""
+"""`transduce calibrate`: calibrates the confidence in a model's translations on its validation set."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    run: Annotated[Path, typer.Argument(help="A model directory.")],
+    run: Annotated[Path, typer.Argument(help="Model directory.")],
     machine: MachineChoice,
     test: Annotated[
-        str, typer.Option(help="A test set of the recipe; not one on which the model is measured afterwards.")
+        str, typer.Option(help="Test set of the recipe to calibrate on; do not evaluate the model on it afterwards.")
     ] = "validation",
     out: Annotated[
-        Path | None, typer.Option(help="A picture of confidence against chrF: a name that ends in .html, .png or .svg.")
+        Path | None, typer.Option(help="Plot confidence against chrF to this file, which ends in .html, .png or .svg.")
     ] = None,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
+    """Calibrates the confidence of `translate --confidence` on a validation set, and writes RUN/confidence.json."""
     check_models([run])
     from transduce import pages
     from transduce.corpus.readers import read_parallel_text
@@ -61,9 +61,11 @@ def calibrate(
 
 
 def _learn_names(run: Path, corpus: "CorpusSpec", text: "ParallelText") -> "Names":
-    """Learns the names of the training text; prints which are checked, and how many references lack one.
+    """Learns from the training text which words are names, so that translations can be checked for missing names.
 
-    Without the training text no name is known, and only the rule for unknown words is left.
+    Prints how many names are known, whether unknown capitalised words count as names, and the share of references that
+    seem to lack a name. If the training text cannot be read, no names are known, and only the rule for unknown words
+    can apply.
     """
     from transduce.recipe.corpora_of_run import training_pairs
     from transduce.text.copied_names import Names

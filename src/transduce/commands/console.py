@@ -1,4 +1,4 @@
-"""Messages on standard error, and terminals that are protected from control characters in texts."""
+"""Prints messages on standard error, and protects terminals from control characters in texts."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ from typing import Any, TextIO, cast
 
 from transduce.runtime.progress import Progress, display_progress, is_terminal
 
-# C0 without tab and newline, DEL and C1; bidirectional embeddings, overrides and isolates; bytes that are not UTF-8.
+# C0 except tab and newline, DEL and C1; bidirectional embeddings, overrides and isolates; bytes that are not UTF-8.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
 
 
 def escape_control_characters(text: str) -> str:
-    """Replaces each control character by a readable escape, for example `\\x1b`."""
+    """Replaces each control character with a visible escape sequence, for example `\\x1b`."""
     return _CONTROL.sub(
         lambda match: (
             match.group().encode("ascii", "backslashreplace").decode()
@@ -27,10 +27,10 @@ def escape_control_characters(text: str) -> str:
 
 
 class EscapingStream:
-    """The stream of a terminal, with control characters escaped.
+    """Wraps the stream of a terminal and escapes the control characters that are written to it.
 
-    It says that it is not a terminal, so that libraries do not write colours to it: colorama, which numba imports,
-    keeps the stream that it finds, and resets the colours of a terminal at exit.
+    `isatty` returns False, so that libraries do not write colours to the stream. For example, colorama, which numba
+    imports, would otherwise reset the colours of the terminal at exit.
     """
 
     is_terminal = True
@@ -39,11 +39,11 @@ class EscapingStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes `text` with readable escapes."""
+        """Writes `text` with its control characters escaped."""
         return self._stream.write(escape_control_characters(text))
 
     def isatty(self) -> bool:
-        """Always False, for libraries; this project calls `transduce.runtime.progress.is_terminal`."""
+        """Returns False, so that libraries write no colours; this project calls `runtime.progress.is_terminal`."""
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -51,10 +51,10 @@ class EscapingStream:
 
 
 def escaped_on_terminal(stream: TextIO) -> TextIO:
-    """Wraps `stream` to escape control characters if it is a terminal; files and pipes get texts unchanged.
+    """Wraps `stream` to escape control characters if it is a terminal, and returns it unchanged otherwise.
 
-    Wraps standard output and standard error, so that no message, warning or traceback needs to be escaped where it is
-    created. Progress bars, which move the cursor, write to `sys.__stderr__`.
+    Standard output and standard error are wrapped, so that no message, warning or traceback needs to be escaped where
+    it is created. Progress bars have to move the cursor, so they write to `sys.__stderr__` instead.
     """
     if isinstance(stream, EscapingStream) or not is_terminal(stream):
         return stream
@@ -62,9 +62,10 @@ def escaped_on_terminal(stream: TextIO) -> TextIO:
 
 
 def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
-    """Formats rows of a name and a value in two columns.
+    """Formats rows of a name and a value as a table with two columns.
 
-    Values are aligned to the right, before their units, if every value begins with a digit; else to the left.
+    If every value begins with a digit, the numbers are right-aligned and followed by their units. Otherwise the values
+    are left-aligned.
     """
     name_width = max(len(name) for name, _ in rows)
     if not all(value[:1].isdigit() for _, value in rows):
@@ -76,20 +77,20 @@ def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def say(line: str) -> None:
-    """Prints a line on standard error; a closed pipe or a full disk does not stop the work."""
+    """Prints a line on standard error; ignores failures, such as a closed pipe, which must not stop the command."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 
 
 def show_log_records(show: Callable[[str], None] = say) -> None:
-    """Prints the messages of the logger `transduce`, for example the progress of a run, with `show`."""
+    """Passes the messages of the logger `transduce`, for example the progress of a run, to `show`."""
     import logging
 
     class ConsoleHandler(logging.Handler):
-        """Prints records with `show`."""
+        """A logging handler that passes messages to `show`."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            """Prints the message of `record`."""
+            """Passes the message of `record` to `show`."""
             show(record.getMessage())
 
     logger = logging.getLogger("transduce")
@@ -100,7 +101,7 @@ def show_log_records(show: Callable[[str], None] = say) -> None:
 
 @contextlib.contextmanager
 def progress_on_terminal() -> Iterator[None]:
-    """Shows progress bars within the context if standard error is a terminal and the process has rank 0."""
+    """Displays progress bars within the context, if standard error is a terminal and this process has rank 0."""
     if os.environ.get("RANK", "0") != "0" or os.environ.get("TERM") == "dumb" or not is_terminal(sys.stderr):
         yield
         return
@@ -115,7 +116,7 @@ def _show_bar(description: str, total: float | None) -> AbstractContextManager[P
 
 
 def flush_or_discard(stream: TextIO | None) -> None:
-    """Flushes a stream; discards output that cannot be written, because it would cause an error at exit."""
+    """Flushes a stream; discards output that cannot be written, which would otherwise cause an error at exit."""
     if stream is None:
         return
     try:

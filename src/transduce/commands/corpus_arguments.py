@@ -1,4 +1,4 @@
-"""The corpora that a command line names: a recipe, two text files, or one file in TSV or TMX."""
+"""Arguments that name a corpus on the command line: a recipe, two text files, or a TSV or TMX file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,18 +12,23 @@ if TYPE_CHECKING:
 CORPUS = "RECIPE | SOURCE TARGET | FILE.tsv | FILE.tmx"
 
 FromLanguageOption = Annotated[
-    str | None, typer.Option("--from", help="Language of the sources, such as en; that of a file name like text.en.")
+    str | None, typer.Option("--from", help="Source language, such as en (default: from a file name such as text.en).")
 ]
-ToLanguageOption = Annotated[str | None, typer.Option("--to", help="Language of the targets, such as de.")]
+ToLanguageOption = Annotated[
+    str | None, typer.Option("--to", help="Target language, such as de (default: from the file name).")
+]
 
 
 def is_recipe(files: Sequence[Path]) -> bool:
-    """Whether the files are a recipe."""
+    """Returns True if `files` is a single YAML file, which is taken to be a recipe."""
     return len(files) == 1 and files[0].suffix in (".yaml", ".yml")
 
 
 def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
-    """The corpus in a TSV or TMX file, or in two text files; raises ValueError for other files."""
+    """Returns the corpus in a TSV file, a TMX file or two text files.
+
+    Raises ValueError for any other files, and for a TMX file unless `codes` names both languages.
+    """
     from transduce.corpus.corpus_kinds import Files, Tmx, Tsv
     from transduce.text.compressed import plain_name
 
@@ -49,9 +54,10 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
 def languages_of(
     files: list[Path], from_language: str | None, to_language: str | None
 ) -> tuple[str | None, str | None]:
-    """The given language codes or, for two text files, the codes at the ends of their names: `text.en`, `text.de`.
+    """Returns the codes of the source and the target language; None stands for an unknown language.
 
-    Raises ValueError if a given code is not a language code.
+    A code that is not given is taken from the names of two text files, for example from `text.en` and `text.de`. Raises
+    ValueError if a given code is not a language code.
     """
     from transduce.text.compressed import plain_name
     from transduce.text.language_codes import check_language, language_names

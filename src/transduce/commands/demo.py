@@ -1,4 +1,4 @@
-"""`transduce demo`: trains on the embedded corpus, measures, translates or parses, and draws."""
+"""`transduce demo`: trains a model on the embedded corpus, scores it, prints examples and draws a picture."""
 
 import contextlib
 from enum import StrEnum
@@ -12,7 +12,7 @@ from transduce.commands.options import DeviceOption, ThreadsOption
 
 
 class Task(StrEnum):
-    """What a demo shows."""
+    """The task for which the demo trains a model."""
 
     TRANSLATING = "translating"
     PARSING = "parsing"
@@ -23,17 +23,22 @@ RUNS = {Task.TRANSLATING: Path("runs/demo"), Task.PARSING: Path("runs/demo-parsi
 
 
 def demo(
-    task: Annotated[Task, typer.Argument(help="Translate English into German, or parse English.")] = Task.TRANSLATING,
+    task: Annotated[
+        Task, typer.Argument(help="Train a model that translates English into German, or one that parses English.")
+    ] = Task.TRANSLATING,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="How long to train; 5 if not given, 3 for parsing.")
+        float | None, typer.Option(min=0.1, help="Training time in minutes (default: 5, or 3 for parsing).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The model directory; runs/demo, or runs/demo-parsing, if not given.")
+        Path | None, typer.Option(help="Model directory to write (default: runs/demo or runs/demo-parsing).")
     ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Trains on the embedded corpus, measures, shows and draws; prints everything on standard output."""
+    """Trains a model on the embedded corpus, scores it, prints examples and draws a picture.
+
+    All messages are printed on standard output.
+    """
     from transduce.demo import demo_parsing, demo_translation
     from transduce.run.train import TrainOptions
 

@@ -1,4 +1,4 @@
-"""`transduce distil`: trains a smaller model on the translations of a good one."""
+"""`transduce distil`: trains a smaller student model on the translations of a teacher model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,19 +22,21 @@ from transduce.runtime.progress import stage
 
 
 def distil(
-    teacher: Annotated[list[Path], typer.Argument(help="The model to imitate; several are an ensemble.")],
-    source: Annotated[Path, typer.Option(help="Text in the source language, one sentence a line; may be compressed.")],
-    out: Annotated[Path, typer.Option(help="The run directory of the student; the pairs are in OUT.pairs.tsv.")],
+    teacher: Annotated[list[Path], typer.Argument(help="Model directory of the teacher; several form an ensemble.")],
+    source: Annotated[Path, typer.Option(help="Source text with one sentence per line; may be compressed.")],
+    out: Annotated[
+        Path, typer.Option(help="Run directory of the student; its training pairs are written to OUT.pairs.tsv.")
+    ],
     search: SearchChoice,
     languages: TargetChoice,
     machine: MachineChoice,
-    preset: Annotated[str, typer.Option(help="The preset of the student, such as `fast` or `tiny`.")] = "fast",
+    preset: Annotated[str, typer.Option(help="Preset of the student, such as `fast` or `tiny`.")] = "fast",
     change: SetOption = [],  # noqa: B006
     source_language: SourceLanguageOption = None,
     shard_lines: ShardLinesOption = SHARD_LINES,
     actors: ActorsOption = None,
 ) -> None:
-    """Translates text with a teacher and trains a student on it; the same command resumes both."""
+    """Translates text with a teacher and trains a student on it; repeating the command resumes a stopped run."""
     check_models(teacher)
     check_exist(source)
     from transduce.corpus.readers import check_files

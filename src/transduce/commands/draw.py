@@ -1,4 +1,4 @@
-"""`transduce draw`: draws the attention of every layer and head, or the tree of a sentence."""
+"""`transduce draw`: draws the attention weights of every layer and head, or the parse tree of a sentence."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,22 +12,26 @@ from transduce.commands.output_file import check_writable
 
 
 def draw(
-    run: Annotated[Path, typer.Argument(help="A model directory.")],
+    run: Annotated[Path, typer.Argument(help="Model directory.")],
     sentence: Annotated[str, typer.Argument(help="The sentence to translate or to parse.")],
-    out: Annotated[Path, typer.Option(help="The picture: a file name that ends in .html, .png or .svg.")],
+    out: Annotated[Path, typer.Option(help="Picture to write; the name ends in .html, .png or .svg.")],
     languages: TargetChoice,
     machine: MachineChoice,
     target: Annotated[
         str | None,
-        typer.Option(help="The translation to explain, instead of the model's own; with --tree the gold tree."),
+        typer.Option(
+            help="Translation to draw instead of the model's own; with --tree, the gold tree to compare with."
+        ),
     ] = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Draw the tree that a parser writes for the sentence.")] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Draw the parse tree of the sentence, if RUN is a parser.")
+    ] = False,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
+    """Draws the attention weights of every layer and head for a translation; with --tree, draws a parse tree."""
     from transduce import pages
 
-    # Checked before the model is read.
+    # The output file is checked before the model is read, which takes seconds.
     pages.picture_format(out)
     check_writable(out, overwrite=overwrite)
     check_models([run])
@@ -46,7 +50,10 @@ def draw(
 
 
 def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, machine: MachineChoice, out: Path) -> None:
-    """Draws the tree of `sentence`, and marks the phrases that the gold tree, in brackets, does not have."""
+    """Draws the parse tree of `sentence`, and marks the phrases that the gold tree does not have.
+
+    `gold` is in bracket notation. Raises ValueError if it has no words, or if its words are not those of `sentence`.
+    """
     from transduce import pages
     from transduce.parsing.parser import Parser, split_treebank_words
     from transduce.parsing.trees import clean_tree, parse_tree, words_of

@@ -1,4 +1,4 @@
-"""`transduce evaluate`: translates or parses a test set and measures the result."""
+"""`transduce evaluate`: translates or parses a test set and scores the result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -35,26 +35,30 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 METRICS = "bleu,chrf"
-IDENTIFIED_LINES = 50  # number of first lines of a test set that identify its language
+IDENTIFIED_LINES = 50  # number of lines at the start of a test set from which its language is identified
 
 
 def evaluate(
-    run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
+    run: Annotated[list[Path], typer.Argument(help="Model directories; several form an ensemble.")],
     search: SearchChoice,
     languages: TargetChoice,
     machine: MachineChoice,
-    source: Annotated[str | None, typer.Option(help="The text to translate.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Its reference translation; for parsers gold trees.")] = None,
-    test: Annotated[str | None, typer.Option(help="A test set that the recipe names, or `validation`.")] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="Metrics, as in `transduce measure`; bleu,chrf if not given; not for parsers.")
+    source: Annotated[str | None, typer.Option(help="File with the source text.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="File with the reference translations, or with gold trees for a parser.")
     ] = None,
-    bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for confidence intervals.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the translations, or the trees, to this file.")] = None,
+    test: Annotated[str | None, typer.Option(help="Name of a test set in the recipe, or `validation`.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metrics, as in `transduce measure` (default: bleu,chrf); not for parsers.")
+    ] = None,
+    bootstrap: Annotated[
+        int | None, typer.Option(min=2, help="Number of bootstrap resamples for confidence intervals (default: none).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the translations or trees to this file.")] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Translates a test set and measures the result; with a parser, parses the words of trees."""
+    """Translates a test set and scores the translations; a parser parses the words of the gold trees instead."""
     if texts := [str(path) for path in run if path.is_file()]:
         raise ValueError(f"{' '.join(texts)}: name texts by options: --source FILE --reference FILE")
     check_models(run)
@@ -66,7 +70,7 @@ def evaluate(
     device = machine.set_up()
     configs = [Model.read_config(directory) for directory in run]
     method = search_method_of_options(configs[0].decoding, search)
-    # The test set is read and checked now, and not after hours of translating.
+    # The test set is read and checked before the model translates, which may take hours.
     named = _named_test_set(run[0], test, {"--to": languages.to, "--tag": languages.tag})
     request = request_for_corpus(configs[0], named) if named else languages.request()
     run_model: Callable[[Translator, SearchMethod], Outputs]
@@ -95,11 +99,11 @@ def evaluate(
 
 
 class Outputs(NamedTuple):
-    """What a model wrote for a test set, and its scores, both as JSON objects and as lines of text."""
+    """A model's output for a test set, with its scores both as JSON objects and as a printable table."""
 
     lines: list[str]
     tokens: int
-    unit: str  # of the tokens
+    unit: str  # what the tokens are: subwords or symbols
     seconds: float
     scores: dict[str, Any]
     table: str
@@ -108,7 +112,7 @@ class Outputs(NamedTuple):
 def _report(
     outputs: Outputs, configs: "Sequence[Config]", translator: "Translator", method: "SearchMethod"
 ) -> dict[str, Any]:
-    """Returns the scores, and how they were computed, as JSON values."""
+    """Returns the scores as JSON values, together with the weights used, the decoding settings and the speed."""
     weights = [config.weights.as_dictionary() for config in configs]
     return outputs.scores | {
         "weights": weights[0] if len(weights) == 1 else weights,
@@ -129,7 +133,7 @@ def _translate(
     translator: "Translator",
     method: "SearchMethod",
 ) -> Outputs:
-    """Translates the source and measures the translations."""
+    """Translates the source side of `corpus` and scores the translations."""
     from transduce.evaluation.score_test_set import translate_test
 
     if "bleu" in metrics:
@@ -142,7 +146,10 @@ def _translate(
 def _parse(
     gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
 ) -> Outputs:
-    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were not trees."""
+    """Parses the words of the gold trees and scores the results.
+
+    The score `repaired` is the number of outputs that were not valid trees and had to be repaired.
+    """
     from transduce.parsing.tree_scores import parse_test
 
     lines, tokens, seconds, score, repaired = parse_test(gold, bootstrap, translator, method)
@@ -151,13 +158,16 @@ def _parse(
 
 
 def _format(name: str, score: "Score") -> str:
-    """Formats a metric, its score with the interval, and its signature."""
+    """Formats the name of a metric, its score, the confidence interval if there is one, and the signature."""
     interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
     return f"{name}  {score.score:.2f}{interval}  {score.signature}"
 
 
 def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
-    """Names of the metrics; raises ValueError for a metric that is unknown or lacks its language."""
+    """Returns the names of the metrics to compute, from the comma-separated list `metric` or else from METRICS.
+
+    Raises ValueError for an unknown metric, and for a metric that needs a language if `language` is None.
+    """
     from transduce.measure.metrics import metric_named
 
     names = [name.strip() for name in (metric or METRICS).split(",")]
@@ -167,7 +177,10 @@ def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
 
 
 def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | None]) -> "CorpusSpec | None":
-    """The test set of --test, which the run's recipe names; None without the option."""
+    """Returns the test set called `test` in the run's recipe, or None if `test` is None.
+
+    Raises ValueError if one of the options in `languages` is given too, because the test set determines them.
+    """
     from transduce.recipe.corpora_of_run import named_test_set
 
     if test is None:
@@ -177,7 +190,10 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 
 
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
-    """Reads and cleans gold trees, from a file or a folder, or from a test set that the run's recipe names."""
+    """Reads and cleans gold trees, either from `reference`, a file or a folder, or from the test set `named`.
+
+    Raises ValueError unless exactly one of the two is given.
+    """
     from transduce.corpus.corpus_kinds import Trees
     from transduce.parsing.tree_scores import read_gold_trees_of
 
@@ -189,9 +205,9 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 
 def _say_other_language(sources: "Sequence[str]", code: str | None) -> None:
-    """Prints a warning if the sources seem to be in a different language than the model's.
+    """Prints a warning if the sources do not seem to be in the language `code`, from which the model translates.
 
-    Does nothing without py3langid.
+    Does nothing if `code` is None or py3langid is not installed.
     """
     from transduce.inspection.languages import load_language_identifier
     from transduce.serving.language_names import LanguageDetector, language_name
@@ -201,11 +217,17 @@ def _say_other_language(sources: "Sequence[str]", code: str | None) -> None:
         return
     if other := LanguageDetector(identify).other_language(" ".join(sources[:IDENTIFIED_LINES]), code):
         name = language_name(other.language)
-        say(f"the source text seems to be {name}, and the model translates from {language_name(code)}")
+        say(
+            f"warning: the source text seems to be {name}, and the model translates from {language_name(code)}: are "
+            "source and reference exchanged?"
+        )
 
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
-    """Reads the test set: two files, or a test set that the run's recipe names."""
+    """Reads the test set, either from the files `source` and `reference` or from the recipe's test set `named`.
+
+    Raises ValueError unless exactly one of the two is given.
+    """
     from transduce.corpus.readers import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:

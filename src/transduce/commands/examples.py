@@ -1,8 +1,8 @@
-"""Two examples of each command, for `transduce COMMAND --help`."""
+"""The two examples for each command that `transduce COMMAND --help` prints."""
 
 EXAMPLES = {
     "demo": ("transduce demo", "transduce demo parsing --minutes 3"),
-    "fetch": ("transduce fetch multi30k --out data/multi30k", "transduce fetch embedded --out corpora/embedded"),
+    "fetch": ("transduce fetch multi30k --out data", "transduce fetch embedded --out corpora"),
     "inspect": ("transduce inspect train.en train.de", "transduce inspect recipe.yaml --html corpus.html"),
     "split": (
         "transduce split all.en all.de --out data",

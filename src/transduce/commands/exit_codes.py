@@ -1,4 +1,4 @@
-"""Exit codes of the command line, and the message that each error prints."""
+"""Turns exceptions into the messages and exit codes of the command line."""
 
 import errno
 import functools
@@ -20,7 +20,7 @@ from transduce.storage.result_files import name_in_errors
 
 
 def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
-    """Wraps `command` so that every error prints a message and gives an exit code."""
+    """Wraps `command` so that an exception prints a message and becomes an exit code."""
 
     @functools.wraps(command)
     def wrapper(*arguments: Any, **options: Any) -> None:
@@ -31,7 +31,7 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
             with raise_on_sigterm(), progress_on_terminal(), release_outputs():
                 command(*arguments, **options)
             with name_in_errors("standard output"):
-                sys.stdout.flush()  # now, because a closed pipe would cause an error at exit
+                sys.stdout.flush()  # now, because a closed pipe would otherwise cause an error at exit
         except (typer.Exit, SystemExit):
             raise
         except BaseException as error:
@@ -41,14 +41,18 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _report(error: BaseException) -> int:
-    """Prints the message of an error, with a traceback if TRANSDUCE_DEBUG is 1; returns the exit code."""
+    """Prints the message of an error and returns the exit code.
+
+    If the environment variable TRANSDUCE_DEBUG is 1, the traceback is printed as well. Nothing is printed if a signal
+    has ended the command, if the reader of its output has closed the pipe, or if another process of the run has failed.
+    """
     match error:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT
         case Interrupted():
             return 128 + error.number
         case BrokenPipeError():
-            return 0  # the reader of the output does not need more
+            return 0  # the reader of the output, for example `head`, does not need any more
         case OtherProcessError():
             return 1
         case OSError() if error.strerror:

@@ -1,4 +1,4 @@
-"""`transduce export`: writes a model for another engine."""
+"""`transduce export`: exports a model to the format of another engine."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ class ExportTarget(StrEnum):
 
 
 class ExportPrecision(StrEnum):
-    """The precision of exported weights."""
+    """The precision of the exported weights."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -28,21 +28,24 @@ class ExportPrecision(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The model directory.")],
-    to: Annotated[ExportTarget, typer.Option("--to", help="The engine.")],
+    run: Annotated[Path, typer.Argument(help="Model directory.")],
+    to: Annotated[ExportTarget, typer.Option("--to", help="Engine or format to export to.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     precision: Annotated[
-        ExportPrecision | None, typer.Option(help="Of the weights; default: float32, and int8 for the browser.")
+        ExportPrecision | None,
+        typer.Option(help="Precision of the weights (default: float32, or int8 for the browser)."),
     ] = None,
     sentences: Annotated[
-        int, typer.Option(min=0, help="Sentences of the validation corpus on which both engines are compared.")
+        int, typer.Option(min=0, help="Number of validation sentences on which both engines are compared.")
     ] = 100,
     runtime: Annotated[
         Path | None,
-        typer.Option(help="For the browser, where npm cannot fetch it: a folder with the npm package onnxruntime-web."),
+        typer.Option(
+            help="Local folder with the npm package onnxruntime-web, for --to browser if npm cannot download it."
+        ),
     ] = None,
 ) -> None:
-    """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
+    """Exports a model for another engine, and writes a comparison of both engines to `parity.json`."""
     from transduce.exchange.browser_format import add_runtime
     from transduce.exchange.export_model import FORMATS, PARITY, export
     from transduce.runtime.signals import raise_on_signals

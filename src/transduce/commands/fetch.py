@@ -12,21 +12,21 @@ from transduce.runtime.json_text import json_text
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A corpus: wmt14-en-de, wmt14-en-fr, multi30k, or embedded.")],
+    name: Annotated[str, typer.Argument(help="Name of the corpus: wmt14-en-de, wmt14-en-fr, multi30k or embedded.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder for the corpus; the folder TRANSDUCE_DATA if not given.")
+        Path | None, typer.Option(help="Folder in which to create the folder NAME (default: $TRANSDUCE_DATA).")
     ] = None,
     origin: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="DIR|hub",
-            help="A local folder with the archives or the texts, or `hub`; mirrors if not given.",
+            help="Local folder with the archives or texts, or `hub` for Hugging Face (default: mirrors).",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Downloads, unpacks and cleans a corpus; the same command resumes a stopped download."""
+    """Downloads, unpacks and cleans a corpus; repeating the command resumes a download that was stopped."""
     from transduce.fetch import fetch, read_catalogue
 
     if name != "embedded":
@@ -53,7 +53,10 @@ def fetch(
 
 
 def write_embedded(folder: Path) -> None:
-    """Writes `source.en`, `target.de`, `trees.en` and `alignments` of each part of the embedded corpus."""
+    """Writes the files `source.en`, `target.de`, `trees.en` and `alignments` for each split of the embedded corpus.
+
+    Raises ValueError if one of the files exists already.
+    """
     from transduce.embedded import FILES, SPLITS, write
 
     for path in (folder / part / file for part in SPLITS for file in FILES):

@@ -1,4 +1,4 @@
-"""`transduce import`: converts a model from another program to a model directory."""
+"""`transduce import`: converts a model from another toolkit to a model directory."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,19 +9,17 @@ from transduce.commands.console import say
 
 
 def import_(
-    model: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with a model of OPUS-MT, of fairseq or of Marian.")
-    ],
+    model: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with an OPUS-MT, fairseq or Marian model.")],
     *,
-    out: Annotated[Path, typer.Option(help="The model directory to write.")],
+    out: Annotated[Path, typer.Option(help="Model directory to write.")],
     source_language: Annotated[
-        str | None, typer.Option("--from", help="Code of the source language, where the folder does not state it.")
+        str | None, typer.Option("--from", help="Source language code, if the folder does not state it.")
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option("--to", help="Code of the target language, where the folder does not state it.")
+        str | None, typer.Option("--to", help="Target language code, if the folder does not state it.")
     ] = None,
 ) -> None:
-    """Makes a model directory of a model of another program; nothing of the folder is run."""
+    """Converts a model from another toolkit to a model directory, without running any code from its folder."""
     from transduce.exchange.import_model import import_model
 
     config = import_model(model, out, source_language, target_language)

@@ -1,4 +1,4 @@
-"""`transduce info`: shows what a model is and how it translates; changes its decoding settings, checks its files."""
+"""`transduce info`: shows the size and the settings of a model, changes how it decodes, and verifies its files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,33 +11,38 @@ from transduce.runtime.json_text import json_text
 
 
 def complete_decoding_key(incomplete: str) -> list[str]:
-    """The keys of `decoding` that begin with `incomplete`, for shell completion."""
+    """Returns the keys of `decoding` that begin with `incomplete`, for shell completion."""
     return [key for key in complete_key(incomplete) if key.startswith("decoding.")]
 
 
 def info(
-    model: Annotated[str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="A preset's name, a recipe, or a run.")],
+    model: Annotated[
+        str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="Name of a preset, a recipe file or a run directory.")
+    ],
     vocabulary: Annotated[
-        int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else the model's own, a preset's 37,000.")
+        int | None,
+        typer.Option(
+            min=4, max=10**9, help="Number of subwords per side (default: the model's, or 37,000 for a preset)."
+        ),
     ] = None,
     change: Annotated[
         list[str],
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a setting with which a run translates, such as decoding.beam=5, without any training.",
+            help="Change a decoding setting of a run, such as decoding.beam=5, without retraining; may be repeated.",
             autocompletion=complete_decoding_key,
         ),
     ] = [],  # noqa: B006
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Only compare the files of a run with their checksums: finds damage, not forgery."
+            "--verify", help="Only verify the checksums of a run's files, which reveal damage but not forgery."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows the shape, the parameters, the arithmetic and the settings of a model."""
+    """Shows the number of parameters, the computational cost per token and the settings of a model."""
     from transduce.recipe.model_summary import summarise_model
 
     if verify:
@@ -64,7 +69,7 @@ def info(
 
 
 def change_settings(run: Path, changes: list[str]) -> None:
-    """Changes decoding settings; prints a note if the confidence was calibrated with the earlier settings."""
+    """Changes the decoding settings of a run; prints a note if its confidence was calibrated with the old settings."""
     from transduce.model_directory.manifest import fingerprint
     from transduce.recipe.decoding import change_decoding
     from transduce.translation.confidence import CONFIDENCE
@@ -76,12 +81,12 @@ def change_settings(run: Path, changes: list[str]) -> None:
 
 
 def verify_files(run: Path) -> None:
-    """Compares a model directory, its checkpoints and its token store with their checksums.
+    """Compares the files of a model directory, its checkpoints and its token store with their checksums.
 
-    Raises ValueError if a file has changed or is missing. Checksums find damage, not forgery: they are stored next to
-    the files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
-    no checksums. Whether the weights are finite is checked when they are read; `transduce evaluate` shows whether they
-    translate well.
+    Raises ValueError if a file has changed or is missing. The checksums reveal damage but not forgery, because they are
+    stored next to the files, and whoever replaces a file can replace its checksum as well. The model card, the metrics
+    log and unfinished work have no checksums. This function does not check whether the weights are finite, because that
+    is checked whenever they are read; `transduce evaluate` shows whether they translate well.
     """
     from transduce.corpus.store.preparation import verify_store
     from transduce.model_directory.manifest import verify

@@ -1,4 +1,4 @@
-"""Checks names on the command line before torch is imported, because the import takes seconds."""
+"""Checks the paths on a command line before torch is imported, because the import takes seconds."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def check_models(directories: Iterable[Path]) -> None:
-    """Raises ValueError for a directory that holds no model."""
+    """Raises ValueError for the first directory that does not contain a model."""
     from transduce.model_directory.manifest import require_model
 
     for directory in directories:
@@ -14,23 +14,24 @@ def check_models(directories: Iterable[Path]) -> None:
 
 
 def check_exist(*files: Path | None) -> None:
-    """Raises OSError for a named file that does not exist; `-` is standard input."""
+    """Raises OSError for the first file that does not exist; ignores None and `-`, which is standard input."""
     for file in files:
         if file is not None and str(file) != "-":
             file.stat()
 
 
 def check_recipe(recipe: Path) -> None:
-    """Raises ValueError for a file that is not YAML with sections."""
+    """Raises ValueError if the file is not a YAML file with a mapping at the top level."""
     from transduce.recipe.recipe_values import read_yaml
 
     read_yaml(recipe)
 
 
 def one_recipe(files: Sequence[Path]) -> Path:
-    """The recipe that a command line names.
+    """Returns the recipe that a command line names.
 
-    If the files are texts, raises ValueError with the command that writes a recipe for them.
+    Raises ValueError unless `files` is a single recipe. If they are text files, the message contains the command that
+    writes a recipe for them.
     """
     from transduce.commands.corpus_arguments import is_recipe
 

@@ -1,4 +1,4 @@
-"""`transduce inspect`: prints and draws the faults of corpora."""
+"""`transduce inspect`: finds the faults of parallel corpora, and prints or draws them."""
 
 import shlex
 from pathlib import Path
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_inspection import CorpusInspection
     from transduce.corpus.corpus_kinds import CorpusSpec
 
-EXAMPLES, SHOWN_CHARACTERS = 3, 160  # pairs shown for each fault, and most characters shown of a text
+EXAMPLES, SHOWN_CHARACTERS = 3, 160  # most pairs that are shown for each fault, and most characters of each text
 NO_LANGUAGES = f"off: languages are not identified: {install_command('languages')}"
 
 
 def inspect(
-    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="What to inspect.")],
-    html: Annotated[Path | None, typer.Option(help="Also draw a page that needs no network.")] = None,
+    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="Corpus to inspect, or a recipe that names it.")],
+    html: Annotated[Path | None, typer.Option(help="Also write the report as a self-contained HTML page.")] = None,
     from_language: FromLanguageOption = None,
     to_language: ToLanguageOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Prints for each training corpus how many pairs have each fault, their line numbers, and examples."""
+    """Prints, for each training corpus, how many pairs have each fault, their line numbers and examples."""
     from transduce.corpus.corpus_inspection import inspect_corpus, read_held_out
     from transduce.inspection.languages import PairLanguages, load_language_identifier
     from transduce.inspection.line_checks import Check
@@ -64,7 +64,7 @@ def inspect(
 
 
 def print_faults(files: list[Path], codes: tuple[str | None, str | None]) -> None:
-    """Prints how many pairs of a corpus have each fault, and how to see them."""
+    """Prints how many pairs of a corpus have each fault, and the command that shows examples."""
     from transduce.corpus.corpus_inspection import inspect_corpus
     from transduce.inspection.languages import PairLanguages, load_language_identifier
     from transduce.inspection.line_checks import Check
@@ -84,7 +84,10 @@ def print_faults(files: list[Path], codes: tuple[str | None, str | None]) -> Non
 def _corpora(
     files: list[Path], codes: tuple[str | None, str | None]
 ) -> tuple[list[tuple["CorpusSpec", tuple[str | None, str | None]]], list[tuple[str, "CorpusSpec"]]]:
-    """The corpora to inspect, each with its languages, and the validation and test sets by name."""
+    """Returns the corpora to inspect, each with its languages, and the validation and test sets, each with a name.
+
+    There are validation and test sets only if `files` is a recipe. Raises ValueError if the corpora are trees.
+    """
     if not is_recipe(files):
         return [(corpus_of_files(files, codes), codes)], []
     from transduce.recipe.recipe import load
@@ -101,7 +104,7 @@ def _corpora(
 
 
 def _report(result: "CorpusInspection") -> list[str]:
-    """The table of a corpus, and the verdicts on the whole corpus."""
+    """Returns the lines of the report on a corpus: the verdicts on the whole corpus, and a table of faults."""
     from transduce.inspection.inspector import first_numbers
 
     lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
@@ -117,7 +120,7 @@ def _report(result: "CorpusInspection") -> list[str]:
 
 
 def _shown_examples(result: "CorpusInspection") -> list[str]:
-    """The first pairs with each fault, as lines."""
+    """Returns lines that show the first pairs with each fault."""
     lines = []
     for check, pairs in result.examples.items():
         lines.append(f"{check}: pairs {check.phrase}")
@@ -128,13 +131,13 @@ def _shown_examples(result: "CorpusInspection") -> list[str]:
 
 
 def _shortened(text: str) -> str:
-    """Escapes control characters in a line and cuts it after `SHOWN_CHARACTERS`."""
+    """Truncates a line to `SHOWN_CHARACTERS` characters, and escapes those that are not printable."""
     shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text[:SHOWN_CHARACTERS])
     return shown + ("…" if len(text) > SHOWN_CHARACTERS else "")
 
 
 def _as_object(result: "CorpusInspection") -> dict[str, Any]:
-    """The faults of a corpus as JSON values; `lines` are the numbers of the first 1,000 pairs."""
+    """Returns the faults of a corpus as JSON values; `lines` lists the first 1,000 line numbers with each fault."""
     inspection = result.inspection
     return {
         "corpus": result.name,

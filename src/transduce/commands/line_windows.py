@@ -1,4 +1,7 @@
-"""The input of commands that process lines: model directories, then text, in windows of lines."""
+"""Input and output of commands that process text line by line.
+
+A text is processed in windows of lines, so that the first translations are written before the last are computed.
+"""
 
 import contextlib
 import functools
@@ -21,9 +24,11 @@ if TYPE_CHECKING:
 
 
 def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
-    """Splits the paths into model directories and the text; None means standard input.
+    """Splits the paths of a command line into model directories and the text; None stands for standard input.
 
-    The last path is the text if it is not a directory. Raises OSError if it does not exist.
+    The last of several paths is the text unless it is a directory. Raises OSError if the text does not exist, and
+    ValueError if the paths are in the wrong order, if there are several texts, or if the missing text looks like a
+    sentence.
     """
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
@@ -46,9 +51,11 @@ def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
 
 
 def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
-    """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
+    """Returns the text as windows of lines, and the prefixes of the translations if `prefix` names a file.
 
-    A window from a pipe or a terminal contains the lines that are waiting. With prefixes, the text is a single window.
+    The windows are translated and written one after another. From a pipe or a terminal, a window contains the lines
+    that have arrived so far. With prefixes, the whole text is a single window; raises ValueError if there are not as
+    many prefixes as lines.
     """
     from transduce.text.lines import LineStream, read_lines, read_texts
     from transduce.translation.translator import LOOKAHEAD
@@ -69,19 +76,22 @@ def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterabl
 
 
 def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yields the windows of a stream, then ends the line of the last prompt."""
+    """Yields the windows of a stream, and then prints a line break after the last prompt."""
     yield from stream
     _prompt("\n")
 
 
 def _prompt(text: str) -> None:
-    """Prints `text` on standard error if standard input is a terminal."""
+    """Prints a prompt on standard error if standard input and standard error are terminals."""
     if is_terminal(sys.stdin) and is_terminal(sys.stderr):
         print(text, end="", file=sys.stderr, flush=True)
 
 
 def text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
-    """Tracks the lines of a text with several windows, unless the translations are printed on a terminal."""
+    """Returns a context manager that yields a Progress for the finished lines of a text.
+
+    Nothing is displayed if the text is a stream or has only one window, or if the translations appear on a terminal.
+    """
     total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
     if total is None or (out is None and is_terminal(sys.stdout)):
         return contextlib.nullcontext(Progress("text"))
@@ -98,10 +108,11 @@ def translate_windows(
     *,
     splits: bool = False,
 ) -> None:
-    """Translates and writes window after window.
+    """Translates and writes one window of lines after another.
 
-    At the end prints how many terms are honoured, and warns of suspicious lines: lines that seem to hold several
-    sentences, unless `translate_lines` `splits` them, and lines whose translation is a loop.
+    At the end, prints how many glossary terms the translations contain, and warns about suspicious lines. These are
+    lines whose translation repeats itself, and lines that seem to contain several sentences. With `splits`,
+    `translate_lines` splits the latter itself, so that no warning is needed.
     """
     from transduce.text.repetition import is_loop
     from transduce.text.sentence_ends import has_several_sentences, several_sentences_in
@@ -128,7 +139,7 @@ def translate_windows(
 
 
 def say_loops(count: int, place: str = "") -> None:
-    """Prints how many translations are loops, and how to avoid them; prints nothing if there are none."""
+    """Prints how many translations repeat themselves, and how to avoid it; prints nothing if there are none."""
     if count:
         subject = "1 translation repeats" if count == 1 else f"{count:,} translations repeat"
         say(f"{subject} the same text again and again{place}; --no-repeat-ngram 4 breaks such loops")

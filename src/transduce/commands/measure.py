@@ -17,68 +17,78 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.measure.scoring import Comparison, Score
 
-RESAMPLES = 1000  # for a comparison, and for brackets
+RESAMPLES = 1000  # default number of bootstrap resamples for a comparison, and for the metric brackets
 
 
 def measure(
     outputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="OUTPUT...", help="Translations or trees; standard input if - or nothing is given."),
+        typer.Argument(
+            metavar="OUTPUT...", help="Files with translations or trees, or - for standard input (the default)."
+        ),
     ] = None,
     *,
     reference: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="References; again for another reference of each line. Not for comet-qe."),
+        typer.Option(
+            metavar="FILE", help="File with references; repeat for several references per line; not for comet-qe."
+        ),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="The text that was translated, for comet, comet-qe and --differences."),
+        typer.Option(metavar="FILE", help="File with the source text, for comet, comet-qe and --differences."),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|FILE", help="Of comet or comet-qe: a name on the Hugging Face hub, or a checkpoint."
+            metavar="NAME|FILE",
+            help="Model for comet or comet-qe: its name on the Hugging Face hub, or a checkpoint file.",
         ),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            help="One or several of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper,comet,comet-qe; "
-            "or brackets; bleu if not given."
+            help="One or more of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper,comet,comet-qe; "
+            "or brackets, for trees (default: bleu)."
         ),
     ] = None,
     language: Annotated[
         str | None,
         typer.Option(
-            help="Language of the outputs, such as de: zh, ja and ko choose the tokeniser of bleu; "
-            "bleu-lowercased-tokenised and bleu-paper need it."
+            help="Language of the outputs, such as de. It determines the tokeniser of bleu, and is required for "
+            "bleu-lowercased-tokenised and bleu-paper."
         ),
     ] = None,
     tokenize: Annotated[
-        str | None, typer.Option(help="Tokeniser of bleu, one of sacreBLEU's, instead of the language's.")
+        str | None, typer.Option(help="Name of the sacreBLEU tokeniser for bleu, instead of the default one.")
     ] = None,
     parameters: Annotated[
-        str | None, typer.Option(metavar="FILE", help="EVALB's parameter file for brackets; COLLINS if not given.")
+        str | None, typer.Option(metavar="FILE", help="EVALB parameter file for brackets (default: COLLINS.prm).")
     ] = None,
     bootstrap: Annotated[
         int | None,
-        typer.Option(help="Resamples for confidence intervals (none) and the paired test (1000); of brackets 1000."),
+        typer.Option(
+            help="Number of bootstrap resamples (default: 1000 to compare outputs and for brackets, otherwise none)."
+        ),
     ] = None,
     differences: Annotated[
         bool,
         typer.Option(
-            "--differences", help="Show by length, word frequency, n-gram and sentence where two outputs differ."
+            "--differences",
+            help="Show where two outputs differ, broken down by length, word frequency, n-gram and sentence.",
         ),
     ] = False,
     train: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Of --differences: the text whose words are counted; else the reference."),
+        typer.Option(
+            metavar="FILE", help="With --differences: text in which to count word frequencies (default: the reference)."
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write --differences as a page too.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write --differences to an HTML page.")] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Scores outputs; compares two or more with the first, the baseline, by a paired bootstrap test."""
+    """Scores outputs; if there are several, compares each with the first, the baseline, by a paired bootstrap test."""
     paths, references = outputs or ["-"], reference or []
     if differences or html is not None:
         unused = {"--metric": metric, "--tokenize": tokenize, "--model": model, "--parameters": parameters}
@@ -128,7 +138,7 @@ def measure(
 
 
 def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
-    """Prints a note if BLEU is 0 for every output because the lines are too short."""
+    """Prints a note if the references are so short that every output has a BLEU of 0."""
     from transduce.measure.metrics import remark_on_short_lines
 
     if remark := remark_on_short_lines(references, language=language):
@@ -136,7 +146,7 @@ def say_of_short_lines(references: Sequence[str], language: str | None) -> None:
 
 
 def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
-    """Raises ValueError if comet or comet-qe lacks an option, or if one of their options is given without them."""
+    """Raises ValueError if an option that comet or comet-qe needs is missing, or if one is given without them."""
     from transduce.measure.comet import COMET_MODELS
 
     neural = [name for name in metrics if name in COMET_MODELS]
@@ -160,7 +170,7 @@ def _compare_by_metrics(
     tokenize: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """Compares systems by each metric except comet and comet-qe; a single system is only scored, as the baseline."""
+    """Compares systems by each metric except comet and comet-qe; a single system is scored without a comparison."""
     from transduce.measure.comet import COMET_MODELS
     from transduce.measure.scoring import Comparison, compare, scores
 
@@ -182,7 +192,7 @@ def _compare_by_comet(
     model: str | None,
     bootstrap: int | None,
 ) -> "dict[str, Comparison]":
-    """Compares systems by comet and by comet-qe, if `metrics` names them."""
+    """Compares systems by each of comet and comet-qe that `metrics` contains."""
     from transduce.measure.comet import COMET_MODELS, compare_by_comet, load_comet
     from transduce.runtime.device import choose_device
 
@@ -197,7 +207,7 @@ def _compare_by_comet(
 
 
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
-    """Prints one line for each metric, or a JSON object by metric."""
+    """Prints one line for each metric, or a JSON object whose keys are the metrics."""
     if as_json:
         print(json_text({name: score._asdict() for name, score in scores.items()}, indent=2))
         return
@@ -207,7 +217,7 @@ def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
 
 
 def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *, as_json: bool) -> None:
-    """Prints for each metric its signature and one line for each output, or a JSON object by metric."""
+    """Prints the signature of each metric and a line for each output, or a JSON object whose keys are the metrics."""
     if as_json:
         objects = {name: _as_object(comparison, paths) for name, comparison in comparisons.items()}
         print(json_text(objects, indent=2))
@@ -223,7 +233,11 @@ def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *
 
 
 def _as_object(comparison: "Comparison", paths: list[str]) -> dict[str, object]:
-    """The baseline's score, with its file as `output`; `compared` lists the other outputs with `delta` and `p`."""
+    """Converts a comparison to a JSON object.
+
+    The object contains the score of the baseline, with its file as `output`. `compared` lists the other outputs, each
+    with its difference from the baseline as `delta` and its p-value as `p`.
+    """
     others = [
         {"output": path, **score._asdict(), "delta": delta, "p": p}
         for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True)
@@ -239,7 +253,7 @@ def _format(score: "Score") -> str:
 def _measure_brackets(
     paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
 ) -> None:
-    """Reads trees and prints their scores; the first of several outputs is the baseline for the others."""
+    """Reads parse trees and prints their scores; if there are several outputs, the first is the baseline."""
     from transduce.measure.bootstrap import describe_p
     from transduce.parsing.bracket_files import read_gold_trees, read_output_trees
     from transduce.parsing.bracket_scores import bracket_scores, compare_brackets

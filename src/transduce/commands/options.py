@@ -1,9 +1,10 @@
-"""Options by concern: one record each, with the same names, defaults and help in every command that has the concern.
+"""Options that several commands share.
 
-A command takes a record as one parameter, and `spread` makes an option of each of its fields, because typer does not
-know records:
+Options that belong together are the fields of one dataclass, so that they have the same names, defaults and help texts
+in every command. A command takes such a dataclass as a single parameter. Because typer does not support this, `spread`
+turns each field into an option:
 
-    def evaluate(run: …, search: SearchChoice, machine: MachineChoice)    # is called with
+    def evaluate(run: …, search: SearchChoice, machine: MachineChoice)    # is called as
     transduce evaluate RUN --beam 5 --length-penalty 0.6 --device cpu
 """
 
@@ -28,29 +29,30 @@ if TYPE_CHECKING:
     from transduce.translation.source_request import SourceRequest
 
 DeviceOption = Annotated[
-    str, typer.Option(metavar="DEVICE", help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")
+    str, typer.Option(metavar="DEVICE", help="Device: auto, cpu, cuda, or a particular GPU such as cuda:1.")
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress; notes and errors stay.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of CPU threads (default: one per core).")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output files.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress messages, but not notes and errors.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NoRepeatNgramOption = Annotated[
-    int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
+    int | None, typer.Option(min=0, help="Never repeat an n-gram of N tokens in a translation; 0 allows repetition.")
 ]
 SourceLanguageOption = Annotated[
-    str | None, typer.Option("--from", help="Source language, such as en, where the model has several.")
+    str | None, typer.Option("--from", help="Source language, such as en, if the model has several.")
 ]
 GlossaryOption = Annotated[
-    Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
+    Path | None,
+    typer.Option(help="Glossary of required translations: a TSV file with a source and a target term per line."),
 ]
 ActorsOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Models that work at once, on Ray; one in this process if not given."),
+    typer.Option(min=1, help="Number of Ray actors that translate in parallel (default: one process, without Ray)."),
 ]
 
 
 class PrecisionName(StrEnum):
-    """The precision of matrix multiplications while translating."""
+    """The precision of matrix multiplications during translation."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -58,34 +60,36 @@ class PrecisionName(StrEnum):
 
 
 class Engine(StrEnum):
-    """The engine that searches, if it is not this package."""
+    """The inference engines that can translate instead of this package's own engine."""
 
     CTRANSLATE2 = "ctranslate2"
 
 
-EngineOption = Annotated[Engine | None, typer.Option(help="Translate with another engine; float32 and no ensembles.")]
+EngineOption = Annotated[
+    Engine | None, typer.Option(help="Translate with another inference engine, which cannot run ensembles.")
+]
 
 
 @dataclass(frozen=True)
 class MachineChoice:
-    """The device, the threads and the precision with which a model translates."""
+    """The device, the number of CPU threads and the precision with which a model runs."""
 
     device: DeviceOption = "auto"
     threads: ThreadsOption = None
     precision: Annotated[
         PrecisionName | None,
-        typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU; float32 if not given."),
+        typer.Option(help="Numerical precision: int8 is faster on a CPU, bfloat16 on a GPU (default: float32)."),
     ] = None
 
     @property
     def precision_name(self) -> "TranslationPrecision":
-        """The precision; float32 if none is given."""
+        """Returns the name of the precision, which is float32 if none is given."""
         return (self.precision or PrecisionName.FLOAT32).value
 
     def set_up(self) -> str:
-        """Sets the threads of this process; returns the device.
+        """Sets the number of threads of this process, and returns the name of the device.
 
-        Raises ValueError for anything that this machine lacks.
+        Raises ValueError if this machine does not have the device.
         """
         from transduce.runtime.device import set_up_device
 
@@ -94,17 +98,15 @@ class MachineChoice:
 
 @dataclass(frozen=True)
 class TargetChoice:
-    """The language into which a text is translated, and the kind of text."""
+    """The target language, and the tag that describes the kind of text."""
 
-    to: Annotated[str | None, typer.Option(help="Target language, such as de; needed where the model has several.")] = (
-        None
-    )
-    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")] = (
-        None
-    )
+    to: Annotated[str | None, typer.Option(help="Target language, such as de; needed if the model has several.")] = None
+    tag: Annotated[
+        str | None, typer.Option(help="Tag for the kind of text, one of those that the model was trained with.")
+    ] = None
 
     def request(self, source_language: str | None = None) -> "SourceRequest":
-        """Builds the request to a model from these choices."""
+        """Combines these choices and the source language into a request to the model."""
         from transduce.translation.source_request import SourceRequest
 
         return SourceRequest(self.to, source_language, self.tag)
@@ -112,40 +114,48 @@ class TargetChoice:
 
 @dataclass(frozen=True)
 class OutputChoice:
-    """The file that a command writes."""
+    """The file that a command writes, and whether it may replace an existing file."""
 
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output, which is -.")] = None
+    out: Annotated[Path | None, typer.Option(help="Output file, or - for standard output (the default).")] = None
     overwrite: OverwriteOption = False
 
     def __post_init__(self) -> None:
-        """Treats - as standard output, just as - is standard input."""
+        """Treats the file name `-` as standard output, just as input options treat it as standard input."""
         if self.out == Path("-"):
             object.__setattr__(self, "out", None)
 
 
 @dataclass(frozen=True)
 class SearchChoice:
-    """How the best output is searched for; options that are not given default to the model's settings."""
+    """The settings of beam search or greedy search; options that are not given default to the model's settings."""
 
-    beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None
-    length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None
-    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam width (default: the model's setting).")] = None
+    length_penalty: Annotated[
+        float | None, typer.Option(min=0, help="Exponent α of the length penalty (default: the model's setting).")
+    ] = None
+    greedy: Annotated[bool, typer.Option("--greedy", help="Use greedy search instead of beam search.")] = False
 
 
 @dataclass(frozen=True)
 class SamplingChoice:
-    """Translations that are sampled from the model: any of the first three options replaces the search."""
+    """The settings of sampling, which replaces the search if any of the first three options is given."""
 
     temperature: Annotated[
-        float | None, typer.Option(help="Draw tokens from the model's distribution: 1 as it is, lower is sharper.")
+        float | None,
+        typer.Option(help="Sample at this temperature; 1 keeps the model's distribution, lower values sharpen it."),
     ] = None
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None
-    top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draws, 1 if not given.")] = None
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample only from the N most probable tokens.")] = None
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sample only from the most probable tokens that together reach this probability."),
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Random seed for sampling (default: 1).")] = (
+        None
+    )
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Replaces the records of options among the parameters of `command` by their fields, and adds `--quiet`."""
+    """Wraps `command` so that every field of a dataclass among its parameters becomes an option, and adds `--quiet`."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     records: dict[str, Any] = {}
@@ -175,7 +185,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def word_of_value(annotation: object, help_text: str) -> str:
-    """Placeholder for the value of an option in `--help`, for example FILE or N; empty for a switch."""
+    """Returns the placeholder for an option's value in `--help`, for example FILE or N; it is empty for a flag."""
     while not isinstance(annotation, type):  # Annotated, Optional and list
         annotation = get_args(annotation)[0]
     if issubclass(annotation, Enum):
@@ -188,16 +198,17 @@ def word_of_value(annotation: object, help_text: str) -> str:
 
 
 def range_in_words(least: float | None, most: float | None) -> str | None:
-    """Writes bounds in words, for example "at least 1"; None if there are no bounds that matter."""
+    """Describes a range in words, for example "at least 1"; returns None if there are no bounds worth showing."""
     if most is not None and most < 2**63 - 1:
         return f"at most {most:g}" if least is None else f"{least:g} to {most:g}"
     return None if least is None else f"at least {least:g}"
 
 
 def use_plain_help(command: Any, function: Callable[..., None]) -> None:
-    """Gives a command a `--help` with words instead of Python's types, ranges in words, and two examples.
+    """Makes the `--help` of a command easier to read.
 
-    `function` is the result of `spread`. If a version of Typer has different attributes, its own help text is kept.
+    Types and ranges are described in words instead of Python's notation, and two examples are added. `function` is the
+    result of `spread`. If the installed version of Typer has different attributes, its own wording is kept.
     """
     annotations = dict(function.__annotations__)
     for parameter in command.params:
@@ -222,16 +233,17 @@ def use_plain_help(command: Any, function: Callable[..., None]) -> None:
 
 
 def _examples_of(verb: str) -> str:
-    """The examples of a command, below a heading."""
+    """Returns the examples of a command under a heading."""
     from transduce.commands.examples import EXAMPLES
 
     return "\nExamples:\n" + "".join(f"  {example}\n" for example in EXAMPLES[verb])
 
 
 def complete_key(incomplete: str) -> list[str]:
-    """The keys of a recipe that begin with `incomplete`, each followed by `=`, for shell completion.
+    """Returns the recipe keys that begin with `incomplete`, each followed by `=`, for shell completion.
 
-    A single key is returned a second time, with `VALUE`, because bash adds a space after a single completion.
+    If there is only one such key, it is returned a second time with `=VALUE`, because bash would add a space after a
+    single completion.
     """
     from transduce.recipe.recipe import Recipe
     from transduce.settings import key_paths
@@ -244,13 +256,19 @@ def complete_key(incomplete: str) -> list[str]:
 SetOption = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a key of the recipe; repeatable.", autocompletion=complete_key
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a setting of the recipe; may be repeated.",
+        autocompletion=complete_key,
     ),
 ]
 
 
 def refuse_options(options: Mapping[str, Any], reason: str) -> None:
-    """Raises ValueError with `reason` for the first option whose value is not None."""
+    """Raises ValueError for the first of `options` whose value is not None.
+
+    `reason` continues the sentence "it …" in the message, for example with "is for training".
+    """
     for name, value in options.items():
         if value is not None:
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
@@ -265,7 +283,10 @@ def search_method_of_options(
     n_best: int = 1,
     no_repeat_ngram: int | None = None,
 ) -> "SearchMethod":
-    """Builds the search from the options; its errors name the options of the command line."""
+    """Builds the search method from the options of a command.
+
+    Raises ValueError if the options contradict each other or `n_best` exceeds the beam; the message names the options.
+    """
     from transduce.translation.search_method import SAMPLING_OPTIONS, search_method
 
     draws = {} if sampling is None else asdict(sampling)

@@ -1,4 +1,8 @@
-"""The output of a command: standard output, or a file that is checked before hours of work."""
+"""Checks, locks and writes the output of a command, which is a file or standard output.
+
+An output file is checked before the command starts to work, so that hours of work are not lost because the file cannot
+be written.
+"""
 
 import contextlib
 import functools
@@ -16,7 +20,7 @@ from transduce.storage.result_files import copy_mode, is_replaceable, may_replac
 
 
 class LockedOutputs(NamedTuple):
-    """The outputs of one command: their locks, and for each file the option that names it."""
+    """The locks on the output files of one command, and the option that names each file."""
 
     locks: contextlib.ExitStack
     options: dict[Path, str]
@@ -27,7 +31,10 @@ _commands: list[LockedOutputs] = []
 
 @contextlib.contextmanager
 def release_outputs() -> Iterator[None]:
-    """Holds the locks that `lock_output` takes until the context, which is one command, ends."""
+    """Releases, at the end of the context, all locks that `lock_output` has taken within it.
+
+    The context encloses the run of one command.
+    """
     with contextlib.ExitStack() as locks:
         _commands.append(LockedOutputs(locks, {}))
         try:
@@ -37,10 +44,10 @@ def release_outputs() -> Iterator[None]:
 
 
 def lock_output(out: Path, option: str = "--out") -> None:
-    """Locks an output file until the command ends; raises LockHeldError if another command is writing it.
+    """Locks an output file until the command ends.
 
-    Raises ValueError if this command has locked the file for another option, or if this user may not replace it. Pipes
-    and devices may be named twice.
+    Raises LockHeldError if another command is writing the file. Raises ValueError if this command has locked it for
+    another option, or if this user is not allowed to replace it. Pipes and devices may be named by several options.
     """
     if not _commands:
         return
@@ -49,7 +56,7 @@ def lock_output(out: Path, option: str = "--out") -> None:
     if target in options and (is_replaceable(out) or out.is_file()):
         raise ValueError(f"{options[target]} and {option} name the same file, {out}; name another file")
     for path in (target, _partial_path(out)) if is_replaceable(out) else ():
-        if path.exists() and not may_replace(path):  # otherwise the error would come after the work
+        if path.exists() and not may_replace(path):  # otherwise the error would occur only after the work
             raise ValueError(f"{option} {NotRemovableError(path)}")
     try:
         locks.enter_context(output_lock(out))
@@ -61,11 +68,11 @@ def lock_output(out: Path, option: str = "--out") -> None:
 def check_writable(
     out: Path | None, *, overwrite: bool = False, option: str = "--out", inputs: Iterable[Path | str | None] = ()
 ) -> None:
-    """Makes the folder of `out` and locks the file; raises ValueError if no file can be written there.
+    """Creates the folder of `out`, checks that `out` can be written, and locks it.
 
-    Also raises ValueError if `out` is one of the `inputs` or another command is writing `out`. Unless `overwrite`,
-    raises ValueError if `out` is a file with content, or if a stopped command has left lines in OUT.partial. The
-    message names the `option`. Pipes and devices pass.
+    Raises ValueError if no file can be written there, if `out` is one of the `inputs`, or if another command is writing
+    it. Without `overwrite`, also raises ValueError if `out` is a file with content, or if a stopped command has left
+    lines in OUT.partial. The message names `option`. Pipes and devices do not need `overwrite`.
     """
     if out is None:
         return
@@ -81,7 +88,7 @@ def check_writable(
     if is_replaceable(out):
         check_name(out, option)
     lock_output(out, option)
-    # Checked once the file is locked, because another command may have written it before.
+    # These checks follow the locking of the file, because until then another command may have written it.
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
     partial = _partial_path(out)
@@ -90,7 +97,7 @@ def check_writable(
 
 
 def check_name(out: Path, option: str = "--out") -> None:
-    """Raises ValueError if the temporary files of `out` would need names that are too long for the file system."""
+    """Raises ValueError if the names of the temporary files of `out` would be too long for the file system."""
     try:
         # The record of a bulk translation has the longest name.
         unfinished_path(out.resolve().with_name(f"{out.name}.json"), MAX_WRITERS).lstat()
@@ -107,16 +114,16 @@ def write_output(text: str, out: Path) -> None:
 
 
 def _partial_path(out: Path) -> Path:
-    """Path of the finished lines while `out` is incomplete."""
+    """Returns the path of the file that contains the finished lines while `out` is incomplete."""
     return out.resolve().with_name(f"{out.name}.partial")
 
 
 @contextlib.contextmanager
 def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yields a function that writes and flushes whole lines to `out`, or to standard output if `out` is None.
+    """Yields a function that writes whole lines to `out`, or to standard output if `out` is None, and flushes them.
 
-    A file is written as OUT.partial and becomes OUT at the end. If an error, Ctrl-C or SIGTERM ends the context,
-    OUT.partial stays if it holds lines, and a message names it. Pipes and devices are written to directly.
+    A file is written under the name OUT.partial, and renamed to OUT at the end. If an error, Ctrl-C or SIGTERM ends the
+    context, OUT.partial is kept if it contains lines, and a message names it. Pipes and devices are written directly.
     """
     if out is None:
         yield functools.partial(_write_and_flush, sys.stdout)
@@ -138,7 +145,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _write_and_flush(file: TextIO, text: str) -> None:
-    """Writes a text and flushes the file; an error names the file."""
+    """Writes a text to a file and flushes it; if that fails, the error names the file."""
     try:
         with name_in_errors("standard output" if file is sys.stdout else file.name):
             file.write(text)
@@ -151,7 +158,7 @@ def _write_and_flush(file: TextIO, text: str) -> None:
 
 
 def _keep_finished_lines(partial: LockedFile) -> None:
-    """Prints the path of a file with finished lines; removes the file if it is empty."""
+    """Closes a file with finished lines and prints its path, or removes the file if it is empty."""
     with contextlib.suppress(OSError):
         if partial.is_at_path() and partial.path.stat().st_size:
             say(f"transduce: finished lines are kept in {partial.path}")

@@ -1,10 +1,10 @@
-"""Texts whose lines belong together: line n of each text is about the same sentence."""
+"""Reads parallel texts, such as a source and its translations, in which lines with the same number belong together."""
 
 from collections.abc import Sequence
 
 
 def read_paired_texts(*paths: str) -> list[list[str]]:
-    """Reads texts with the same number of lines; raises ValueError like `check_paired`."""
+    """Reads texts that must have the same number of lines; raises ValueError like `check_paired`."""
     from transduce.text.lines import read_texts
 
     texts = read_texts(*paths)
@@ -13,9 +13,9 @@ def read_paired_texts(*paths: str) -> list[list[str]]:
 
 
 def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
-    """Raises ValueError if a text has more or fewer lines than the first.
+    """Raises ValueError if a text has more or fewer lines than the first text.
 
-    Names the line from which they are misaligned.
+    If the line from which the two texts are misaligned can be found, the message names it.
     """
     first, *others = ["standard input" if path == "-" else path for path in paths]
     for name, lines in zip(others, texts[1:], strict=True):
@@ -30,12 +30,15 @@ def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def _are_close(length: int, other: int) -> bool:
-    """Whether two texts have about as many lines: otherwise they are of different texts, and no line explains it."""
+    """Returns True if two numbers of lines differ by at most a tenth.
+
+    If they differ more, the texts are probably unrelated, and looking for a misaligned line makes no sense.
+    """
     return min(length, other) >= 0.9 * max(length, other)
 
 
 def _place_of_misalignment(first: str, lines: Sequence[str], second: str, others: Sequence[str]) -> str:
-    """The first misaligned line in words; empty if no line can be found."""
+    """Describes the first misaligned line in words; returns an empty string if no such line is found."""
     from transduce.corpus.misalignment import find_misalignment
 
     misalignment = find_misalignment((line.encode() for line in lines), (line.encode() for line in others))

@@ -1,4 +1,4 @@
-"""`transduce paper`: reproduces the tables and arguments of the paper."""
+"""`transduce paper`: reproduces the paper's tables, and tests its arguments in experiments."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,7 @@ from transduce.commands.options import DeviceOption, ThreadsOption
 
 
 class Experiment(StrEnum):
-    """The tables and arguments of the paper."""
+    """The tables and arguments of the paper for which there are experiments."""
 
     TABLE1 = "table1"
     TABLE2 = "table2"
@@ -22,16 +22,17 @@ class Experiment(StrEnum):
     HEADS = "heads"
     RESOLUTION = "resolution"
     CLAIMS = "claims"
+    ARCHITECTURE = "architecture"
     ALL = "all"
 
 
 WITHOUT_SEEDS = (Experiment.TABLE1, Experiment.SCALING, Experiment.DISTANCE)
 
-REPEATS = 5  # number of measurements of each time in Table 1
+REPEATS = 5  # number of times that each duration in Table 1 is measured
 
 
 class Size(StrEnum):
-    """The size of corpus and models."""
+    """The scale of an experiment, which determines its corpus and the size of its models."""
 
     SMALL = "small"
     PAPER = "paper"
@@ -39,20 +40,29 @@ class Size(StrEnum):
 
 
 def paper(
-    experiment: Annotated[Experiment, typer.Argument(help="A table or an argument of the paper.")],
-    run: Annotated[bool, typer.Option("--run", help="Train and measure first; rows that have a record stay.")] = False,
-    scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
+    experiment: Annotated[Experiment, typer.Argument(help="Table or argument of the paper to reproduce.")],
+    run: Annotated[
+        bool, typer.Option("--run", help="Train and measure first, except for rows that already have results.")
+    ] = False,
+    scale: Annotated[
+        Size, typer.Option(help="Model sizes and corpus: small, or those of the paper; paper-en-fr is for Table 2.")
+    ] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Runs a row of Tables 2 to 4 (1), heads (3) and resolution (5).")
+        int | None,
+        typer.Option(
+            min=1, help="Number of runs per row (default: 1 for Tables 2 to 4, 3 for heads, 5 for resolution)."
+        ),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.01, help="Limit of each run.")] = None,
-    work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
-    out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="Time limit of each run in minutes.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Work folder for the training runs, which can be resumed (default: runs/paper).")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Output folder for results and tables.")] = Path("results"),
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
+    """Prints a table or an argument of the paper from recorded results; with --run, trains and measures first."""
     from transduce.paper import experiments
     from transduce.paper.all_results import write_page
     from transduce.paper.experiment_scales import ExperimentOptions
@@ -76,6 +86,11 @@ def paper(
         from transduce.paper.claims import print_claims
 
         print(print_claims(out))
+        return
+    if experiment is Experiment.ARCHITECTURE:
+        from transduce.paper.architecture import draw_figures
+
+        print(*draw_figures(out), sep="\n")
         return
     names = list(experiments.EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     if experiment is Experiment.ALL and not run:
@@ -102,9 +117,11 @@ def _check(
     seeds: int | None,
     minutes: float | None,
 ) -> None:
-    """Raises ValueError for an option that the experiment does not use."""
+    """Raises ValueError if an option was given that the experiment does not use."""
     if run and experiment is Experiment.CLAIMS:
         raise ValueError("--run: claims are judged by the results of other experiments; the page has their commands")
+    if run and experiment is Experiment.ARCHITECTURE:
+        raise ValueError("--run: architecture draws Figures 1 and 2 without training; leave it out")
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
     if experiment is Experiment.HEADS and (row or scale is not Size.SMALL):

@@ -18,24 +18,31 @@ if TYPE_CHECKING:
 
 
 def parse(
-    run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Parsers, then a file of sentences.")],
+    run: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN... [TEXT]", help="Model directories, then a file of sentences (default: standard input)."
+        ),
+    ],
     output: OutputChoice,
     search: SearchChoice,
     machine: MachineChoice,
     tokenised: Annotated[
-        bool, typer.Option("--tokenised", help="The words stand between spaces, as in a treebank.")
+        bool, typer.Option("--tokenised", help="The input is tokenised: spaces separate the words, as in a treebank.")
     ] = False,
     unconstrained: Annotated[
-        bool, typer.Option("--unconstrained", help="Let the model write any symbols, and repair them.")
+        bool, typer.Option("--unconstrained", help="Do not constrain decoding to valid trees, but repair the output.")
     ] = False,
-    n_best: Annotated[int, typer.Option(min=1, help="Print this many trees of each line, as TSV.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Print the N best trees of each line, as TSV if N > 1.")] = 1,
     scores: Annotated[
-        bool, typer.Option("--scores", help="TSV: line number, tree, log-probability, penalised score.")
+        bool, typer.Option("--scores", help="Print TSV: line number, tree, log-probability, length-penalised score.")
     ] = False,
-    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags of the training.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="Tag for the kind of text, one of those that the model was trained with.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
 ) -> None:
-    """Parses sentences; one line in gives one tree out, and an empty line stays empty."""
+    """Parses sentences, one per line, and writes one tree per line; an empty line stays empty."""
     runs, text = runs_and_text(run)
     check_models(runs)
     from transduce.model_directory.model import Model

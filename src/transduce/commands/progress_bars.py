@@ -1,4 +1,4 @@
-"""Progress bars on a terminal."""
+"""Draws progress bars on a terminal."""
 
 import sys
 import time
@@ -11,20 +11,23 @@ from rich.console import Console
 from transduce.commands.console import escape_control_characters, escaped_on_terminal
 from transduce.runtime.progress import Progress
 
-FIRST_SECONDS = 0.5  # a shorter task gets no bar
+FIRST_SECONDS = 0.5  # a task that takes less time gets no bar
 REFRESH_SECONDS = 0.1
 
 
 class CursorConsole(Console):
-    """A console that never hides the cursor, which would stay hidden if the process were killed."""
+    """A console that never hides the cursor, because the cursor would stay hidden if the process were killed."""
 
     def show_cursor(self, show: bool = True) -> bool:
-        """Leaves the cursor as it is."""
+        """Does nothing, so that the cursor stays visible."""
         return False
 
 
 class Bars:
-    """The bars of all running tasks. They are drawn when a task reports progress; rich's refresh thread is off."""
+    """The progress bars of all running tasks.
+
+    The bars are redrawn when a task reports progress, and rich's own refresh thread is turned off.
+    """
 
     def __init__(self) -> None:
         self.display = rich_progress.Progress(
@@ -41,7 +44,7 @@ class Bars:
         self.drawn = 0.0
 
     def draw(self, task: rich_progress.TaskID | None, progress: Progress) -> rich_progress.TaskID:
-        """Draws the bar of `task`, or a new bar if `task` is None; returns the task."""
+        """Draws the bar of `task`, or adds a new bar if `task` is None, and returns the task."""
         total = "" if progress.total is None else f"/{progress.total:,.0f}"
         count = f"{progress.done:,.0f}{total}"
         if task is None:
@@ -51,7 +54,7 @@ class Bars:
                 progress.description, total=progress.total, completed=done, count=count, note=progress.note
             )
             self.display.start()
-            sys.stderr = escaped_on_terminal(sys.stderr)  # until `stop`, lines go through the display
+            sys.stderr = escaped_on_terminal(sys.stderr)  # rich replaces standard error until `stop`
         else:
             self.display.update(task, total=progress.total, completed=progress.done, count=count, note=progress.note)
         self.display.refresh()
@@ -59,7 +62,7 @@ class Bars:
         return task
 
     def remove(self, task: rich_progress.TaskID) -> None:
-        """Removes a bar; with the last bar it also removes the display."""
+        """Removes a bar, and ends the display if no bars are left."""
         self.display.remove_task(task)
         if not self.display.tasks:
             self.display.stop()
@@ -74,7 +77,10 @@ class BarProgress(Progress):
         self.task: rich_progress.TaskID | None = None
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets the number of finished units, and draws the bar at most every REFRESH_SECONDS."""
+        """Sets the number of finished units, and redraws the bar unless one was drawn within REFRESH_SECONDS.
+
+        Nothing is drawn in the first FIRST_SECONDS of a task.
+        """
         super().update(done, escape_control_characters(note))
         now = time.monotonic()
         if now - self.began > FIRST_SECONDS and now - self.bars.drawn > REFRESH_SECONDS:
@@ -86,7 +92,7 @@ _bars: list[Bars] = []
 
 @contextmanager
 def show_bar(description: str, total: float | None) -> Iterator[Progress]:
-    """Yields a Progress whose bar is shown on standard error until the context ends."""
+    """Yields a Progress whose bar is displayed on standard error until the context ends."""
     if not _bars:
         _bars.append(Bars())
     progress = BarProgress(_bars[0], description, total)

@@ -1,4 +1,4 @@
-"""`transduce report`: writes a page about one or several models."""
+"""`transduce report`: writes a page about one or more models."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,18 +18,24 @@ def report(
     run: Annotated[list[Path], typer.Argument(help="Model directories; the others are compared with the first.")],
     out: Annotated[
         list[Path],
-        typer.Option(help="A page without requests; if the name ends in .md, tables for a model card; repeatable."),
+        typer.Option(
+            help="Self-contained HTML page to write, or Markdown tables if the name ends in .md; may be repeated."
+        ),
     ],
     test: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A test set of the first recipe, or `validation`; may be repeated."),
+        typer.Option(
+            metavar="NAME", help="Test set in the recipe of the first model, or `validation`; may be repeated."
+        ),
     ] = None,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for intervals and paired tests.")] = 1000,
+    bootstrap: Annotated[
+        int, typer.Option(min=2, help="Number of bootstrap resamples for confidence intervals and paired tests.")
+    ] = 1000,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
+    """Writes a page about models: their training, scores, lengths, sentences, attention and settings."""
     for path in out:
         check_writable(path, overwrite=overwrite)
     check_models(run)
@@ -43,7 +49,10 @@ def report(
 
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
-    """Returns the test sets called `names`, or all test sets in the recipe whose files exist; none without a recipe."""
+    """Returns the test sets called `names` or, without names, all test sets in the run's recipe whose files exist.
+
+    Without names, prints a note if the run has no recipe, or if test sets are left out because files are missing.
+    """
     from transduce.corpus.corpus_kinds import files_of
     from transduce.model_directory.manifest import RECIPE
     from transduce.recipe.corpora_of_run import named_test_set, test_sets_of

@@ -12,13 +12,13 @@ from transduce.commands.paired_texts import read_paired_texts
 
 
 def score(
-    run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
-    source: Annotated[str, typer.Option(help="The source text.")],
-    target: Annotated[str, typer.Option(help="Its translation; line n translates line n.")],
+    run: Annotated[list[Path], typer.Argument(help="Model directories; several form an ensemble.")],
+    source: Annotated[str, typer.Option(help="File with the source text.")],
+    target: Annotated[str, typer.Option(help="File with the translations, one per source line.")],
     languages: TargetChoice,
     machine: MachineChoice,
 ) -> None:
-    """Prints the log-probability of each given translation, the end symbol included."""
+    """Prints the log-probability of each given translation, including its end-of-sentence token."""
     check_models(run)
     from transduce.translation.translator import Translator
 

@@ -1,4 +1,4 @@
-"""`transduce serve`: translates for clients over HTTP."""
+"""`transduce serve`: serves translations over HTTP."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -16,35 +16,44 @@ def serve(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Model directories; en:de=RUN names the languages of one that does not, or one direction of several.",
+            help="Model directories; en:de=RUN states the languages if RUN does not, or selects one of its directions.",
         ),
     ],
     machine: MachineChoice,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of this machine.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 means all addresses of this machine.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes a free one.")] = 5000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 selects a free one.")] = 5000,
     keys: Annotated[
-        Path | None, typer.Option(help="A file of keys, one a line; clients must send one of them.")
+        Path | None, typer.Option(help="File with one API key per line; clients must send one of them.")
     ] = None,
-    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request.")] = 10_000,
-    max_document_characters: Annotated[int, typer.Option(min=1, help="Most characters of a document.")] = 100_000,
-    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 100,
-    requests_per_minute: Annotated[int, typer.Option(min=0, help="Most requests of a client; 0: no limit.")] = 120,
+    max_characters: Annotated[int, typer.Option(min=1, help="Maximum number of characters per request.")] = 10_000,
+    max_document_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum number of characters per document.")
+    ] = 100_000,
+    max_texts: Annotated[int, typer.Option(min=1, help="Maximum number of texts per request.")] = 100,
+    requests_per_minute: Annotated[
+        int, typer.Option(min=0, help="Maximum requests per client and minute; 0 means no limit.")
+    ] = 120,
     max_waiting: Annotated[
-        int, typer.Option(min=1, help="Most requests that wait at once; others get status 503.")
+        int, typer.Option(min=1, help="Maximum number of requests in progress; further ones get status 503.")
     ] = 64,
-    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds until a request gets status 503.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds after which an unanswered request gets status 503.")
+    ] = 30.0,
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ADDRESS", help="A proxy, or a network such as 10.0.0.0/8, whose X-Forwarded-For is believed."
+            metavar="ADDRESS",
+            help="Proxy, or network such as 10.0.0.0/8, whose X-Forwarded-For is trusted; may be repeated.",
         ),
     ] = None,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts of clients to the log.")] = False,
-    tag: Annotated[str | None, typer.Option(help="Kind of text: one of the tags of the training.")] = None,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Include the texts of requests in the log.")] = False,
+    tag: Annotated[
+        str | None, typer.Option(help="Tag for the kind of text, one of those that the model was trained with.")
+    ] = None,
 ) -> None:
-    """Serves translations over HTTP, with the interface of LibreTranslate and one of its own."""
+    """Serves translations over HTTP, through LibreTranslate's API and an API of its own."""
     _check_installed()
     _check_proxies(trusted_proxy or ())
     from transduce import __version__
@@ -70,7 +79,7 @@ def serve(
 
 
 def _check_proxies(proxies: Sequence[str]) -> None:
-    """Raises ValueError for anything that is neither an address nor a network, because it would match no client."""
+    """Raises ValueError for a proxy that is neither an IP address nor a network, because it would match no client."""
     import ipaddress
 
     for proxy in proxies:
@@ -84,7 +93,7 @@ def _check_proxies(proxies: Sequence[str]) -> None:
 
 
 def _check_installed() -> None:
-    """Raises ValueError if the libraries of the server are not installed."""
+    """Raises ValueError if a library that the server needs is not installed."""
     for library in ("fastapi", "langcodes", "limits", "prometheus_client", "python_multipart", "uvicorn"):
         if importlib.util.find_spec(library) is None:
             raise ValueError(f"{library} is not installed, and the server needs it: {install_command('serve')}")

@@ -1,4 +1,4 @@
-"""`transduce split`: takes validation and test sets out of a corpus, and keeps near-duplicates in the same set."""
+"""`transduce split`: splits a corpus into training, validation and test sets that share no near-duplicates."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -23,36 +23,40 @@ if TYPE_CHECKING:
     from transduce.corpus.corpus_kinds import CorpusSpec
     from transduce.text.directions import Direction
 
-MOST_PAIRS, SHARE = 500, 20  # default size of a set: 500 pairs, or a 20th of a corpus below 10,000 pairs
+# The default size of the validation and test sets: 500 pairs, or a twentieth of a corpus with fewer than 10,000 pairs.
+MOST_PAIRS, SHARE = 500, 20
 
 Write = Callable[[str], None]
 
 
 def split(
-    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="The corpus to split.")],
-    out: Annotated[Path, typer.Option(help="The directory to write into.")],
+    files: Annotated[list[Path], typer.Argument(metavar=CORPUS, help="Corpus to split, or a recipe that names it.")],
+    out: Annotated[Path, typer.Option(help="The directory to write the sets to.")],
     validation: Annotated[
-        int | None, typer.Option(min=1, help="Pairs of the validation set; 500, or a 20th of a small corpus.")
+        int | None, typer.Option(min=1, help="Number of validation pairs (default: 500, or a 20th of a small corpus).")
     ] = None,
-    test: Annotated[int | None, typer.Option(min=0, help="Pairs of the test set; as many if not given.")] = None,
+    test: Annotated[
+        int | None,
+        typer.Option(min=0, help="Number of test pairs, or 0 for no test set (same default as --validation)."),
+    ] = None,
     from_language: FromLanguageOption = None,
     to_language: ToLanguageOption = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed takes other pairs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed for the choice of pairs.")] = 1,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Writes train, validation and test as text files, and OUT/data.yaml, which names them for `transduce suggest`."""
+    """Writes training, validation and test sets, and OUT/data.yaml, which describes them for `transduce suggest`."""
     data = split_corpus(files, out, (from_language, to_language), (validation, test), seed=seed, overwrite=overwrite)
     print(f"next: transduce suggest {data} --minutes 60 --out recipe.yaml")
 
 
 class SplitNames(NamedTuple):
-    """The names of the files of a split, without their folder."""
+    """The file names of a split corpus, without their folder."""
 
     parts: Sequence[str]  # train, validation, and test if there is one
     endings: tuple[str, str]  # for source and target
 
     def sides(self, part: str) -> tuple[str, str]:
-        """Names of the source file and the target file of a part."""
+        """Returns the names of the source file and the target file of a part."""
         return f"{part}.{self.endings[0]}", f"{part}.{self.endings[1]}"
 
 
@@ -65,10 +69,11 @@ def split_corpus(
     seed: int = 1,
     overwrite: bool = False,
 ) -> Path:
-    """Splits the corpus that `files` name into the folder `out`; returns the path of its `data.yaml`.
+    """Splits a corpus, writes its parts to the folder `out`, and returns the path of the folder's `data.yaml`.
 
-    `sizes` are the numbers of pairs in the validation and the test set. Prints the number of pairs in each part. Raises
-    ValueError if the corpus cannot be split.
+    `codes` are the source and target languages. `sizes` are the numbers of pairs in the validation and the test set;
+    None chooses the default, and 0 leaves out the test set. Prints the number of pairs in each part. Raises ValueError
+    if the corpus cannot be split.
     """
     from transduce.corpus.readers import read_pairs
     from transduce.corpus.splitting import near_duplicate_groups, split_groups
@@ -96,9 +101,10 @@ def split_corpus(
 
 
 def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[Sequence["CorpusSpec"], "Direction"]:
-    """The corpora to split, and their languages.
+    """Returns the corpora to split, and their languages.
 
-    Raises ValueError for a recipe that a single split cannot represent.
+    Raises ValueError for a recipe whose corpora are trees, have tags or weights, or differ in direction, and for a
+    recipe that already has a validation or test set.
     """
     from transduce.text.directions import Direction
 
@@ -119,7 +125,7 @@ def _corpora(files: list[Path], codes: tuple[str | None, str | None]) -> tuple[S
 
 
 def _data_yaml(names: SplitNames, languages: "Direction") -> str:
-    """Formats the section `data` of a recipe that is in the same folder as the files."""
+    """Returns the `data` section of a recipe as YAML; its paths are relative to the folder of the split files."""
     entries = {part: "{{source: {}, target: {}}}".format(*names.sides(part)) for part in names.parts}
     if "test" in entries:
         entries["test"] = f"{{test: {entries['test']}}}"

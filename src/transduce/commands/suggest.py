@@ -1,4 +1,4 @@
-"""`transduce suggest`: writes a recipe for a corpus, this machine and a number of minutes."""
+"""`transduce suggest`: writes a recipe for a given corpus, this machine and a given training time."""
 
 import io
 import math
@@ -21,21 +21,19 @@ MAX_MINUTES = 366 * 24 * 60
 def suggest(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar=CORPUS, help="The corpus, or a recipe with a validation set; what it sets stays."),
+        typer.Argument(metavar=CORPUS, help="Corpus, or a recipe (with a validation set) whose settings are kept."),
     ],
-    minutes: Annotated[float, typer.Option(min=0.01, help="The minutes that the training may take.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The file of the suggested recipe; standard output if not given.")
-    ] = None,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Time limit of the final training run in minutes.")],
+    out: Annotated[Path | None, typer.Option(help="File for the suggested recipe (default: standard output).")] = None,
     from_language: FromLanguageOption = None,
     to_language: ToLanguageOption = None,
     overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Tries several recipes for a 15th of the minutes each, and writes the best with what its run will take.
+    """Tries several recipes for a 15th of the minutes each, and writes the best one with estimates for the full run.
 
-    Without a recipe it first inspects the corpus, and splits it into the folder OUT-data.
+    If a corpus is given instead of a recipe, it is first inspected, and split into the folder OUT-data.
     """
     if not minutes <= MAX_MINUTES:
         raise ValueError(f"--minutes {minutes:g}: name minutes of at most {MAX_MINUTES:,}, a year")
@@ -66,7 +64,7 @@ def suggest(
 def _inspected_and_split(
     files: list[Path], codes: tuple[str | None, str | None], out: Path, *, overwrite: bool
 ) -> Path:
-    """Prints the faults of a corpus, and splits it into a folder next to `out`; returns the path of its `data.yaml`."""
+    """Prints the faults of a corpus, splits it into a folder next to `out`, and returns the path of its `data.yaml`."""
     from transduce.commands.inspect import print_faults
     from transduce.commands.split import split_corpus
 
@@ -76,14 +74,14 @@ def _inspected_and_split(
 
 
 def _say_next(suggestion: "Suggestion", out: Path) -> None:
-    """Prints the chosen recipe, what to expect from it, and the next command."""
+    """Prints the name of the chosen candidate, the expected length of its run, and the next command."""
     print(f"{out}: {suggestion.best.candidate.name}, the best of {len(suggestion.probes)} probes")
     print(f"expected on this machine: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs")
     print(f"next: transduce train {out} --out runs/{out.stem}")
 
 
 def _text(suggestion: "Suggestion", data: object, minutes: float) -> str:
-    """The recipe as YAML, below comments that explain its choice."""
+    """Returns the suggested recipe as YAML, under comments that explain the choice."""
     from ruamel.yaml import YAML
 
     score = suggestion.score

@@ -1,4 +1,4 @@
-"""Shows where two systems' outputs for one test set differ, as `transduce measure --differences` prints it."""
+"""Implements `transduce measure --differences`, which shows where two outputs for the same test set differ."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from transduce.runtime.json_text import json_text
 if TYPE_CHECKING:
     from transduce.pages.system_comparison import NgramDifference, OutputComparison, SentenceDifference, SystemScores
 
-TOP = 10  # largest number of n-grams, and of sentences, in each direction
-Texts = Sequence[tuple[str, str]]  # the texts of one sentence, each after its name
+TOP = 10  # number of n-grams and of sentences that are shown for each system, at most
+Texts = Sequence[tuple[str, str]]  # the texts of one sentence as pairs of a name and a text
 
 
 def show_differences(
@@ -25,7 +25,13 @@ def show_differences(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Prints where two systems differ: scores with a paired test, by length, by word frequency, n-grams, sentences."""
+    """Prints how the outputs of two systems differ.
+
+    The report contains the scores with a paired bootstrap test, the scores by sentence length and by word frequency,
+    and the n-grams and sentences that differ most. It is printed as JSON if `as_json` is true, and also written as a
+    page if `html` names a file. Raises ValueError if the outputs, the reference and the source have different numbers
+    of lines.
+    """
     from transduce.pages.system_comparison import compare_systems
     from transduce.text.lines import read_texts
 
@@ -51,7 +57,7 @@ def show_differences(
 def _sentence_texts(
     systems: tuple[list[str], list[str]], reference: list[str], source: list[str] | None
 ) -> list[list[tuple[str, str]]]:
-    """For each sentence its source, its reference and both outputs, each text after its name."""
+    """Returns the texts of each sentence as pairs of a name and a text: source (if given), reference, A and B."""
     named = {"source": source, "reference": reference, "A": systems[0], "B": systems[1]}
     columns = [[(name, text) for text in texts] for name, texts in named.items() if texts is not None]
     return [list(row) for row in zip(*columns, strict=True)]
@@ -60,7 +66,7 @@ def _sentence_texts(
 def _as_object(
     comparison: "OutputComparison", names: tuple[str, str], sentences: list[list[tuple[str, str]]]
 ) -> dict[str, Any]:
-    """The comparison as JSON values; the keys of each part are its fields."""
+    """Converts the comparison to a dictionary of JSON values, with the names of the fields as keys."""
     systems = comparison.systems
     scores = {
         name: {"a": baseline._asdict(), "b": difference.score._asdict(), "delta": difference.delta, "p": difference.p}
@@ -85,7 +91,7 @@ def _as_object(
 
 
 def _comparison_text(comparison: "OutputComparison", names: tuple[str, str], texts: Sequence[Texts]) -> str:
-    """Formats all tables; `names` are the files of the systems, `texts` the texts of each sentence in order."""
+    """Formats the comparison as text; `names` are the files of the systems, and `texts` the texts of each sentence."""
     systems = comparison.systems
     lengths = [
         ["By words of the reference", "sentences", "bleu A", "B", "B - A", "chrf A", "B", "B - A"],
@@ -113,7 +119,7 @@ def _comparison_text(comparison: "OutputComparison", names: tuple[str, str], tex
 
 
 def _scores(systems: "SystemScores") -> str:
-    """Formats the table of corpus scores, with the signature of each metric below it."""
+    """Formats the table of corpus scores, followed by the signature of each metric."""
     rows = [["Scores", "A", "B", "B - A", "p"]]
     for name, (baseline, (difference,)) in systems.scores.items():
         rows.append(
@@ -130,7 +136,7 @@ def _scores(systems: "SystemScores") -> str:
 
 
 def _ngrams(title: str, ngrams: Sequence["NgramDifference"]) -> str:
-    """Formats n-grams after their counts, because their widths differ."""
+    """Formats a table of n-grams and their counts; the n-grams are in the last column because their widths differ."""
     if not ngrams:
         return f"{title}\nnone"
     rows = [["in reference", "A", "B", "odds ratio"]]
@@ -141,7 +147,7 @@ def _ngrams(title: str, ngrams: Sequence["NgramDifference"]) -> str:
 
 
 def _sentence_lines(sentences: Sequence["SentenceDifference"], texts: Sequence[Texts]) -> Iterator[str]:
-    """Yields for each sentence one line with its scores, and one line for each of its texts."""
+    """Yields, for each sentence, one line with its scores and then one line for each of its texts."""
     for line, (first, second) in sentences:
         yield f"line {line:,}: A {first:.1f}, B {second:.1f}"
         width = max(len(name) for name, _ in texts[line - 1])
@@ -153,7 +159,7 @@ def _pair(first: float, second: float) -> tuple[str, str, str]:
 
 
 def _columns(rows: Sequence[Sequence[str]], *, first_is_text: bool = True) -> str:
-    """Aligns rows in columns to the right; the first column to the left if it is text."""
+    """Formats rows as right-aligned columns; the first column is left-aligned if it contains text."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

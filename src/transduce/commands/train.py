@@ -1,4 +1,4 @@
-"""`transduce train`: trains a recipe, or resumes its training."""
+"""`transduce train`: trains a model from a recipe, or resumes a training run that was stopped."""
 
 import math
 import os
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class TrackerName(StrEnum):
-    """Where metrics are sent besides the run directory; the services read their environment variables themselves."""
+    """The trackers to which metrics can be sent in addition to the run directory.
+
+    The services wandb and mlflow read their own settings from environment variables.
+    """
 
     CSV = "csv"
     WANDB = "wandb"  # the project of WANDB_PROJECT, or `transduce`
@@ -28,43 +31,53 @@ class TrackerName(StrEnum):
 
 
 def train(
-    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE", help="A recipe (YAML).")],
-    out: Annotated[Path, typer.Option(help="The run directory.")],
+    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE", help="Recipe file (YAML).")],
+    out: Annotated[Path, typer.Option(help="Run directory to create or resume.")],
     change: SetOption = [],  # noqa: B006
     start_from: Annotated[
         Path | None,
-        typer.Option("--from", help="Fine-tune this model: start with its weights, subwords and settings."),
+        typer.Option("--from", help="Fine-tune this model, starting from its weights, subwords and settings."),
     ] = None,
     grow_vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="With --from: subwords, at most, that each side gains on the new text.")
+        int | None,
+        typer.Option(
+            min=1, help="With --from: maximum number of subwords to learn from the new text and add to each side."
+        ),
     ] = None,
-    report: Annotated[bool, typer.Option(help="With --from: measure the test sets before and after.")] = True,
-    restart: Annotated[bool, typer.Option("--restart", help="Train anew; the earlier run is moved aside.")] = False,
+    report: Annotated[bool, typer.Option(help="With --from: score the test sets before and after training.")] = True,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start over; the earlier run is renamed, not deleted.")
+    ] = False,
     accept_changes: Annotated[
         bool,
         typer.Option(
-            "--accept-changes", help="Go on with another training.clip, .precision, .schedule or .micro_batches."
+            "--accept-changes",
+            help="Resume although training.clip, .precision, .schedule or .micro_batches has changed.",
         ),
     ] = False,
     track: Annotated[
         list[TrackerName],
-        typer.Option(help="Also write the metrics to OUT/training/metrics.csv, or send them to a service; repeatable."),
+        typer.Option(
+            help="Also write the metrics to OUT/training/metrics.csv, or send them to a service; may be repeated."
+        ),
     ] = [],  # noqa: B006
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Measure some steps, print what the training would take, and keep nothing."),
+        typer.Option(
+            "--dry-run", help="Time a few steps, print how much time and memory training would need, and keep nothing."
+        ),
     ] = False,
     prepare: Annotated[
-        bool, typer.Option("--prepare", help="Only learn the subwords and write the token store, which training reads.")
+        bool, typer.Option("--prepare", help="Only learn the subwords and encode the corpus, without training.")
     ] = False,
     processes: Annotated[
         int,
-        typer.Option(min=1, help="Processes that share each step: one for each GPU, or on a CPU with other work."),
+        typer.Option(min=1, help="Number of data-parallel processes: one per GPU, or several on a busy CPU."),
     ] = 1,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Trains a recipe; the same command resumes a stopped training."""
+    """Trains a model from a recipe; repeating the command resumes a run that was stopped."""
     recipe_file = one_recipe(recipe)
     from transduce.run.fine_tuning import load_training_recipe
     from transduce.run.trackers import TrackerChoice
@@ -97,7 +110,7 @@ def train(
 
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
-    """Learns the subwords and writes the token store, which a run into `out` will read."""
+    """Learns the subwords, writes the token store that a training run in `out` will read, and prints its size."""
     from transduce.run.train import prepare
     from transduce.storage.locks import exclusive_lock
 
@@ -107,7 +120,10 @@ def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
 
 
 def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
-    """Formats the estimated needs of a run as a table."""
+    """Formats the results of a dry run as a table.
+
+    `has_patience` says whether the recipe sets `training.patience`, which ends a run that has no other limit.
+    """
     pace, unit = measured.pace, 2**20
     rows = [
         ("parameters", f"{measured.parameters:,}"),
@@ -129,7 +145,7 @@ def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
 
 
 def print_result(out: Path, result: "TrainResult") -> None:
-    """Prints why a run ended and which weights it has published; under torchrun only rank 0 prints."""
+    """Prints why a run ended and which weights it published; under torchrun, only rank 0 prints."""
     if os.environ.get("RANK", "0") == "0":
         steps = ", ".join(map(str, result.weights.steps))
         print(f"{out}: {result.reason}; weights: {result.weights.kind} of step {steps}")

@@ -1,4 +1,4 @@
-"""`transduce translate`: translates lines of text."""
+"""`transduce translate`: translates text line by line."""
 
 import functools
 from pathlib import Path
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 def translate(
     run: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN... [TEXT]", help="Model directories, then a file; standard input if none is given."
-        ),
+        typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a text file (default: standard input)."),
     ],
     output: OutputChoice,
     search: SearchChoice,
@@ -40,26 +38,33 @@ def translate(
     sampling: SamplingChoice,
     machine: MachineChoice,
     no_repeat_ngram: NoRepeatNgramOption = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Most translations of a line, as TSV.")] = 1,
+    n_best: Annotated[
+        int, typer.Option(min=1, help="Print the N best translations of each line, as TSV if N > 1.")
+    ] = 1,
     scores: Annotated[
-        bool, typer.Option("--scores", help="TSV: line number, text, log-probability, penalised score.")
+        bool, typer.Option("--scores", help="Print TSV: line number, text, log-probability, length-penalised score.")
     ] = False,
     alignments: Annotated[
-        bool, typer.Option("--alignments", help="TSV: text, source-target word pairs, by the first run.")
+        bool,
+        typer.Option(
+            "--alignments", help="Print TSV: text, word alignment such as 0-0 1-2, computed by the first model."
+        ),
     ] = False,
     confidence: Annotated[
         bool,
         typer.Option(
             "--confidence",
-            help="TSV: text, confidence from 0 to 1, reasons for doubt; after `transduce calibrate RUN`.",
+            help="Print TSV: text, confidence from 0 to 1, reasons for doubt; run `transduce calibrate RUN` first.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
-    prefix: Annotated[Path | None, typer.Option(help="A file with the beginning of each translation.")] = None,
+    prefix: Annotated[
+        Path | None, typer.Option(help="File with the required beginning of each translation, one per line.")
+    ] = None,
     glossary: GlossaryOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Translates lines, one for each; an empty line stays empty."""
+    """Translates text line by line, with one sentence per line; an empty line stays empty."""
     paths, text = runs_and_text(run)
     check_exist(prefix, glossary)
     refuse_document(text)
@@ -81,22 +86,24 @@ def translate(
 
 
 def refuse_document(text: Path | None) -> None:
-    """Raises ValueError if a file has the name of a document, because the lines of a document are not sentences."""
+    """Raises ValueError if `text` has the extension of a document format, because its lines are not sentences."""
     if text is None or not text.suffix:
         return
     from transduce.documents.document import format_by_name
 
     if kind := format_by_name(text):
+        recipe = "; `transduce train` trains a recipe" if kind == "yaml" else ""
         raise ValueError(
             f"{text} has the name of a document ({kind}): `transduce translate-document` translates it; as lines: "
-            f"`transduce translate RUN < {text}`"
+            f"`transduce translate RUN < {text}`{recipe}"
         )
 
 
 def choose_output(calibrated: Path | None, *, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
-    """Builds the output format, with the confidence of the model `calibrated`.
+    """Chooses the output format from the options of the command.
 
-    Raises ValueError for a table that would lack columns.
+    `calibrated` is the model directory whose calibration gives the confidence, or None if no confidence is printed.
+    Raises ValueError if the options ask for columns that one table cannot combine; JSON can contain all of them.
     """
     from transduce.translation.output_format import OutputFormat
 
@@ -112,7 +119,10 @@ def choose_output(calibrated: Path | None, *, scores: bool, alignments: bool, as
 
 
 def calibrated_run(runs: list[Path], engine: Engine | None) -> Path:
-    """Returns the run whose calibration the confidence needs; raises ValueError for an ensemble or an export."""
+    """Returns the run whose calibration gives the confidence.
+
+    Raises ValueError for an ensemble or an exported model, because neither has a calibration.
+    """
     from transduce.model_directory.manifest import has_model
 
     if len(runs) > 1:

@@ -1,4 +1,4 @@
-"""`transduce translate-corpus`: translates large files shard by shard, also into pairs to train on."""
+"""`transduce translate-corpus`: translates large files shard by shard, and can write the result as training pairs."""
 
 import functools
 from enum import StrEnum
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 SHARD_LINES = 2000
 
-ShardLinesOption = Annotated[int, typer.Option(min=1, help="Lines of a shard.")]
+ShardLinesOption = Annotated[int, typer.Option(min=1, help="Number of lines per shard.")]
 
 
 class PairKind(StrEnum):
-    """Pairs to train on: the translation is the source in backward pairs, and the target in forward pairs."""
+    """The kind of training pairs: the translation is the source in backward pairs and the target in forward pairs."""
 
     BACKWARD = "backward"
     FORWARD = "forward"
@@ -40,9 +40,10 @@ class PairKind(StrEnum):
 
 def translate_corpus(
     run: Annotated[
-        list[Path], typer.Argument(metavar="RUN... TEXT", help="Model directories, then a file or a folder of files.")
+        list[Path],
+        typer.Argument(metavar="RUN... TEXT", help="Model directories, then a text file or a folder of text files."),
     ],
-    out: Annotated[Path, typer.Option(help="The file or the folder to write.")],
+    out: Annotated[Path, typer.Option(help="File to write, or folder if TEXT is a folder.")],
     search: SearchChoice,
     languages: TargetChoice,
     sampling: SamplingChoice,
@@ -50,14 +51,14 @@ def translate_corpus(
     pairs: Annotated[
         PairKind | None,
         typer.Option(
-            help="Write pairs to train on, source, tab, target: backward for back-translation (the text is their "
-            "target), forward for distillation."
+            help="Write training pairs as TSV: backward for back-translation (TEXT becomes the target side), forward "
+            "for distillation (TEXT is the source side)."
         ),
     ] = None,
     shard_lines: ShardLinesOption = SHARD_LINES,
     actors: ActorsOption = None,
 ) -> None:
-    """Translates a corpus shard by shard; the same command resumes a stopped one."""
+    """Translates a corpus shard by shard; repeating the command resumes a translation that was stopped."""
     runs, text = runs_and_corpus(run)
     from transduce.translation.output_format import OutputFormat
 
@@ -72,7 +73,10 @@ def translate_corpus(
 
 
 def runs_and_corpus(paths: list[Path]) -> tuple[list[Path], Path]:
-    """Splits the paths into model directories and the corpus, which is the last path."""
+    """Splits the paths of a command line into the model directories and the corpus, which is the last path.
+
+    Raises ValueError if the model directories or the corpus are missing, and OSError if the corpus does not exist.
+    """
     from transduce.model_directory.manifest import CONFIG, MANIFEST
 
     *runs, text = paths
@@ -93,14 +97,18 @@ def translate_in_bulk(
     actors: int | None,
     pairs: "PairFilter | None" = None,
 ) -> None:
-    """Translates a text, which may be compressed, or a folder of texts, shard by shard; resumes a stopped call."""
+    """Translates a text file, which may be compressed, or a folder of text files, shard by shard.
+
+    If an earlier call was stopped, the shards that it finished are not translated again. With `pairs`, the output
+    consists of training pairs, which `pairs` filters.
+    """
     from transduce.bulk.ray_engine import translate_on_ray
     from transduce.bulk.shards import cut_texts, plain_text
     from transduce.bulk.translate_shards import translate_locally, translate_texts
     from transduce.runtime.signals import raise_on_signals
 
     check_out(out)
-    out = out.resolve()  # writes the target of a link, so that the link stays
+    out = out.resolve()  # writes to the target of a link, so that the link is kept
     unpacked = out.with_name(f"{out.name}.bulk") / "unpacked"
     with raise_on_signals(), plain_text(text, unpacked) as plain:
         texts = cut_texts(plain, out, shard_lines)
@@ -119,7 +127,7 @@ def bulk_job(
     request: "SourceRequest",
     output_format: "OutputFormat",
 ) -> "TranslationJob":
-    """Builds the job that says how every shard is translated."""
+    """Builds the description of how every shard is translated."""
     from transduce.bulk.translate_shards import TranslationJob
     from transduce.translation.translator import BATCH_TOKENS
 
@@ -136,7 +144,11 @@ def bulk_job(
 
 
 def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, actors: int | None) -> None:
-    """Translates `text` and writes pairs to `out`, or resumes; see `PairFilter`."""
+    """Translates `text` and writes the training pairs that pass `PairFilter` to `out`.
+
+    Like `translate_in_bulk`, resumes an earlier call that was stopped. Raises ValueError if `text` is a folder, or if a
+    model does not support the languages or the tag of the job.
+    """
     from transduce.bulk.finished_shards import PairFilter
     from transduce.model_directory.model import Model
     from transduce.translation.source_request import choose_tags
@@ -148,11 +160,11 @@ def make_pairs(job: "TranslationJob", text: Path, out: Path, shard_lines: int, a
     check_name(out)
     for run in map(Path, job.runs):
         model = Model.read(run)
-        choose_tags(model.config, model.source, job.request)  # raises ValueError if the model cannot do it
+        choose_tags(model.config, model.source, job.request)  # raises ValueError if the model does not support it
     translate_in_bulk(job, text, out, shard_lines, actors, PairFilter())
 
 
 def check_out(out: Path) -> None:
-    """Raises ValueError if `out` has no name, because the folder of finished shards is named after it."""
+    """Raises ValueError if `out` has no file name, because the folder of finished shards is named after it."""
     if out.name in ("", ".."):
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")

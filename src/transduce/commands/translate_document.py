@@ -1,4 +1,4 @@
-"""`transduce translate-document`: translates a file with structure, or plain text, sentence by sentence."""
+"""`transduce translate-document`: translates structured documents or plain text sentence by sentence."""
 
 import sys
 from collections.abc import Callable
@@ -37,9 +37,7 @@ PEEKED_BYTES = 1 << 14
 def translate_document(
     run: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN... [FILE]", help="Model directories, then a file; standard input if none is given."
-        ),
+        typer.Argument(metavar="RUN... [FILE]", help="Model directories, then a document (default: standard input)."),
     ],
     output: OutputChoice,
     search: SearchChoice,
@@ -47,17 +45,20 @@ def translate_document(
     machine: MachineChoice,
     text_format: Annotated[
         TextFormat | None,
-        typer.Option("--format", help="Of the file; by its name and its content if not given, else text."),
+        typer.Option(
+            "--format", help="Format of the document (default: detected from its name or content, else text)."
+        ),
     ] = None,
     source_language: SourceLanguageOption = None,
     retranslate: Annotated[
-        bool, typer.Option("--retranslate", help="Replace the translations that XLIFF, TMX and PO have already.")
+        bool,
+        typer.Option("--retranslate", help="Replace the translations that an XLIFF, TMX or PO file already contains."),
     ] = False,
     no_repeat_ngram: NoRepeatNgramOption = None,
     glossary: GlossaryOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Translates a document sentence by sentence; its structure stays as it is."""
+    """Translates a document sentence by sentence and keeps its structure."""
     paths, file = runs_and_text(run)
     check_exist(glossary)
     kind = text_format or format_of(file)
@@ -88,7 +89,10 @@ def translate_document(
 
 
 def format_of(file: Path | None) -> TextFormat:
-    """The format that a file's name or its first bytes show; text if neither does."""
+    """Detects the format of a file from its name or, failing that, from its first bytes; the default is plain text.
+
+    Standard input is always plain text. Raises ValueError for a format that is known but cannot be read, such as PDF.
+    """
     from transduce.documents.formats import format_by_content, refuse_other_formats
 
     if file is None or str(file) == "-" or not file.is_file():
@@ -104,7 +108,12 @@ def format_of(file: Path | None) -> TextFormat:
 def open_document(
     file: Path | None, kind: TextFormat, out: Path | None, languages: "DocumentLanguages", replace: bool
 ) -> "Document":
-    """Reads a document; raises ValueError, which names the file, or OSError if it cannot be read or written."""
+    """Reads a document from a file or from standard input.
+
+    With `replace`, units that already have a translation are translated again. Raises ValueError, which names the file,
+    if the document is too large or damaged, or if a DOCX would be written to standard output. Raises OSError if the
+    file cannot be opened.
+    """
     from transduce.documents.formats import MAX_DOCUMENT_BYTES, read_document
     from transduce.text.lines import standard_input
 
@@ -124,7 +133,10 @@ def open_document(
 
 
 def _write_document(document: "Document", translator: "SentenceTranslator", out: Path | None) -> None:
-    """Translates a document and writes it as a whole or not at all."""
+    """Translates a document, writes the result and prints notes about it.
+
+    Nothing is written until the whole document has been translated.
+    """
     from transduce.documents.sentence_translator import translate_units
     from transduce.storage.result_files import replace_file
 
@@ -146,7 +158,7 @@ def _write_document(document: "Document", translator: "SentenceTranslator", out:
 
 
 def _text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":
-    """Makes a function that translates lines sentence by sentence, with one output line for each."""
+    """Returns a function that translates lines sentence by sentence, but keeps one output line per input line."""
     from transduce.documents.document import Unit, plain
     from transduce.documents.sentence_translator import translate_units
     from transduce.translation.results import EMPTY
@@ -164,7 +176,7 @@ def _best_texts(_lines: list[str], translations: "list[list[Translation]]", _bef
 
 
 def _say_placed(count: int) -> None:
-    """Prints how many sentences have tags that were placed at their relative position."""
+    """Prints how many sentences have tags that were placed by relative position, because no words were aligned."""
     if count:
         say(
             f"note: {count:,} sentences have tags or placeholders between their words; the model or the engine aligns "

@@ -1,4 +1,4 @@
-"""What all translating commands share: the model's settings, the translator, and the glossary."""
+"""Functions that all translation commands share: they read a model's settings, load it and apply a glossary."""
 
 import functools
 from collections.abc import Callable
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def converted(runs: list[Path], engine: Engine | None) -> list[Path]:
-    """The folders from which the engine translates; raises ValueError for an ensemble with CTranslate2."""
+    """Returns the folders from which the models are loaded.
+
+    Without an engine, these are the model directories `runs` themselves. With CTranslate2, it is the folder of the
+    exported model; a model directory is exported when it is first used. Raises ValueError if a directory contains no
+    model, and for an ensemble with CTranslate2.
+    """
     if engine is None:
         check_models(runs)
         return runs
@@ -30,7 +35,7 @@ def converted(runs: list[Path], engine: Engine | None) -> list[Path]:
 
 
 def read_config(run: Path, engine: Engine | None = None) -> "Config":
-    """Reads the settings of a model; raises ValueError for a parser."""
+    """Reads the configuration of a model, or of its export if an engine is given; raises ValueError for a parser."""
     from transduce.model_directory.model import Model
 
     if engine is not None:
@@ -50,7 +55,7 @@ def load_translator(
     request: "SourceRequest",
     machine: MachineChoice,
 ) -> "Translator":
-    """Loads the models; raises ValueError for a search that the engine does not support."""
+    """Loads a translator for the models; raises ValueError for a search method that the engine does not support."""
     from transduce.runtime.device import set_up_device
     from transduce.translation.translator import Translator
 
@@ -70,9 +75,10 @@ def load_translator(
 def with_glossary(
     translator: "Translator", glossary: Path | None, method: "SearchMethod"
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
-    """Returns the function that translates lines and, with a glossary, the translator that counts its terms.
+    """Returns the function that translates lines, and the translator that applies the glossary and counts its terms.
 
-    Raises ValueError for an engine, a model or a search that does not support glossaries.
+    The latter is None if no glossary is given. Raises ValueError if the engine, the model or the search method does not
+    support glossaries.
     """
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method), None

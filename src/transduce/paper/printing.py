@@ -112,7 +112,13 @@ COLUMNS = 4  # with more columns, the text on a page would be too small to read
 
 @contextmanager
 def panels(
-    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, share_y: bool = False
+    path: Path,
+    titles: list[str],
+    *,
+    columns: int = COLUMNS,
+    width: float = 4.2,
+    height: float = 3.6,
+    share_y: bool = False,
 ) -> Iterator[list[Any]]:
     """Yields one set of axes per title, and saves the figure to `path` when the context ends.
 
@@ -127,7 +133,7 @@ def panels(
     columns = min(columns, len(titles))
     rows = -(-len(titles) // columns)
     with matplotlib.rc_context({"svg.hashsalt": path.stem, "font.size": 9, "axes.spines.top": False}):
-        size = (4.2 * columns, height * rows)
+        size = (width * columns, height * rows)
         figure, cells = pyplot.subplots(
             rows, columns, figsize=size, layout="constrained", sharey=share_y, squeeze=False
         )
