@@ -177,9 +177,7 @@ class LineTranslation(BaseModel):
     log_probability: float = Field(
         description="Natural logarithm of the probability of the translation, including the EOS token."
     )
-    score: float = Field(
-        description="Log-probability divided by the length penalty, by which beam search ranks translations."
-    )
+    score: float = Field(description="Score by which beam search ranks translations: log-probability / length penalty.")
 
 
 class LineRecord(BaseModel):
