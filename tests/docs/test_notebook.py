@@ -36,6 +36,10 @@ def test_every_cell_runs_and_the_model_translates_unseen_sentences(
     assert len(namespace["losses"]) == steps
     assert namespace["losses"][-1] < (0.3 if bleu else 2.5) < 3 < namespace["losses"][0]
     assert namespace["by_hand"] == pytest.approx(namespace["ours"][0, 0].numpy(), abs=1e-5)
+    if bleu:  # sacreBLEU smooths a precision of 0
+        assert namespace["bleu_by_hand"] == pytest.approx(namespace["bleu"].score, abs=1e-9)
+    assert torch.stack(namespace["by_loop"]).allclose(namespace["states"][0], atol=1e-6)
+    assert namespace["context"].shape == (8,)
     assert "def weights" in capsys.readouterr().out
 
 
