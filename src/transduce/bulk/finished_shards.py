@@ -1,4 +1,4 @@
-"""Keeps translated shards on disk until a text is complete, and then joins them to its output file.
+"""Keeps translated shards on disk until a text is complete, and then joins them into its output file.
 
 For each output, a record states which text, models and settings it was produced from.
 """

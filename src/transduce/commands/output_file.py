@@ -1,7 +1,7 @@
 """Checks, locks and writes the output of a command, which is a file or standard output.
 
-An output file is checked before the command starts to work, so that hours of work are not lost because the file cannot
-be written.
+An output file is checked before the command starts to work, so that a file that cannot be written does not cost hours
+of work.
 """
 
 import contextlib

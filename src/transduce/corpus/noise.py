@@ -144,9 +144,9 @@ def with_copy(pair: Pair, draw: Draw) -> Pair:
 
 
 def _letters(alphabet: str) -> Callable[[Draw], str]:
-    """Returns a function that draws a word of two to eight letters from a range.
+    """Returns a function that generates a random word of two to eight letters.
 
-    `alphabet` consists of the first and the last letter of the range.
+    `alphabet` gives the first and the last of the letters to draw from.
     """
     first, last = map(ord, alphabet)
     return lambda draw: "".join(chr(first + int(draw() * (last - first + 1))) for _ in range(2 + int(draw() * 7)))

@@ -42,7 +42,10 @@ _MIDDLE = 0.25  # a sentence is split at white space or punctuation at most this
 
 
 class CutSpan(NamedTuple):
-    """The start and end offsets of a sentence, or of a part of one, in a text. There is no white space at the ends."""
+    """The start and end offsets of a sentence, or of a part of one, in a text.
+
+    The span neither begins nor ends with white space.
+    """
 
     start: int
     end: int

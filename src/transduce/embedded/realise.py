@@ -39,7 +39,7 @@ def realise_english(sentence: Sentence) -> EnglishSentence:
 
 
 def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
-    """Returns an abstract sentence in both languages.
+    """Realises an abstract sentence in both languages, and returns the pair.
 
     `source` is the English sentence that `realise_english` returns for it.
     """

@@ -244,7 +244,7 @@ class TransformerGraphWriter:
         return KeyValueNames(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
 
     def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeyValueNames) -> None:
-        """Adds the two outputs of the graph for the extended cache of an attention layer."""
+        """Adds the two graph outputs that hold the extended cache of an attention layer."""
         spec = attention.spec
         for part, width, tensor in (("key", spec.d_k, memory.keys), ("value", spec.d_v, memory.values)):
             shape: list[int | str] = ["batch_size", spec.heads, f"present_{side}_sequence_length", width]

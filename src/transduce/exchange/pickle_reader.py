@@ -46,7 +46,10 @@ class Global(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call in a pickle, with the state that the pickle sets on the result. This reader does not make the call."""
+    """A function call recorded in a pickle, with the state that the pickle sets on its result.
+
+    The reader never executes the call.
+    """
 
     function: Global
     arguments: tuple[Any, ...]

@@ -118,7 +118,7 @@ def download(name: str, archive: Archive, folder: Path) -> Path:
 
 
 def find_fault(path: Path, archive: Archive) -> str | None:
-    """Returns how a file differs from the expected archive, as the end of a sentence, or None if it is intact."""
+    """Returns None if a file is the expected archive, and otherwise a phrase for an error message about the file."""
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"

@@ -86,7 +86,7 @@ class TestSetReport(NamedTuple):
 
 
 class ModelReport(NamedTuple):
-    """Everything that a report shows; the `explanations` are of translations by the first run."""
+    """Everything that a report shows; `explanations` covers translations by the first run only."""
 
     runs: Sequence[RunReport]
     tests: Sequence[TestSetReport]

@@ -72,7 +72,10 @@ def f1_of_test(spec: CorpusSpec, name: str, translator: Translator, bootstrap: i
 def f1_of_symbols(
     linearisation: TopDown | InOrder, corpus: ParallelText, outputs: Sequence[str], bootstrap: int | None
 ) -> ValidationScore:
-    """Computes the F1 of linearised output trees against the trees in a corpus of words and symbols."""
+    """Computes the F1 of linearised output trees against the reference trees of a corpus.
+
+    The corpus pairs the words of each sentence with the symbols of its tree.
+    """
     gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
     f1 = bracket_scores(gold, output, bootstrap=bootstrap)
     # The corpus contains cleaned trees, which lack brackets that `transduce evaluate` counts.

@@ -139,7 +139,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
 
 
 def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
-    """Trains, and yields the records of the steps to measure, which are those after the warm-up."""
+    """Trains the model, and yields a record for each measured step, that is, each step after the warm-up."""
     with contextlib.closing(trainer.train(base)) as steps:
         for _ in itertools.islice(steps, WARM_UP):
             pass

@@ -108,8 +108,8 @@ def train(
 
     Keyword arguments in `changes`, such as `device="cpu"`, override the fields of `options` with the same names.
     `model` is a function that builds your own model for a recipe with `model.kind: custom`; it must also be passed when
-    the run is resumed. `metric(sources, translations, references)` replaces `training.validate_by` as the score of
-    validations; higher scores are better.
+    the run is resumed. `metric(sources, translations, references)` replaces `training.validate_by` as the
+    validation score; higher scores are better.
 
     Progress is logged to the logger `transduce`, on rank 0 only.
 

@@ -16,7 +16,7 @@ from transduce.translation.search_method import SearchMethod, search_method
 
 
 class TextRequest(NamedTuple):
-    """The translation direction that a request asks for, and the ticket of the request."""
+    """A request's translation direction and its ticket."""
 
     served: ServedDirection
     ticket: Ticket

@@ -1,8 +1,8 @@
-"""Candidates for a recipe: a first guess that is based on the size of the corpus, and variations of it.
+"""Candidates for a recipe: an initial guess, which is based on the size of the corpus, and variations on it.
 
 Variations have a different number of tokens per step, or use the next larger or smaller model with its own learning
-rate. The values for `tiny` were measured (docs/experiments.md). The values for `small` and `base`, and the sizes of
-vocabularies, are common values that were not measured.
+rate. The values for `tiny` were measured (docs/experiments.md). The values for `small` and `base`, and the vocabulary
+sizes, are common defaults that were not measured.
 """
 
 from collections.abc import Iterator, Mapping

@@ -170,10 +170,10 @@ class TorchEngine:
         return copied
 
     def _pack_weights(self) -> None:
-        """Builds the stepper for the current weights, and records the weights so that later changes are noticed.
+        """Builds the stepper for the current weights, and records the weights so that later changes can be detected.
 
-        The stepper is stored in the same attribute as the flag that says whether it is compiled, because other threads
-        may read both at any time.
+        The stepper and the flag that says whether it is compiled share one attribute, so that other threads always read
+        a consistent pair.
         """
         steppers = [cpu_stepper(model, int8=self.precision == "int8") for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else Ensemble(steppers)

@@ -190,7 +190,8 @@ class GlossaryTranslator:
     def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
         """Returns one attempt for each alternative translation of the first missing term.
 
-        The prefix of an attempt is the output up to the place of the term, followed by the alternative translation.
+        The prefix of an attempt is the output up to the position at which the term belongs, followed by the alternative
+        translation.
         """
         text = draft.translation.text
         position, occurrence = min(zip(self._places(place, draft), draft.missing, strict=True), key=lambda one: one[0])

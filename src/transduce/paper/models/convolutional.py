@@ -194,7 +194,10 @@ class ConvolutionalModel(BaselineModel):
     def decode_rows(
         self, tokens: Tokens, first: int, memory: Tensors, carried: Tensors, rows: HypothesisRows | None
     ) -> tuple[States, Tensors]:
-        """Returns the hidden states after the new tokens and, for each layer, the inputs that the next token needs."""
+        """Returns the hidden states after the new tokens, and the new cache.
+
+        For each layer, the cache holds the inputs that are needed to decode the next token.
+        """
         keys, values, visible = memory
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
         decoder, next_carried = self.decoder, []
