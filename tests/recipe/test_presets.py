@@ -209,6 +209,22 @@ def test_the_parser_is_that_of_section_6_3():
     assert parser.training.label_smoothing == base.training.label_smoothing
 
 
+def test_the_released_parser_is_that_of_the_released_code():
+    """`transformer_parsing_base_dr6`: its learning rate is five times that of the released code's base model."""
+    parser, text, base = (from_preset(name) for name in ("parser-released-2017", "parser", "released-2017"))
+    model = parser.model
+    assert (model.encoder_layers, model.d_model, model.feed_forward.d_ff) == (6, 1024, 2048)
+    assert (model.mixer.heads, model.mixer.d_k, model.mixer.dropout, model.dropout) == (8, 128, 0.2, 0.2)
+    assert (model.embeddings, model.readout.kind, model.norm, model.next_word) == ("separate", "separate", "post", False)
+    same = ("positions", "norm_epsilon", "first_input")
+    assert [getattr(model, key) for key in same] == [getattr(base.model, key) for key in same]
+    assert parser.training.label_smoothing_over == base.training.label_smoothing_over
+    assert (parser.subwords, parser.decoding) == (text.subwords, text.decoding)
+    schedule = parser.training.schedule
+    assert schedule.rate(100_000, 1024) == pytest.approx(5 * 1024**-0.5 * 100_000**-0.5)
+    assert schedule.rate(16_000, 1024) == pytest.approx(5 * base.training.schedule.rate(16_000, 1024))
+
+
 def from_preset(name):
     corpus = "embedded_trees" if name.startswith("parser") else "embedded"
     return from_values({"data": {"train": {corpus: "train"}}, "model": {"preset": name}}, place="here")

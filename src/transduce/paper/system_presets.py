@@ -41,6 +41,26 @@ TABLE_3, ABLATIONS = (
 )
 
 
+# `transformer_parsing_base_dr6` of the released code. The peak is 5 · d_model^−0.5 · warmup^−0.5.
+RELEASED_PARSER: Values = {
+    **presets.PARSER,
+    **varied(
+        presets.RELEASED_2017,
+        {
+            "d_model": 1024,
+            **attention(heads=8, d_k=128, d_v=128, bias=True, dropout=0.2),
+            "dropout": 0.2,
+            "embeddings": "separate",
+            "readout": {"kind": "separate"},
+        },
+        {
+            "schedule": {"kind": "inverse_square_root", "warmup": 16_000, "peak": 5 * 1024**-0.5 * 16_000**-0.5},
+            "validate_by": "f1",
+        },
+    ),
+}
+
+
 class System(NamedTuple):
     """A system that we train, with its model at both scales and the row of the paper to which it corresponds."""
 
@@ -67,8 +87,14 @@ _SYSTEMS: dict[str, dict[str, Any]] = read_data("systems.yaml")
 
 BASELINES = {name: varied(BASE, values["model"]) for name, values in _SYSTEMS.items() if "model" in values}
 
-PRESETS: dict[str, Values] = {**presets.PRESETS, **TABLE_3, **ABLATIONS, **BASELINES}
-"""All presets: those of recipes, of Table 3 and of the baselines."""
+PRESETS: dict[str, Values] = {
+    **presets.PRESETS,
+    **TABLE_3,
+    **ABLATIONS,
+    **BASELINES,
+    "parser-released-2017": RELEASED_PARSER,
+}
+"""All presets: those of recipes, of Table 3, of the ablations, of the baselines and of the released code's parser."""
 
 SYSTEMS: list[System] = []
 for _name, _values in _SYSTEMS.items():
