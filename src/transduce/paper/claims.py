@@ -178,7 +178,7 @@ def _of_rows(*pairs: tuple[str, str], is_equality: bool = False) -> Callable[...
         named = _complete(rows)
         return [
             _compared(f"{name} {first} − {second}", named[first], named[second], value)._replace(
-                published=sign * _published_difference(first, second, column), is_equality=is_equality
+                published=_published_difference(first, second, column, sign), is_equality=is_equality
             )
             for first, second in pairs
             for name, value, column, sign in (("BLEU", _bleu, 1, 1), ("−perplexity", _negative_perplexity, 0, -1))
@@ -188,9 +188,14 @@ def _of_rows(*pairs: tuple[str, str], is_equality: bool = False) -> Callable[...
     return test
 
 
-def _published_difference(first: str, second: str, column: int) -> float:
-    """Returns the paper's difference between two rows of Table 3, in perplexity (column 0) or in BLEU (column 1)."""
-    return PUBLISHED[first][:2][column] - PUBLISHED[second][:2][column]
+def _published_difference(first: str, second: str, column: int, sign: int = 1) -> float | None:
+    """Returns the paper's difference between two rows of Table 3, in perplexity (column 0) or in BLEU (column 1).
+
+    Multiplies it by `sign`. Returns None if the paper does not have one of the rows.
+    """
+    if not {first, second} <= PUBLISHED.keys():
+        return None
+    return sign * (PUBLISHED[first][:2][column] - PUBLISHED[second][:2][column])
 
 
 def _complete(rows: Sequence[VariationResult]) -> dict[str, list[TrialResult]]:
@@ -318,6 +323,7 @@ TESTS: dict[str, Callable[..., list[Evidence]]] = {
     "size": _of_rows(("C3", "C1"), ("C5", "C4"), ("C7", "C6")),
     "dropout": _of_rows(("base", "D1")),
     "learned_positions": _of_rows(("E", "base"), is_equality=True),
+    "positions": _of_rows(("base", "no-positions")),
     "label_smoothing": _label_smoothing,
     "extrapolation": _extrapolation,
     "distance": _distance,
