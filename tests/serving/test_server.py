@@ -126,6 +126,24 @@ def test_texts_are_logged_and_proxies_believed_if_they_are_named_and_ctrl_c_ends
     assert json.loads(error.splitlines()[0])["content"] == ["cat dog"]
 
 
+def test_a_trusted_proxy_may_name_the_path_that_it_removed(fluent):
+    file, languages = {"file": ("a.txt", b"cat dog")}, {"source": "en", "target": "de"}
+
+    def address(server, prefix):
+        headers = {"X-Forwarded-Prefix": prefix, "X-Forwarded-Proto": "https", "Host": "translate.example.org"}
+        answer = httpx.post(f"{server.url}/translate_file", data=languages, files=file, headers=headers, timeout=60)
+        return answer.json()["translatedFileUrl"]
+
+    with ServerProcess(fluent, "--trusted-proxy", "127.0.0.1") as server:
+        begin = "https://translate.example.org"
+        assert address(server, "/translate/").startswith(f"{begin}/translate/download_file/")
+        assert address(server, "/a/b-c").startswith(f"{begin}/a/b-c/download_file/")
+        for wrong in ("translate", "//evil.example.org", "/a?b", "/ä".encode()):
+            assert address(server, wrong).startswith(f"{begin}/download_file/")
+    with ServerProcess(fluent) as server:
+        assert address(server, "/translate").startswith("http://translate.example.org/download_file/")
+
+
 def test_what_cannot_be_served_is_named(command, fluent, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

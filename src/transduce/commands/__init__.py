@@ -22,7 +22,7 @@ from transduce.commands.exit_codes import with_exit_codes
 
 GROUPS = {
     "Begin": {
-        "demo": "Train a model on the embedded corpus, then score it and show examples, all in ten minutes.",
+        "demo": "Train a model on the embedded corpus, score it and show examples, in six to ten minutes.",
         "fetch": "Download a public corpus for the recipes, or write out the corpus embedded in this package.",
     },
     "Text": {

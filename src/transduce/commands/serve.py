@@ -45,7 +45,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Proxy, or network such as 10.0.0.0/8, whose X-Forwarded-For is trusted; may be repeated.",
+            help="Proxy, or network such as 10.0.0.0/8, whose X-Forwarded headers are trusted; may be repeated.",
         ),
     ] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Include the texts of requests in the log.")] = False,

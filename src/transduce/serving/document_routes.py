@@ -171,7 +171,9 @@ def document_routes(service: Service) -> APIRouter:
         note_texts(request, texts)
         secret = files.add(f"{path.stem}_{body.target}{path.suffix}", translated)
         asyncio.get_running_loop().call_later(KEPT_SECONDS, files.forget_expired)
-        return TranslateFileAnswer(translatedFileUrl=str(request.url_for("download_file", secret=secret)))
+        url = request.url_for("download_file", secret=secret)
+        prefix = getattr(request.state, "forwarded_prefix", "")
+        return TranslateFileAnswer(translatedFileUrl=str(url.replace(path=prefix + url.path)))
 
     missing: dict[int | str, dict[str, Any]] = {
         404: {"model": Failure, "description": "The file does not exist, or its time is over."}

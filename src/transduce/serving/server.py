@@ -9,10 +9,12 @@ import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from transduce.documents.sentence_splitter import load_segment
 from transduce.model_directory.model import Model
@@ -33,6 +35,9 @@ _log = logging.getLogger("transduce")
 
 OPEN_FILES = 4096  # limit on the connections and all other open files of the process
 NAMED_RUN = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<run>.+)")
+
+
+PATH_PREFIX = re.compile(r"(?:/[\w.~-]+)+")
 
 
 class Address(NamedTuple):
@@ -137,13 +142,31 @@ class SignalledServer(uvicorn.Server):
                 signal.signal(hang_up, signal.SIG_DFL)
 
 
+class TrustedProxy(ProxyHeadersMiddleware):
+    """Takes the address of a client and the scheme of its request from the headers of a trusted proxy.
+
+    If the proxy removed a prefix from the path, it can send the prefix as X-Forwarded-Prefix. The prefix is then stored
+    as `forwarded_prefix` in the state of the request, so that links in answers can begin with it.
+    """
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Handles a request or another event of the server."""
+        client = None if scope["type"] == "lifespan" else scope.get("client")
+        if scope["type"] == "http" and client is not None and client[0] in self.trusted_hosts:
+            prefix = dict(scope["headers"]).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
+            if PATH_PREFIX.fullmatch(prefix):
+                scope["state"] = {**scope.get("state", {}), "forwarded_prefix": prefix}
+        await super().__call__(scope, receive, send)
+
+
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
     """Builds the uvicorn configuration for an application that answers each request within `seconds`."""
     # These libraries log warnings about what clients send, so that an attacker could fill the log.
     for library in ("uvicorn.error", "python_multipart"):
         logging.getLogger(library).setLevel(logging.ERROR)
+    proxies = list(address.trusted_proxies)
     return uvicorn.Config(
-        application,
+        TrustedProxy(cast(ASGI3Application, application), proxies) if proxies else application,
         http=BoundedConnection,
         log_config=None,
         access_log=False,
@@ -151,7 +174,6 @@ def server_config(application: FastAPI, address: Address, seconds: float) -> uvi
         ws="none",
         lifespan="on",
         limit_concurrency=2 * MAX_CONNECTIONS,  # above half of it, BoundedConnection closes waiting connections
-        proxy_headers=bool(address.trusted_proxies),
-        forwarded_allow_ips=list(address.trusted_proxies),
+        proxy_headers=False,
         timeout_graceful_shutdown=int(seconds) + 5,
     )
