@@ -162,6 +162,16 @@ def test_a_link_a_pipe_or_a_folder_in_its_place_is_refused(plant, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_a_copy_of_hard_links_keeps_its_log_when_the_run_is_resumed(metrics_log, tmp_path):
+    log, copy = metrics_log, tmp_path / "copy.jsonl"
+    log.path.write_text('{"step": 1}\n{"step": 2}\n')
+    os.link(log.path, copy)
+    log.truncate(12, step=1)
+    log.log_event(2, "resumed")
+    assert [record["step"] for record in records(log)] == [1, 2]
+    assert copy.read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
 def test_without_tensorboard_the_log_is_written_alone(tmp_path, monkeypatch, log_lines):
     monkeypatch.setattr("transduce.run.metrics_log.find_spec", lambda name: None)
     log = MetricsLog(tmp_path)

@@ -16,7 +16,7 @@ from transduce.evaluation.validation import ValidationResult, perplexity
 from transduce.measure.metric_choice import LABELS
 from transduce.run.trackers import BackgroundTracker
 from transduce.runtime.json_text import json_text
-from transduce.storage.atomic import flush_to_disk
+from transduce.storage.atomic import atomic_write, flush_to_disk
 from transduce.training.loop import StepRecord
 
 _log = logging.getLogger("transduce")
@@ -51,6 +51,8 @@ class MetricsLog:
     def truncate(self, size: int, step: int) -> None:
         """Truncates `metrics.jsonl` to `size` bytes, its length when the checkpoint of `step` was saved.
 
+        The file is replaced rather than changed, so that a copy of the run that consists of hard links stays as it is.
+
         Raises ValueError if `metrics.jsonl` is a pipe, a folder, or a link, because a link could point to another file.
         """
         if not self.enabled:
@@ -58,7 +60,9 @@ class MetricsLog:
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"{self.path} is a link, a pipe or a folder, and the training writes a file; move it away")
         if self.path.exists():
-            os.truncate(self.path, min(size, self.size))
+            with self.path.open("rb") as file:
+                content = file.read(size)
+            atomic_write(self.path, lambda temporary: temporary.write_bytes(content))
         self._purge_step = step + 1
 
     def flush(self) -> int:
