@@ -1,5 +1,8 @@
 """Each check names the pairs with its fault and no others."""
 
+import errno
+from unittest.mock import Mock
+
 import pytest
 
 from transduce.embedded import split
@@ -144,3 +147,12 @@ def test_a_side_whose_language_is_unknown_is_not_judged() -> None:
     checks = [Check.SWAPPED, Check.WRONG_LANGUAGE]
     for codes in ((None, None), (None, "de")):
         assert faults(pairs, checks, languages=PairLanguages(words, codes)) == {}
+
+
+def test_the_folder_without_room_for_the_model_of_languages_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("py3langid")
+    load_language_identifier.cache_clear()
+    monkeypatch.setattr("tempfile.tempdir", "/somewhere")
+    monkeypatch.setattr("tempfile.TemporaryFile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(OSError, match="No space left on device: '/somewhere'"):
+        load_language_identifier()

@@ -6,6 +6,7 @@ are learned, and to later lines that contain few of these words.
 """
 
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -94,13 +95,17 @@ MARGIN = 30.0
 def load_language_identifier() -> Identifier | None:
     """Returns a function that scores a text in each language, or None if the extra `languages` is not installed.
 
-    The function normalises the text like a source sentence, because invisible characters do not change its language.
+    Raises OSError, which names the folder for temporary files, if the model of languages cannot be unpacked there. The
+    function normalises the text like a source sentence, because invisible characters do not change its language.
     """
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
         return None
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    try:
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
     return lambda text: dict(identifier.rank(normalise(text, "source")))
 
 
