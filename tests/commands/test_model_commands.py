@@ -399,7 +399,10 @@ def test_training_starts_from_another_model(micro, trained, command, tmp_path):
     changes = ["steps=1", "schedule.peak=1e-30", "average=null", "validate_every=null"]
     settings = [f"--set=training.{change}" for change in changes]
     code, printed, _ = command("train", micro / "recipe.yaml", "--out", tmp_path, "--from", trained, *settings)
-    assert (code, printed) == (0, f"{tmp_path}: 1 steps are done; weights: last of step 1\n")
+    assert (code, printed) == (
+        0,
+        f"{tmp_path}: 1 steps are done; weights: last of step 1\nnext: transduce evaluate {tmp_path} --test spare\n",
+    )
     started, original = load_file(tmp_path / "model.safetensors"), load_file(trained / "model.safetensors")
     assert all(torch.allclose(started[name], original[name], atol=1e-12) for name in original)
 

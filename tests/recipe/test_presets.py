@@ -215,7 +215,12 @@ def test_the_released_parser_is_that_of_the_released_code():
     model = parser.model
     assert (model.encoder_layers, model.d_model, model.feed_forward.d_ff) == (6, 1024, 2048)
     assert (model.mixer.heads, model.mixer.d_k, model.mixer.dropout, model.dropout) == (8, 128, 0.2, 0.2)
-    assert (model.embeddings, model.readout.kind, model.norm, model.next_word) == ("separate", "separate", "post", False)
+    assert (model.embeddings, model.readout.kind, model.norm, model.next_word) == (
+        "separate",
+        "separate",
+        "post",
+        False,
+    )
     same = ("positions", "norm_epsilon", "first_input")
     assert [getattr(model, key) for key in same] == [getattr(base.model, key) for key in same]
     assert parser.training.label_smoothing_over == base.training.label_smoothing_over

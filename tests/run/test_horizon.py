@@ -169,10 +169,10 @@ def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock,
     recipe = load(micro / "recipe.yaml", MINUTES)
     straight = run_training(recipe, tmp_path / "straight")
     assert straight.reason == "the rate has reached zero, after 54 steps"
-    assert [line for line in log_lines if "the rate reaches" in line] == [
-        "step 12: the rate reaches zero at step 42",
-        "step 28: the rate reaches zero at step 55",
-        "step 44: the rate reaches zero at step 54",
+    assert [line for line in log_lines if "at this speed" in line] == [
+        "step 12: at this speed, the training ends at step 42, where the rate is zero",
+        "step 28: at this speed, the training ends at step 55, where the rate is zero",
+        "step 44: at this speed, the training ends at step 54, where the rate is zero",
     ]
     stopped = train(recipe, tmp_path / "killed")
     assert [record.step for record in itertools.islice(stopped, 52)] == list(range(1, 53))

@@ -16,6 +16,7 @@ from transduce.corpus.planner import Position
 from transduce.corpus.readers import ParallelText
 from transduce.evaluation.validation import ValidationResult, ValidationScore
 from transduce.run.metrics_log import MetricsLog
+from transduce.storage.locks import FolderMovedError
 from transduce.training.loop import DeferredMetrics, StepRecord
 
 
@@ -170,6 +171,25 @@ def test_a_copy_of_hard_links_keeps_its_log_when_the_run_is_resumed(metrics_log,
     log.log_event(2, "resumed")
     assert [record["step"] for record in records(log)] == [1, 2]
     assert copy.read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
+@pytest.mark.parametrize("replacement", [None, "folder", "file"])
+def test_nothing_is_written_where_a_run_was_before_it_was_moved(replacement, tmp_path, log_lines):
+    log = MetricsLog(tmp_path / "run", enabled=False)
+    (tmp_path / "run").mkdir()
+    log = MetricsLog(tmp_path / "run")
+    log.log_event(1, "begun")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    if replacement == "folder":
+        (tmp_path / "run").mkdir()
+    elif replacement == "file":
+        (tmp_path / "run").touch()
+    for write in (log.flush, lambda: log.log_event(2, "lost")):
+        with pytest.raises(FolderMovedError, match="run was moved, replaced or removed during the training"):
+            write()
+    log.close()
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert len((tmp_path / "moved" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
 def test_without_tensorboard_the_log_is_written_alone(tmp_path, monkeypatch, log_lines):

@@ -58,4 +58,4 @@ def distil(
         make_pairs(job, source, pairs, shard_lines, actors)
     with stage("student"):
         result = run_training(recipe, out, TrainOptions(machine.device, machine.threads))
-    print_result(out, result)
+    print_result(out, result, recipe.data)

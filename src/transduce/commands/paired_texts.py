@@ -30,7 +30,7 @@ def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
 
 
 def _are_close(length: int, other: int) -> bool:
-    """Returns True if two numbers of lines differ by at most a tenth.
+    """Returns True if two line counts differ by at most a tenth.
 
     If they differ more, the texts are probably unrelated, and looking for a misaligned line makes no sense.
     """

@@ -71,7 +71,7 @@ def split_corpus(
 ) -> Path:
     """Splits a corpus, writes its parts to the folder `out`, and returns the path of the folder's `data.yaml`.
 
-    `codes` are the source and target languages. `sizes` are the numbers of pairs in the validation and the test set;
+    `codes` are the source and target languages. `sizes` are the sizes, in pairs, of the validation and the test set;
     None chooses the default, and 0 leaves out the test set. Prints the number of pairs in each part. Raises ValueError
     if the corpus cannot be split.
     """

@@ -97,9 +97,8 @@ def _text(suggestion: "Suggestion", data: object, minutes: float) -> str:
             for probed in suggestion.probes
         ),
         "",
-        f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs; a validation above that of the chosen "
-        "probe,",
-        f"{score.label} {score.score:.1f}, {score.signature}.",
+        f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs, and a validation score well above that",
+        f"of the short probe: {score.label} {score.score:.1f}, {score.signature}.",
     ]
     if suggestion.adds_r_drop:
         lines.append("The training has R-Drop, because it is long enough for it; it needs more memory than the probes.")

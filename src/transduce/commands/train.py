@@ -14,6 +14,7 @@ from transduce.commands.input_checks import one_recipe
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
+    from transduce.corpus.data_spec import DataSpec
     from transduce.recipe.recipe import Recipe
     from transduce.run.dry_run import DryRun
     from transduce.run.trainer import TrainResult
@@ -106,7 +107,7 @@ def train(
         print(dry_run_table(measure(loaded, out, options), has_patience=has_patience))
         return
     with local_processes(processes, [sys.executable, "-m", "transduce", *sys.argv[1:]]):
-        print_result(out, run_training(loaded, out, options))
+        print_result(out, run_training(loaded, out, options), loaded.data)
 
 
 def print_store(recipe: "Recipe", out: Path, threads: int | None) -> None:
@@ -144,8 +145,13 @@ def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
     return aligned_table(rows)
 
 
-def print_result(out: Path, result: "TrainResult") -> None:
-    """Prints why a run ended and which weights it published; under torchrun, only rank 0 prints."""
+def print_result(out: Path, result: "TrainResult", data: "DataSpec") -> None:
+    """Prints why a run ended, which weights it published, and the next command; under torchrun, only rank 0 prints."""
     if os.environ.get("RANK", "0") == "0":
         steps = ", ".join(map(str, result.weights.steps))
         print(f"{out}: {result.reason}; weights: {result.weights.kind} of step {steps}")
+        if data.test:
+            command = f"evaluate {out} --test {next(iter(data.test))}"
+        else:
+            command = f"{'translate' if data.tree_linearisation is None else 'parse'} {out} input.txt"
+        print(f"next: transduce {command}")

@@ -67,7 +67,7 @@ class BatchRamp(Spec):
         return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
     def steps_after(self, step: int, whole_steps: float) -> float:
-        """Returns the step by which `whole_steps` full-size steps have been done since `step`.
+        """Returns the step at which the equivalent of `whole_steps` full-size steps has been completed, from `step` on.
 
         The result may be fractional.
         """

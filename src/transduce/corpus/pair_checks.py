@@ -59,7 +59,7 @@ REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds t
 class Report:
     """Counts the pairs that were read, the pairs that were kept and the pairs with each fault.
 
-    It also stores the first places at which each fault occurs.
+    It also stores the first `EXAMPLES` places at which each fault occurs.
     """
 
     read: Annotated[int, Field(ge=0)] = 0
@@ -68,7 +68,7 @@ class Report:
     places: dict[Fault | Check, list[str]] = field(default_factory=dict)
 
     def note(self, fault: Fault | Check, place: str) -> None:
-        """Counts one occurrence of a fault, and stores `place` if it is among the first."""
+        """Counts one occurrence of a fault, and stores `place` unless `EXAMPLES` places are already stored for it."""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         places = self.places.setdefault(fault, [])
         if len(places) < EXAMPLES:

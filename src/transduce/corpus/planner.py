@@ -32,10 +32,10 @@ MICRO_BATCH_POSITIONS = 4096
 
 
 class Position(NamedTuple):
-    """A position in the data between two steps: `step` steps of a portion of an epoch have been done.
+    """A position in the data between two steps: `step` steps of a portion of an epoch have been completed.
 
     During a ramp of the batch size, `step` counts full-size steps, and `part` is the number of parts of the next
-    full-size step that have been done.
+    full-size step that have been completed.
     """
 
     epoch: int = 0

@@ -135,7 +135,7 @@ def _read_two_files(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]
 
 
 def _unequal_lines_error(source: Path, target: Path) -> ValueError:
-    """Builds the error for two files with different numbers of lines.
+    """Builds the error for two files with different line counts.
 
     The message gives both line counts and, if it can be determined, the first misaligned line.
     """

@@ -167,7 +167,7 @@ def plain(content: Content) -> str:
 
 
 def has_letters(text: str) -> bool:
-    """Returns whether `text` contains letters; text without letters is not translated."""
+    """Returns True if `text` contains letters; text without letters is not translated."""
     return any(character.isalpha() for character in text)
 
 

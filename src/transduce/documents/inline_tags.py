@@ -20,14 +20,15 @@ _NOT_TRANSLATED = re.compile(
 
 
 def excludes_translation(raw: str) -> bool:
-    """Returns whether a tag excludes its element from translation, by `translate="no"` or the class `notranslate`."""
+    """Returns True if a start tag opts its element out of translation, by `translate="no"` or class `notranslate`."""
     return bool(_NOT_TRANSLATED.search(raw))
 
 
 def is_not_translated(name: str, raw: str) -> bool:
-    """Returns whether the text of the element `name` is not translated.
+    """Returns True if the text of the element `name` must be left untranslated.
 
-    This is the case for elements such as `code` and `script`, and for an element that its tag `raw` excludes.
+    This is the case for elements such as `code` and `script`, and for any element whose start tag, `raw`, opts it out
+    of translation.
     """
     return name in _PROTECTED or name in INLINE_PROTECTED or excludes_translation(raw)
 

@@ -110,7 +110,7 @@ class UnreadableInlineError(Exception):
 
 
 class InlineReader:
-    """Finds the inline tokens of markdown-it, one after the other, in the text from which they were parsed."""
+    """Finds markdown-it's inline tokens, in order, in the text from which they were parsed."""
 
     def __init__(self, text: str, line_ends: Sequence[str]) -> None:
         """Prepares to read the inline Markdown `text`.

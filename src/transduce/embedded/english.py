@@ -127,7 +127,7 @@ def phrase(node: Phrase, role: str) -> Branch:
 def noun_phrase(node: NounPhrase) -> Branch:
     """Builds the NP of a noun with its determiner, numeral, adjective and modifier.
 
-    A possessor such as "the teacher's" takes the place of the determiner.
+    A possessor such as "the teacher's" replaces the determiner.
     """
     words: list[Tree] = []
     if node.numeral:

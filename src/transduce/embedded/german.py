@@ -92,7 +92,7 @@ def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent
 def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
     """Builds a phrase from an article, numeral, adjective, noun and modifier.
 
-    A possessive name takes the place of the article. If the modifier is a relative clause, it becomes the tail.
+    A possessive name replaces the article. If the modifier is a relative clause, it becomes the tail.
     """
     column = german_inflection.column(node.noun.gender, node.number)
     key = (id(node), "determiner")

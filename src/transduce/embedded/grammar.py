@@ -449,7 +449,7 @@ class Setting(NamedTuple):
     """The position of a clause in its sentence, and the requirements of that position."""
 
     time_frame: str = "any"  # present, past or any
-    temporal: bool = False  # a clause of time, which is neither negated nor in the future tense
+    temporal: bool = False  # a time clause, which is neither negated nor in the future tense
     main: bool = False
     light: bool = False  # does not end in a phrase that the next clause could seem to continue
     gap: int | None = None  # the number of the slot that has no phrase, as in a relative clause

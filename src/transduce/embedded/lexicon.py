@@ -264,7 +264,7 @@ class Attribute(LexiconEntry):
 class Conjunction(LexiconEntry):
     """A subordinating conjunction and the tenses with which it can occur.
 
-    `kind` is "reason" or "time". A clause of time is neither negated nor in the future tense.
+    `kind` is "reason" or "time". A time clause is neither negated nor in the future tense.
     """
 
     english: str

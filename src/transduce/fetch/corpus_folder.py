@@ -104,7 +104,7 @@ class CorpusFolder:
         shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def lacks(self, name: str, files: Iterable[str]) -> bool:
-        """Returns whether one of the files of the part `name` is missing.
+        """Returns True if one of the files of the part `name` is missing.
 
         Raises ValueError if a file exists but is not as `fetch` wrote it.
         """

@@ -24,7 +24,7 @@ SMOOTHING = 15.0
 """Characters added to both lengths of a ratio, because the ratios of short lines vary more."""
 
 Numbers = NDArray[np.int64]
-"""The numbers of pairs in their corpus, counted from 1, in ascending order."""
+"""The positions of pairs in their corpus, counted from 1, in ascending order."""
 
 
 SHOWN_NUMBERS = 8

@@ -10,7 +10,7 @@ LEVELS = 2**15  # dropout probabilities are rounded to multiples of 1 / LEVELS
 
 
 class Dropout(nn.Module):
-    """In training, sets each element to zero with `probability`, and divides the others by 1 − `probability`."""
+    """In training, sets each element to zero with `probability`, and divides the rest by 1 − `probability`."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()

@@ -49,13 +49,13 @@ class LineChart(NamedTuple):
 
     @property
     def x_axis(self) -> Axis:
-        """Returns the horizontal axis, which points from left to right."""
+        """Returns the horizontal axis, which runs from left to right."""
         left = LEFT + Y_TITLE_WIDTH if self.y_title else LEFT
         return Axis(round_ticks([value for line in self.lines for value in line.x]), left, WIDTH - RIGHT)
 
     @property
     def y_axis(self) -> Axis:
-        """Returns the vertical axis, which points from bottom to top."""
+        """Returns the vertical axis, which runs from bottom to top."""
         return Axis(round_ticks([value for line in self.lines for value in line.y]), HEIGHT - BOTTOM, TOP)
 
 

@@ -158,7 +158,7 @@ def score_systems(
 def _score_by_length(
     systems: Sequence[Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
 ) -> tuple[LengthBucket, ...]:
-    """Returns the buckets that contain sentences; `lengths` are the numbers of words in the references."""
+    """Returns the buckets that contain sentences; `lengths` contains the number of words in each reference."""
     buckets = []
     for low, high in _ranges(LENGTHS):
         chosen = [index for index, length in enumerate(lengths) if low <= length and (high is None or length <= high)]

@@ -38,7 +38,7 @@ class PlacedNode(NamedTuple):
     first: int  # number of its first word, from 0
     last: int
     is_phrase: bool  # False for a part of speech
-    line: tuple[tuple[float, float], ...]  # points from the phrase that contains it; empty for the root
+    line: tuple[tuple[float, float], ...]  # the points of the line that connects it to its parent; empty for the root
 
     @property
     def span(self) -> tuple[str, int, int]:

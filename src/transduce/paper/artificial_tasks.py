@@ -57,7 +57,7 @@ SYSTEMS += [
 
 
 def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
-    """Yields a random source sentence and its translation for each length; `lengths` are numbers of words."""
+    """Yields a random source sentence and its translation for each of `lengths`, which are in words."""
     random = Random(f"{task} {seed}")
     for length in lengths:
         words = random.choices(WORDS, k=length)

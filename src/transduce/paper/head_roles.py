@@ -89,7 +89,7 @@ class RoleShares(NamedTuple):
 
     @property
     def followers(self) -> set[tuple[int, int]]:
-        """The layers and numbers of the heads whose share exceeds that of the best fixed distance in both halves."""
+        """The (layer, head) indices of the heads whose share exceeds that of the best fixed distance in both halves."""
         is_better = np.array(self.heads) > np.array(self.fixed)[:, None, None]
         return {(int(layer), int(number)) for layer, number in np.argwhere(is_better.all(0))}
 
@@ -216,7 +216,7 @@ def measure_roles(model: Model, examples: Sequence[Example], seed: int) -> tuple
 
 
 def _shares(name: str, example: str, counts: Floats, shape: tuple[int, ...]) -> RoleShares:
-    """Divides the counts that `count_right` returns [2, counts] by the numbers of cases; `shape` is (layers, heads)."""
+    """Divides the counts that `count_right` returns [2, counts] by the case counts; `shape` is (layers, heads)."""
     first = 2 + len(DISTANCES)
     shares, cases = np.round(counts / counts[:, :1], 4), counts[:, 0].astype(int).tolist()
     best = int(shares[0, 2:first].argmax())

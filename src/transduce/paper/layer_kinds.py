@@ -77,7 +77,7 @@ class NeighbourMixing(NeighbourAttention):
 
 
 class KeysAndValues(nn.Module):
-    """Takes the place of the projection to keys and values."""
+    """Replaces the projection to keys and values."""
 
     def forward(self, states: States) -> Tensor:
         """Concatenates the hidden states with themselves, so that they serve as keys and as values."""

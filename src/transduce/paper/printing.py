@@ -71,9 +71,9 @@ def format_interval(mean: float, half_width: float | None, *, signed: bool = Fal
 
 
 def format_unfinished(results: Sequence[TrialResult]) -> str:
-    """Formats, in parentheses, the numbers of steps of the runs that did not do all steps of their budget.
+    """Returns, in parentheses, the step counts of the runs that stopped before using up their step budget.
 
-    Returns an empty string if all runs did.
+    If there are no such runs, returns an empty string.
     """
     unfinished = [result for result in results if not result.is_complete]
     steps = ", ".join(f"{result.step:,} of {result.steps:,} steps" for result in unfinished)

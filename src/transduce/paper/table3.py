@@ -150,7 +150,7 @@ def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
 
 
 def divide_sizes(model: Values, scale: Scale) -> Values:
-    """Returns the settings of a model with its widths and numbers of layers divided as the scale requires.
+    """Returns the settings of a model with its widths and layer counts divided as the scale requires.
 
     The number of heads does not change.
     """

@@ -182,7 +182,7 @@ class LengthF1(NamedTuple):
 
     @property
     def range(self) -> str:
-        """The range of the numbers of words, as text."""
+        """The range of sentence lengths in words, as text."""
         return f"{self.shortest}–{self.longest}" if self.longest < 1000 else f"{self.shortest} and more"
 
 

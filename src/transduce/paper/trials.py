@@ -93,7 +93,7 @@ class TrialResult(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """True if all steps of the budget were done."""
+        """True if the whole step budget has been used up."""
         return self.steps is not None and self.step >= self.steps
 
 
@@ -145,9 +145,9 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
 
 
 def _are_equal_steps(recorded: int | None, steps: int | None) -> bool:
-    """Returns True if two numbers of steps are equal within `STEPS_TOLERANCE`.
+    """Returns True if two step counts are equal within `STEPS_TOLERANCE`.
 
-    None stands for a run that is limited only by time, and equals only None.
+    None stands for a run that is limited only by time; it is equal only to None.
     """
     if recorded is None or steps is None:
         return recorded == steps

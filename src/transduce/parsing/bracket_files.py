@@ -63,5 +63,5 @@ def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[
 
 
 def _is_line_by_line(lines: Sequence[str]) -> bool:
-    """Returns whether every line closes as many brackets as it opens."""
+    """Returns True if every line closes as many brackets as it opens."""
     return all(line.count("(") == line.count(")") for line in lines)

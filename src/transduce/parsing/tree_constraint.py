@@ -1,4 +1,4 @@
-"""Constrains the search of a parser, so that every hypothesis is a tree over exactly the words of its sentence."""
+"""Constrains the search of a parser so that every finished hypothesis is a tree over the words of its sentence."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -91,9 +91,9 @@ class TreeConstraint:
     """Wraps a stepper so that every hypothesis can become a tree over the words of its sentence.
 
     A token after which this would be impossible gets a log-probability of −∞. All other tokens keep the log-probability
-    that the model assigns. `word_counts` contains the number of words in each sentence, and `bounds` the largest number
-    of tokens in a hypothesis for it, including EOS. A phrase may open only if enough tokens are left to complete the
-    tree.
+    that the model assigns. `word_counts` contains the number of words in each sentence. `bounds` contains the maximum
+    number of tokens, including EOS, in a hypothesis for each sentence. A phrase may open only if enough tokens are left
+    to complete the tree.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from transduce.parsing.trees import Tree, clean_tree, is_comment, parse_tree, re
 from transduce.text.compressed import UnreadCompressionError, decompressed
 
 LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
-"""The largest numbers of bytes per line and of lines that are read to find out whether a file contains trees."""
+"""The maximum number of bytes per line and of lines that are read to detect whether a file contains trees."""
 
 
 def tree_files(folder: Path) -> list[Path]:

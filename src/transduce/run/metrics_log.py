@@ -17,6 +17,7 @@ from transduce.measure.metric_choice import LABELS
 from transduce.run.trackers import BackgroundTracker
 from transduce.runtime.json_text import json_text
 from transduce.storage.atomic import atomic_write, flush_to_disk
+from transduce.storage.locks import FolderIdentity
 from transduce.training.loop import StepRecord
 
 _log = logging.getLogger("transduce")
@@ -34,6 +35,7 @@ class MetricsLog:
 
     def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
         self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
+        self._folder = FolderIdentity(directory) if enabled else None
         self.total: int | None = None  # total number of steps of the run, or None if it is unknown
         self.elapsed = 0.0  # seconds of training, including the time before the run was resumed
         self._events = directory / "training" / "tensorboard"
@@ -66,7 +68,11 @@ class MetricsLog:
         self._purge_step = step + 1
 
     def flush(self) -> int:
-        """Flushes `metrics.jsonl` to disk and returns its size in bytes."""
+        """Flushes `metrics.jsonl` to disk and returns its size in bytes.
+
+        Raises FolderMovedError if the run directory was moved, so that nothing is saved into a second directory.
+        """
+        self._check_place()
         if self.enabled and self.path.exists():
             flush_to_disk(self.path)
         return self.size
@@ -171,8 +177,9 @@ class MetricsLog:
     def _append(self, values: dict[str, Any]) -> None:
         """Appends a record to `metrics.jsonl`.
 
-        If that fails, removes the incomplete line and logs a warning.
+        If that fails, removes the incomplete line and logs a warning. Raises FolderMovedError like `flush`.
         """
+        self._check_place()
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
@@ -181,6 +188,10 @@ class MetricsLog:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
             _log.warning(f"warning: could not write the metrics log: {error}")
+
+    def _check_place(self) -> None:
+        if self._folder is not None:
+            self._folder.check("training")
 
     def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
         """Writes numbers to the TensorBoard event file, if TensorBoard is installed.

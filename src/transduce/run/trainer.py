@@ -247,7 +247,10 @@ class Trainer:
             state, is_saved = self._validate(state, clock), False
         if horizon := self.horizon.plan(state):
             state, is_saved = state._replace(horizon=horizon), False
-            self.metrics_log.log_event(state.step, f"the rate reaches zero at step {self.horizon.total_steps(state)}")
+            self.metrics_log.log_event(
+                state.step,
+                f"at this speed, the training ends at step {self.horizon.total_steps(state)}, where the rate is zero",
+            )
         (signal,) = self.group.all_reduce_max(signals[0] if signals else 0)
         reason = state.end_reason(self.settings)
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:

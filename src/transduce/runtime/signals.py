@@ -25,15 +25,15 @@ class StoppedTogether(Interrupted):
 
 
 class OtherProcessError(Exception):
-    """Raised if another process of the run has failed, which reports the reason itself."""
+    """Raised if another process of the run has failed. That process reports the reason itself."""
 
 
 @contextlib.contextmanager
 def collect_signals() -> Iterator[list[int]]:
-    """Yields a list that collects the numbers of received signals, SIGINT or SIGTERM, which then have no other effect.
+    """Catches SIGINT and SIGTERM, and yields a list to which the number of each caught signal is appended.
 
-    If the same signal arrives a second time, it has its usual effect. Signals that are ignored remain ignored; a shell,
-    for example, makes its background jobs ignore SIGINT.
+    A second signal of the same kind is handled as it was before this context. Signals that are ignored remain ignored;
+    a shell, for example, makes its background jobs ignore SIGINT.
     """
     caught: list[int] = []
 
@@ -52,7 +52,7 @@ def collect_signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raises Interrupted on SIGINT and SIGTERM within the context; the same signal a second time kills the process."""
+    """Raises Interrupted on SIGINT and SIGTERM within the context. A second signal of a kind kills the process."""
     handlers = {number: signal.signal(number, _interrupt) for number in _signals_to_handle()}
     try:
         yield

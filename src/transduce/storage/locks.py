@@ -18,6 +18,27 @@ class LockHeldError(ValueError):
     """Raised if another process holds the lock on a folder or an output file."""
 
 
+class FolderMovedError(ValueError):
+    """Raised if a folder was moved, replaced or removed while a command writes to it."""
+
+
+class FolderIdentity:
+    """The identity of an existing folder. A lock on a folder stays with it if it is moved, but paths do not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._identity = folder, folder.stat()
+
+    def check(self, work: str) -> None:
+        """Raises FolderMovedError if the path no longer leads to this folder; `work` is what the command does."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(self.folder.stat(), self._identity):
+                return
+        raise FolderMovedError(
+            f"{self.folder} was moved, replaced or removed during the {work}, which ends here; what it saved is in the "
+            "folder that was moved, and the same command resumes there with the new path"
+        )
+
+
 @contextlib.contextmanager
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     """Locks `folder` within the context, and creates it if necessary.

@@ -180,7 +180,10 @@ def _probe_all(
         if min(probes, key=lambda probed: probed.loss) is probes[-1]:
             best, best_probe = probes[-1], probe
     if best.steps < FEW_STEPS:
-        _log.warning(f"warning: {best.steps} steps hardly tell candidates apart: more --minutes give them more time")
+        _log.warning(
+            f"warning: after {best.steps} steps each, the candidates hardly differ, so the recipe is a guess; more "
+            "--minutes give them more time"
+        )
     return probes, best, best_probe
 
 

@@ -1,11 +1,11 @@
-"""Directions of translation, which are pairs of a source language and a target language."""
+"""Translation directions, which are pairs of a source and a target language."""
 
 import re
 from typing import NamedTuple
 
 
 class Direction(NamedTuple):
-    """A direction of translation; a language is None if the recipe does not name it."""
+    """A translation direction. A language is None if the recipe does not name it."""
 
     source: str | None
     target: str | None

@@ -59,7 +59,7 @@ LOOKAHEAD = 1000  # lines that `stream` reads before it translates them
 
 
 class _Origin(NamedTuple):
-    """The information that is needed to load a translator again; it is pickled in place of the models."""
+    """The information that is needed to load a translator again; it is pickled instead of the models."""
 
     directories: tuple[Path, ...]
     fingerprints: tuple[str, ...]

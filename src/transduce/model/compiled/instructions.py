@@ -54,7 +54,7 @@ CACHE_LINE, AHEAD = 64, 4096  # in bytes
 class _Tile:
     """Generates LLVM IR that multiplies rows by one tile of a matrix.
 
-    The numbers of the rows and of the matrix are either all floats or all bytes.
+    The elements of the rows and of the matrix are either all floats or all bytes.
     """
 
     def __init__(self, builder: Any, number: Any) -> None:

@@ -35,8 +35,8 @@ class SlotCache:
     def make_room(self, slots: Slots, length: int) -> None:
         """Makes sure that the cache has a free slot for the next token of each row, which is at position `length`.
 
-        If the cache is full, the slots that no row uses are dropped, the others are renumbered, also in `slots`, and
-        the cache grows.
+        If the cache is full, unused slots are dropped, the remaining slots are renumbered, also in `slots`, and the
+        cache grows.
         """
         rows = len(slots)
         if self.used + rows > self.key_values.shape[1]:

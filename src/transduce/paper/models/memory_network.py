@@ -107,7 +107,7 @@ class MemoryNetworkModel(BaselineModel):
         self.readout = spec.readout.build(tables[-1].target.weight, spec.symbols.pad)
 
     def encode(self, source: Source, visible: Visible) -> Encoded:
-        """Returns the source tokens as memory, and padding in place of the target tokens that precede the first one."""
+        """Returns the source tokens as memory, and padding for the positions before the first target token."""
         return Encoded((source, visible), (source.new_full((len(source), self.spec.span), self.spec.symbols.pad),))
 
     def decode_rows(
@@ -115,7 +115,7 @@ class MemoryNetworkModel(BaselineModel):
     ) -> tuple[States, Tensors]:
         """Returns the query u after the last hop for each of `tokens`, and the last `span` tokens.
 
-        If there are fewer than `span` tokens, padding takes the place of the others.
+        If fewer than `span` tokens have been decoded so far, the earlier positions contain padding.
         """
         source, visible = memory if rows is None else (tensor[rows.sentences] for tensor in memory)
         (before,) = carried
