@@ -198,7 +198,8 @@ def test_a_name_of_a_file_and_a_text_of_several_lines_get_a_note(
     assert [f"{path} is also a file, which was not read" in line for line in log_lines] == [True]
     translator.translate("cat\ndog\n")
     assert "give a list with one sentence each" in log_lines[-1]
-    translator.translate("cat\n")
+    for text in ("cat\n", "猫" * 300, "\0", "\ud800", ""):
+        translator.translate(text)
     assert len(log_lines) == 2
 
 

@@ -1,5 +1,6 @@
 """Translates text end to end with a single model, an ensemble or another search engine."""
 
+import contextlib
 import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,6 @@ _log = logging.getLogger("transduce")
 
 BATCH_TOKENS = 8192  # source positions in a batch
 SCORED_TOKENS = 4096  # positions in a batch for scoring, which keeps all log-probabilities in memory
-MAX_FILE_NAME = 255  # characters of a text that may be the name of a file
 LOOKAHEAD = 1000  # lines that `stream` reads before it translates them
 
 
@@ -774,10 +774,11 @@ def _note_several_sentences(texts: Sequence[str]) -> None:
 
 def _note_file_name(text: str) -> None:
     """Logs a note if the text is the name of a file, because the file is not read."""
-    if " " not in text and len(text) <= MAX_FILE_NAME and Path(text).is_file():
-        _log.warning(
-            f"note: {text} is also a file, which was not read; open({text!r}, encoding='utf-8') gives its lines"
-        )
+    with contextlib.suppress(OSError):  # a text without spaces, for example in Japanese, can be too long for a name
+        if " " not in text and Path(text).is_file():
+            _log.warning(
+                f"note: {text} is also a file, which was not read; open({text!r}, encoding='utf-8') gives its lines"
+            )
 
 
 def _without_last_space(prefixes: Sequence[str]) -> list[str]:
