@@ -1,6 +1,7 @@
 """Reads and writes HTML pages.
 
-The text of block elements and the values of `alt` and `title` attributes are translated. Every other byte is kept.
+The text of block elements and the values of the attributes `alt`, `aria-label`, `placeholder` and `title` are
+translated. Every other byte is kept.
 """
 
 import html
@@ -28,7 +29,7 @@ _ENDS_OF_PARAGRAPH_NAMES = (
 _ENDS_OF_PARAGRAPHS = frozenset(_ENDS_OF_PARAGRAPH_NAMES.split())
 _LISTS = {"ul", "ol", "menu"}
 _ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+)")
-_TRANSLATED_ATTRIBUTES = {"alt", "title"}
+_TRANSLATED_ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}
 _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]\s*>")
 
 _XML, FIRST_CHARACTERS = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096

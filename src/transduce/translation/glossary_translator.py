@@ -74,6 +74,8 @@ class GlossaryTranslator:
     @property
     def summary(self) -> str:
         """A message that says how many of the terms were honoured."""
+        if not self.terms:
+            return "no term of the glossary occurs in the text, as it is written there; other forms need their own lines"
         return f"{self.honoured:,} of {self.terms:,} terms honoured"
 
     def check_method(self, method: SearchMethod) -> None:
