@@ -114,6 +114,12 @@ def test_wrong_names_are_said_before_torch_is_imported(tmp_path, trained):
         ("translate run in.txt --engine local", "without --engine, transduce itself translates"),
         ("translate run recipe.yaml", "`transduce train` trains a recipe"),
         ("serve run --keys none.txt", "--keys: there is no file none.txt; write one with a secret key on each line"),
+        ("translate run in.txt --glossary in.txt", "--glossary in.txt: this is the text; a glossary has lines of"),
+        ("translate-document run in.txt --glossary in.txt", "--glossary in.txt: this is the text"),
+        (
+            "translate owner/model in.txt",
+            "`hf download owner/model --local-dir X` and `transduce import X --out model`",
+        ),
         ("help train", "it is `transduce COMMAND --help`"),
         ("import run --out out", "run is a model directory of transduce already: use it as it is"),
     ],

@@ -208,7 +208,8 @@ def test_a_name_of_a_file_and_a_text_of_several_lines_get_a_note(
     [
         (b"cat dog", "`text` is a bytes: give text, `text.decode()`"),
         (None, "`text` is None"),
-        (7, "`text` is an int: give a str, or a list"),
+        (7, "`text` is an int: give a"),
+        ([["cat dog"]], "`text` 1 is a list, not a str: give one flat list"),
         ([b"cat dog"], "`text` 1 is a bytes, not a str: open the file as text"),
         (["cat dog", 7], "`text` 2 is an int, not a str"),
         (["cat dog", None], "`text` 2 is None, a missing value: put '' in its place, or leave it out"),

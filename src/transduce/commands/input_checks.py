@@ -20,6 +20,12 @@ def check_exist(*files: Path | None) -> None:
             file.stat()
 
 
+def check_glossary(glossary: Path | None, text: Path | None) -> None:
+    """Raises ValueError if the text itself was given as the glossary."""
+    if glossary is not None and text is not None and glossary.resolve() == text.resolve():
+        raise ValueError(f"--glossary {glossary}: this is the text; a glossary has lines of source, tab and target")
+
+
 def check_recipe(recipe: Path) -> None:
     """Raises ValueError if the file is not a YAML file with a mapping at the top level."""
     from transduce.recipe.recipe_values import read_yaml

@@ -35,7 +35,9 @@ def runs_and_text(paths: list[Path]) -> tuple[list[Path], Path | None]:
     last = paths[-1]
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
     if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
-        raise ValueError(f"{last} is not a model; name a file of text (`transduce translate-corpus` takes folders)")
+        raise ValueError(
+            f"{last} is a folder without a model: name a file of text (`transduce translate-corpus` takes folders)"
+        )
     if len(paths) == 1 or last.is_dir():
         if paths[0].is_file() and len(paths) > 1:
             raise ValueError(f"{paths[0]} is a file: name the model first, then the text: `{last} {paths[0]}`")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.input_checks import check_exist
+from transduce.commands.input_checks import check_exist, check_glossary
 from transduce.commands.line_windows import read_windows, runs_and_text, translate_windows
 from transduce.commands.options import (
     Engine,
@@ -67,6 +67,7 @@ def translate(
     """Translates text line by line, with one sentence per line; an empty line stays empty."""
     paths, text = runs_and_text(run)
     check_exist(prefix, glossary)
+    check_glossary(glossary, text)
     refuse_document(text)
     runs = converted(paths, engine)
     method = search_method_of_options(

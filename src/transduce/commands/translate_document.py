@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.input_checks import check_exist
+from transduce.commands.input_checks import check_exist, check_glossary
 from transduce.commands.line_windows import read_windows, runs_and_text, say_loops, translate_windows
 from transduce.commands.options import (
     EngineOption,
@@ -61,6 +61,7 @@ def translate_document(
     """Translates a document sentence by sentence and keeps its structure."""
     paths, file = runs_and_text(run)
     check_exist(glossary)
+    check_glossary(glossary, file)
     kind = text_format or format_of(file)
     if retranslate and kind not in (TextFormat.XLIFF, TextFormat.TMX, TextFormat.PO):
         raise ValueError(f"--retranslate: {kind} has no translations to replace; leave it out")

@@ -13,6 +13,7 @@ from transduce.model_directory.manifest import CARD
 from transduce.model_directory.model import Model
 from transduce.model_directory.writing import check_new_or_empty, write_new_model
 from transduce.storage.checksums import checksums_of_files
+from transduce.storage.nearby_paths import is_name_on_hub
 
 _log = logging.getLogger("transduce")
 
@@ -33,8 +34,8 @@ def import_model(
     """
     check_new_or_empty(out)
     if not directory.is_dir():
-        is_hub_name = len(directory.parts) == 2 and not directory.parent.is_dir()
-        hint = f"; `hf download {directory} --local-dir {directory.name}` downloads it" if is_hub_name else ""
+        is_named_there = is_name_on_hub(directory)
+        hint = f"; `hf download {directory} --local-dir {directory.name}` downloads it" if is_named_there else ""
         raise ValueError(
             f"{directory} is not a folder; name one with a downloaded model of OPUS-MT, fairseq or Marian{hint}"
         )

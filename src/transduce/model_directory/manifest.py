@@ -13,7 +13,7 @@ from pydantic import Field
 
 from transduce.settings import Spec, check_version, validated
 from transduce.storage.checksums import Checksums, checksum_of, find_damage
-from transduce.storage.nearby_paths import did_you_mean_model
+from transduce.storage.nearby_paths import did_you_mean_model, is_name_on_hub
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 VERSION: Literal[1] = 1  # version of the manifest's format
@@ -79,6 +79,10 @@ def require_model(directory: Path) -> None:
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         advice = "; name a model directory, as `transduce train RECIPE --out DIRECTORY` or `transduce import` makes"
+        if is_name_on_hub(directory):
+            advice = (
+                f"; `hf download {directory} --local-dir X` and `transduce import X --out {directory.name}` make one"
+            )
         raise ValueError(f"{fault}{did_you_mean_model(directory, MANIFEST) or advice}")
     if not has_model(directory):
         reason = ", its training has written no model yet" if (directory / "training").exists() else ""

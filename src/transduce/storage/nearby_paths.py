@@ -19,6 +19,11 @@ def did_you_mean_path(path: Path) -> str:
     return f"; did you mean `{path.with_name(nearest[0])}`?" if nearest and nearest[0] != path.name else ""
 
 
+def is_name_on_hub(path: Path) -> bool:
+    """Returns True if a missing path looks like OWNER/NAME, the name of a model on the Hugging Face hub."""
+    return len(path.parts) == 2 and not path.parent.is_dir()
+
+
 def did_you_mean_model(path: Path, marker: str) -> str:
     """Returns "; did you mean `X`?", where X is a model directory near `path`, or an empty string if there is none.
 

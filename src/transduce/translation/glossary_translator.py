@@ -75,7 +75,7 @@ class GlossaryTranslator:
     def summary(self) -> str:
         """A message that says how many of the terms were honoured."""
         if not self.terms:
-            return "no term of the glossary occurs in the text, as it is written there; other forms need their own lines"
+            return "no term of the glossary occurs in the text as it is written; other forms need their own lines"
         return f"{self.honoured:,} of {self.terms:,} terms honoured"
 
     def check_method(self, method: SearchMethod) -> None:

@@ -70,7 +70,7 @@ ELSEWHERE = {
     **dict.fromkeys(("batch_size", "max_batch_size"), "`batch_tokens` counts source positions"),
     **dict.fromkeys(("sample", "do_sample", "sampling"), "`temperature`, `top_k` or `top_p` draws"),
     **dict.fromkeys(("device", "precision"), "it is an argument of `Translator.load`"),
-    **dict.fromkeys(("to", "tag"), "`translator.into` has it"),
+    **dict.fromkeys(("to", "tag"), "`translator.into` chooses a language or a tag, where the model has several"),
     "alignments": "`explain` returns attention weights",
     "glossary": "`GlossaryTranslator` takes a glossary (docs/guides/terms.md)",
     "confidence": "`Calibration` has it (docs/guides/confidence.md)",

@@ -312,7 +312,10 @@ class Translator:
             _note_several_sentences([text])
             _note_file_name(text)
             return best[0] if n_best is None else best
-        texts, prefixes = list(_each_text(text, "text")), None if prefix is None else list(_each_text(prefix, "prefix"))
+        texts, prefixes = (
+            list(_each_text(text, "text", or_one=True)),
+            None if prefix is None else list(_each_text(prefix, "prefix")),
+        )
         with progress_line():
             n_best_lists = self.translate_lines(texts, method, prefixes=prefixes, batch_tokens=batch_tokens)
         _note_several_sentences(texts)
@@ -740,7 +743,7 @@ def _load_origin(kind: type[Translator], origin: _Origin) -> Translator:
 _load_once = cast(Callable[[type[Translator], _Origin], Translator], lru_cache(maxsize=4)(_load_origin))
 
 
-def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
+def _each_text(lines: Iterable[str], name: str, *, or_one: bool = False) -> Iterator[str]:
     """Yields each text of an iterable without its line ending; `name` is the argument's name in error messages.
 
     Raises TypeError if `lines` is a single str or is not an iterable of str.
@@ -753,7 +756,7 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
     if isinstance(lines, bytes):
         raise TypeError(f"`{name}` is a bytes: give text, `{name}.decode()`")
     if isinstance(lines, str) or not isinstance(lines, Iterable):
-        one = "a str, or " if name == "text" else ""
+        one = "a str, or " if or_one else ""
         raise TypeError(f"`{name}` is {kind}: give {one}a list, or another iterable, of str")
     for number, line in enumerate(lines, start=1):
         if line is None or (isinstance(line, float) and line != line):
@@ -761,7 +764,8 @@ def _each_text(lines: Iterable[str], name: str) -> Iterator[str]:
         if isinstance(line, bytes):
             raise TypeError(f"`{name}` {number} is a bytes, not a str: open the file as text, or `decode()` its bytes")
         if not isinstance(line, str):
-            raise TypeError(f"`{name}` {number} is {type_in_words(line)}, not a str")
+            flat = ": give one flat list" if isinstance(line, list | tuple) else ""
+            raise TypeError(f"`{name}` {number} is {type_in_words(line)}, not a str{flat}")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
 
 
