@@ -183,6 +183,11 @@ def test_a_directory_is_loaded_and_not_given_to_the_constructor() -> None:
         Translator("runs/demo")  # type: ignore[arg-type, call-arg]
 
 
+def test_a_name_on_the_hub_is_answered_with_the_commands_that_download_it() -> None:
+    with pytest.raises(ValueError, match="no model directory owner/model; `hf download owner/model --local-dir X` and"):
+        Translator.load("owner/model")
+
+
 def test_the_device_and_the_precision_can_be_read(translator: Translator) -> None:
     assert (str(translator.device), translator.precision) == ("cpu", "float32")
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from transduce.model.translation_model import TranslationModel
 from transduce.model_directory.config import Config
-from transduce.model_directory.manifest import fingerprint
+from transduce.model_directory.manifest import fingerprint, require_model
 from transduce.model_directory.model import Model
 from transduce.runtime.device import choose_device, count_forks
 from transduce.runtime.memory import is_out_of_memory, run_by_halves
@@ -149,6 +149,8 @@ class Translator:
     @classmethod
     def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
         """Loads the models in `directories` without choosing a direction."""
+        for directory in directories:
+            require_model(Path(directory))  # so that the message has the path as it was given
         paths = tuple(Path(directory).absolute() for directory in directories)
         fingerprints = tuple(map(fingerprint, paths))
         models = [Model.read(Path(directory)) for directory in directories]
