@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 SECTIONS = {"training": Training, "data": DataSpec, "decoding": Decoding}
 
 
-def documented_keys(pattern=r"its recipe may differ from before only in (.*?), and in where the files"):
+def documented_keys(pattern=r"its recipe may then differ only in (.*?), and in the paths"):
     """Returns the keys that the page says may differ, each with its section."""
     text = " ".join(PAGE.read_text("utf-8").split())
     sentence = re.search(pattern, text)[1]

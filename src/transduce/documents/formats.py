@@ -26,7 +26,7 @@ _ROOTS = {  # formats by the name of the root element or of the document type
 _PROLOG = re.compile(
     r"\s*(?:(?><\?.*?\?>|<!--.*?-->)\s*)*+<(?:!DOCTYPE\s+)?(?:\w+:)?(?P<root>[\w-]+)", re.DOTALL | re.IGNORECASE
 )
-_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*(?:[\"']\s*)?([\w.:-]+)", re.IGNORECASE)
 _ENCODINGS_OF_PAGES = {  # the encodings of the WHATWG standard, under the names that Python gives them
     *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
     *(f"iso8859-{number}" for number in range(1, 17)),

@@ -35,7 +35,7 @@ class MetricsLog:
 
     def __init__(self, directory: Path, minutes: float | None = None, *, enabled: bool = True) -> None:
         self.path, self.minutes, self.enabled = directory / METRICS_LOG, minutes, enabled
-        self._folder = FolderIdentity(directory) if enabled else None
+        self._folder = FolderIdentity(directory) if enabled and directory.is_dir() else None
         self.total: int | None = None  # total number of steps of the run, or None if it is unknown
         self.elapsed = 0.0  # seconds of training, including the time before the run was resumed
         self._events = directory / "training" / "tensorboard"
