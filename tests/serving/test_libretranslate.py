@@ -44,6 +44,8 @@ def test_a_text_of_sentences_and_lines_is_what_the_command_prints(server, comman
 def test_html_keeps_its_tags_and_is_what_the_command_prints(server, command_translates):
     answer = server.post("/translate", data={**ASKED, "q": HTML, "format": "html"}).json()["translatedText"]
     assert answer == command_translates(HTML, "html")
+    page = {**ASKED, "q": '<html lang="en"><p>cat</p></html>', "format": "html"}
+    assert server.post("/translate", data=page).json()["translatedText"].startswith('<html lang="de">')
     for tag in ("<p>", "<b>", "</b>", "<br>", "<i>", "</i>", 'title="'):
         assert answer.count(tag) == HTML.count(tag)
 

@@ -79,7 +79,7 @@ def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages
         case TextFormat.MARKDOWN:
             return MarkdownDocument(text, encode)
         case TextFormat.HTML:
-            return HtmlDocument(text, encode)
+            return HtmlDocument(text, encode, languages)
         case TextFormat.SRT:
             return SrtDocument(text, encode)
         case TextFormat.PO:

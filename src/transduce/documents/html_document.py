@@ -1,7 +1,7 @@
 """Reads and writes HTML pages.
 
 The text of block elements and the values of the attributes `alt`, `aria-label`, `placeholder` and `title` are
-translated. Every other byte is kept.
+translated, and the language that the tag `html` declares is replaced. Every other byte is kept.
 """
 
 import html
@@ -12,7 +12,15 @@ from itertools import pairwise
 from typing import Literal
 
 from transduce.documents import inline_tags
-from transduce.documents.document import Content, Document, Unit, has_letters, plain
+from transduce.documents.document import (
+    Content,
+    Document,
+    DocumentLanguages,
+    Unit,
+    has_letters,
+    plain,
+    same_language,
+)
 from transduce.documents.inline_tags import FoundTag
 
 _INLINE_NAMES = (
@@ -131,9 +139,9 @@ class HtmlDocument(Document):
     `text` is the decoded page, and `encode` encodes it again.
     """
 
-    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+    def __init__(self, text: str, encode: Callable[[str], bytes], languages: DocumentLanguages) -> None:
         super().__init__()
-        self._encode = encode
+        self._encode, self._languages = encode, languages
         # XML defines only five named entities, and `&nbsp;` is not one of them.
         self._no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
         self._writers: list[Callable[[Content], Raw]] = []
@@ -188,12 +196,12 @@ class HtmlDocument(Document):
             if kind == "empty":
                 self._end_protected()
         elif name in _INLINE:
-            self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
+            self._add_tag("close" if kind == "close" else "open", name, self._tag(raw, name))
         elif name in inline_tags.EMPTY_INLINE:
-            self._add_tag("point" if name == "wbr" else "code", "", self._tag(raw))
+            self._add_tag("point" if name == "wbr" else "code", "", self._tag(raw, name))
         else:
             self._end_unit()
-            self._skeleton += self._tag(raw)
+            self._skeleton += self._tag(raw, name)
 
     def _add_tag(self, kind: Literal["open", "close", "code", "point"], name: str, raw: Raw) -> None:
         """Adds an inline tag or a code to the current unit."""
@@ -237,15 +245,27 @@ class HtmlDocument(Document):
             self._skeleton += self._protected_raw
         self._protected, self._protected_raw = [], []
 
-    def _tag(self, raw: str) -> Raw:
-        """Returns the markup of a tag, in which the value of each translated attribute is replaced by a new unit."""
+    def _language_after(self, declared: str) -> str:
+        """Returns the language of the translated page, which declares the language `declared`."""
+        source, target = self._languages
+        is_translated = target is not None and (source is None or same_language(declared, source))
+        return html.escape(target if target is not None and is_translated else declared)
+
+    def _tag(self, raw: str, name: str) -> Raw:
+        """Returns the markup of a tag, in which the value of each translated attribute is replaced by a new unit.
+
+        The tag `html` then declares the target language, if it declares the source language.
+        """
         markup: Raw = []
         offset = 0
         has_text = raw[1:2] != "/" and not inline_tags.excludes_translation(raw)
         for match in _ATTRIBUTE.finditer(raw) if has_text else ():
             quoted = "double" if match["double"] is not None else "single"
             value = html.unescape(match[quoted] or "")
-            if match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
+            if name == "html" and match["name"].lower() in ("lang", "xml:lang"):
+                markup += [raw[offset : match.start(quoted)], self._language_after(value)]
+                offset = match.end(quoted)
+            elif match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
                 number = self._add_unit(Unit((value,), wraps=True), lambda content: [html.escape(plain(content))])
                 markup += [raw[offset : match.start(quoted)], number]
                 offset = match.end(quoted)

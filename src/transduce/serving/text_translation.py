@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from transduce.documents.document import Content, Document, Unit, plain
+from transduce.documents.document import Content, Document, DocumentLanguages, Unit, plain
 from transduce.documents.html_document import HtmlDocument
 from transduce.documents.sentence_translator import SentenceTranslator, sentence_translator, translate_units
 from transduce.serving.batch_queue import SearchRequest, Ticket
@@ -81,8 +81,9 @@ def translate_texts(
     decoding = request.served.translator.decoding
     method = search_method(decoding, min(alternatives + 1, decoding.beam))
     n_best: dict[str, list[Translation]] = {}
+    languages = DocumentLanguages(request.served.source, request.served.target)
     documents: list[Document] = [
-        PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode) for text in texts
+        PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode, languages) for text in texts
     ]
     units = [unit for document in documents for unit in document.units]  # of all texts, translated in one call
     rows: list[list[str]] = [[] for _ in texts]
