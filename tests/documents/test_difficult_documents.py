@@ -116,6 +116,8 @@ def test_an_element_of_html_that_is_not_translated_ends_without_its_end_tag(sour
         ("json", '{"a": "Run <kbd>make it</kbd> a b."}', '{"a": "B <kbd>make it</kbd> A RUN."}'),
         ("json", '{"a": "<b translate=\\"no\\">Big Co</b> a b"}', '{"a": "<b translate=\\"no\\">Big Co</b> B A"}'),
         ("html", '<html lang="en-GB" dir="ltr"><p>a b</p>', '<html lang="de" dir="ltr"><p>B A</p>'),
+        ("html", "<html lang=en><p title=x>a b</p>", "<html lang=de><p title=x>B A</p>"),
+        ("html", '<html lang=""><p>a b</p>', '<html lang=""><p>B A</p>'),
         ("html", "<html lang='fr'><p lang=\"en\">a b</p>", "<html lang='fr'><p lang=\"en\">B A</p>"),
         ("html", '<input placeholder="a b" value="a b">', '<input placeholder="B A" value="a b">'),
         ("html", '<a aria-label="a b" href="#">a b</a>', '<a aria-label="B A" href="#">B A</a>'),

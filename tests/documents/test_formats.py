@@ -39,7 +39,7 @@ def test_html_translates_text_and_attributes_and_keeps_every_other_byte() -> Non
         "<b>no</b></div>\n<script>var a = 'b c';</script><!-- no comment --></body></HTML>\n"
     )
     assert translated("html", source) == (
-        "<!DOCTYPE html>\n<HTML lang=en><head><title>PAGE BIG</title><style>a b {}</style></head><body class=x>\n"
+        "<!DOCTYPE html>\n<HTML lang=de><head><title>PAGE BIG</title><style>a b {}</style></head><body class=x>\n"
         '<p><a href="u?a=1&b=2" title=\'TIP A\'>THREE</a> &amp; <B>TWO</b> ONE.<br>FIVE FOUR<img src=x alt="CAT A">\n'
         '<pre>do not</pre><p><code>x y</code> NOW USE</p><p translate="no">Not this</p><div class="a notranslate">No '
         "<b>no</b></div>\n<script>var a = 'b c';</script><!-- no comment --></body></HTML>\n"

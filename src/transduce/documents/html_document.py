@@ -36,7 +36,9 @@ _ENDS_OF_PARAGRAPH_NAMES = (
 )
 _ENDS_OF_PARAGRAPHS = frozenset(_ENDS_OF_PARAGRAPH_NAMES.split())
 _LISTS = {"ul", "ol", "menu"}
-_ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+)")
+_ATTRIBUTE = re.compile(
+    r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>[^\s\"'>]+))"
+)
 _TRANSLATED_ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}
 _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]\s*>")
 
@@ -248,8 +250,9 @@ class HtmlDocument(Document):
     def _language_after(self, declared: str) -> str:
         """Returns the language of the translated page, which declares the language `declared`."""
         source, target = self._languages
-        is_translated = target is not None and (source is None or same_language(declared, source))
-        return html.escape(target if target is not None and is_translated else declared)
+        if target is None or not declared or (source is not None and not same_language(declared, source)):
+            return html.escape(declared)
+        return html.escape(target)
 
     def _tag(self, raw: str, name: str) -> Raw:
         """Returns the markup of a tag, in which the value of each translated attribute is replaced by a new unit.
@@ -260,12 +263,12 @@ class HtmlDocument(Document):
         offset = 0
         has_text = raw[1:2] != "/" and not inline_tags.excludes_translation(raw)
         for match in _ATTRIBUTE.finditer(raw) if has_text else ():
-            quoted = "double" if match["double"] is not None else "single"
-            value = html.unescape(match[quoted] or "")
+            quoted = next(form for form in ("double", "single", "bare") if match[form] is not None)
+            value = html.unescape(match[quoted])
             if name == "html" and match["name"].lower() in ("lang", "xml:lang"):
                 markup += [raw[offset : match.start(quoted)], self._language_after(value)]
                 offset = match.end(quoted)
-            elif match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
+            elif match["name"].lower() in _TRANSLATED_ATTRIBUTES and quoted != "bare" and has_letters(value):
                 number = self._add_unit(Unit((value,), wraps=True), lambda content: [html.escape(plain(content))])
                 markup += [raw[offset : match.start(quoted)], number]
                 offset = match.end(quoted)
