@@ -1,5 +1,6 @@
 """Records and console lines of the metrics log."""
 
+import errno
 import json
 import math
 import os
@@ -7,6 +8,7 @@ import resource
 import signal
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -190,6 +192,12 @@ def test_nothing_is_written_where_a_run_was_before_it_was_moved(replacement, tmp
     log.close()
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
     assert len((tmp_path / "moved" / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_file_system_that_does_not_answer_ends_no_training(metrics_log):
+    metrics_log._folder.folder = Mock(stat=Mock(side_effect=OSError(errno.EIO, "I/O error")))
+    metrics_log.log_event(1, "goes on")
+    assert len(records(metrics_log)) == 1
 
 
 def test_without_tensorboard_the_log_is_written_alone(tmp_path, monkeypatch, log_lines):

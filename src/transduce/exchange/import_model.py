@@ -34,8 +34,9 @@ def import_model(
     """
     check_new_or_empty(out)
     if not directory.is_dir():
-        is_named_there = is_name_on_hub(directory)
-        hint = f"; `hf download {directory} --local-dir {directory.name}` downloads it" if is_named_there else ""
+        hint = ""
+        if is_name_on_hub(directory):
+            hint = f"; `hf download {directory} --local-dir {directory.name}` downloads it"
         raise ValueError(
             f"{directory} is not a folder; name one with a downloaded model of OPUS-MT, fairseq or Marian{hint}"
         )

@@ -105,6 +105,8 @@ def load_language_identifier() -> Identifier | None:
     try:
         identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     except OSError as error:
+        if error.filename is not None:
+            raise
         raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
     return lambda text: dict(identifier.rank(normalise(text, "source")))
 

@@ -53,7 +53,7 @@ class MetricsLog:
     def truncate(self, size: int, step: int) -> None:
         """Truncates `metrics.jsonl` to `size` bytes, its length when the checkpoint of `step` was saved.
 
-        The file is replaced rather than changed, so that a copy of the run that consists of hard links stays as it is.
+        A file with other hard links is replaced rather than changed, so that a copy of the run stays as it is.
 
         Raises ValueError if `metrics.jsonl` is a pipe, a folder, or a link, because a link could point to another file.
         """
@@ -62,9 +62,10 @@ class MetricsLog:
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise ValueError(f"{self.path} is a link, a pipe or a folder, and the training writes a file; move it away")
         if self.path.exists():
-            with self.path.open("rb") as file:
-                content = file.read(size)
-            atomic_write(self.path, lambda temporary: temporary.write_bytes(content))
+            if self.path.stat().st_nlink > 1:
+                content = self.path.read_bytes()
+                atomic_write(self.path, lambda temporary: temporary.write_bytes(content))
+            os.truncate(self.path, min(size, self.size))
         self._purge_step = step + 1
 
     def flush(self) -> int:

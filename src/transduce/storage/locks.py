@@ -30,13 +30,17 @@ class FolderIdentity:
 
     def check(self, work: str) -> None:
         """Raises FolderMovedError if the path no longer leads to this folder; `work` is what the command does."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if os.path.samestat(self.folder.stat(), self._identity):
-                return
-        raise FolderMovedError(
-            f"{self.folder} was moved, replaced or removed during the {work}, which ends here; what it saved is in the "
-            "folder that was moved, and the same command resumes there with the new path"
-        )
+        try:
+            is_here = os.path.samestat(self.folder.stat(), self._identity)
+        except (FileNotFoundError, NotADirectoryError):
+            is_here = False
+        except OSError:  # for example a network file system that does not answer; the writes have their own errors
+            return
+        if not is_here:
+            raise FolderMovedError(
+                f"{self.folder} was moved, replaced or removed during the {work}, which ends here; if it was moved, "
+                "the same command resumes with the new path"
+            )
 
 
 @contextlib.contextmanager
